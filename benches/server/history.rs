@@ -282,8 +282,8 @@ impl<W: Write> History<W> {
             // Topics refer to files by index, and the index of the last file is about to change.
             && self.files.last().is_some_and(|last| last.held.is_none())
         {
-            let gone = self.files.swap_remove(index);
-            writeln!(self.output, "D {}", gone.path)?;
+            let deleted = self.files.swap_remove(index);
+            writeln!(self.output, "D {}", deleted.path)?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::Result;
 /// Time limit of a response.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum length of a response head, in bytes.
-const LONGEST_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// A request that can be sent repeatedly.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ impl Connection {
             if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end;
             }
-            if self.buffer.len() > LONGEST_HEAD {
+            if self.buffer.len() > MAX_HEAD_BYTES {
                 return Err("the head of an answer does not end".into());
             }
         };

@@ -32,7 +32,7 @@ const OTHER: &str = "docker-registry";
 /// Time limit for its start.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum ratio of the server's time to that of the other registry.
-const MOST: f64 = 1.2;
+const MAX_RATIO: f64 = 1.2;
 
 /// Measures both and adds them to the report.
 pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report) -> Result<()> {
@@ -60,7 +60,7 @@ pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report)
     report.part("Layers of images", "server", "file")?;
     let row = |what: &str, own: &[Duration], other: &[Duration], target| {
         let name = format!("{what} of {size} MiB");
-        let mut row = Row::times(&name, &mut own.to_vec(), &mut other.to_vec(), MOST);
+        let mut row = Row::times(&name, &mut own.to_vec(), &mut other.to_vec(), MAX_RATIO);
         row.target = target;
         row
     };
@@ -72,8 +72,8 @@ pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report)
         None => report::line(&format!("{OTHER} is not installed.")),
         Some(other) => {
             let (other_pushes, other_pulls) = other.registry.measure(&layers).await?;
-            report.add(&row("push", &pushes, &other_pushes, Target::AtMost(MOST)))?;
-            report.add(&row("pull", &pulls, &other_pulls, Target::AtMost(MOST)))
+            report.add(&row("push", &pushes, &other_pushes, Target::AtMost(MAX_RATIO)))?;
+            report.add(&row("pull", &pulls, &other_pulls, Target::AtMost(MAX_RATIO)))
         }
     }
 }
@@ -135,10 +135,10 @@ impl Registry {
         let made = Request::post("/api/v4/projects", TOKEN, &project);
         Connection::open(address).await?.succeed(&made).await?;
         let registry = Self::at(format!("http://{address}"))?;
-        let wanted = format!("service=container_registry&scope=repository:{NAME}:pull,push");
+        let requested = format!("service=container_registry&scope=repository:{NAME}:pull,push");
         let asked = registry
             .client
-            .get(format!("{}/jwt/auth?{wanted}", registry.base));
+            .get(format!("{}/jwt/auth?{requested}", registry.base));
         let answer = good(asked.basic_auth("root", Some(TOKEN)).send().await?).await?;
         let answer: Value = answer.json().await?;
         let token = answer["token"].as_str().ok_or("no token")?.to_owned();

@@ -31,13 +31,13 @@ const ROUNDS: usize = 15;
 /// The page that is compared with the first, of 100 rows each.
 const FAR: usize = 400;
 /// Maximum ratio of the first page of projects for other users to that for administrators.
-const MOST_FOR_OTHERS: f64 = 10.0;
+const MAX_RATIO_FOR_OTHERS: f64 = 10.0;
 /// Maximum ratio of a far page by keyset to the first page.
-const MOST_FOR_FAR: f64 = 1.2;
+const MAX_RATIO_FOR_FAR: f64 = 1.2;
 /// Maximum number of statements for a list.
-const MOST_STATEMENTS: f64 = 15.0;
+const MAX_STATEMENTS: f64 = 15.0;
 /// Maximum ratio of the first page of issues with any filter to that without one.
-const MOST_FOR_FILTERS: f64 = 10.0;
+const MAX_RATIO_FOR_FILTERS: f64 = 10.0;
 /// Name of the PostgreSQL database.
 const DATABASE: &str = "holdfast_bench_lists_2";
 
@@ -187,14 +187,14 @@ impl Instance {
             "the slowest filter of issues to the fastest that finds something",
             &mut [slowest],
             &mut [fastest],
-            MOST_FOR_FILTERS,
+            MAX_RATIO_FOR_FILTERS,
         ))?;
         let shown = format!("{most}");
         report.add(&Row::alone(
             "statements of the costliest list",
             shown,
             most as f64,
-            MOST_STATEMENTS,
+            MAX_STATEMENTS,
         ))
     }
 
@@ -224,7 +224,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             name: format!("projects, {who}"),
             request: get("/projects", token),
             reference: first.clone(),
-            target: Target::AtMost(MOST_FOR_OTHERS),
+            target: Target::AtMost(MAX_RATIO_FOR_OTHERS),
             filtered: false,
         });
     }
@@ -247,7 +247,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             name: format!("page {FAR} by keyset, {who}"),
             request: get(&format!("{by_key}&id_before={last}"), token),
             reference: get(&by_key, token),
-            target: Target::AtMost(MOST_FOR_FAR),
+            target: Target::AtMost(MAX_RATIO_FOR_FAR),
             filtered: false,
         });
     }
@@ -314,7 +314,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             name: format!("{path}, member"),
             request: get(path, member),
             reference: get(planning::LISTS[0], member),
-            target: Target::AtMost(MOST_FOR_FILTERS),
+            target: Target::AtMost(MAX_RATIO_FOR_FILTERS),
             // A search without results is no measure for one with results.
             filtered: !path.contains("search=nowhere"),
         });

@@ -39,14 +39,14 @@ const REST: Duration = Duration::from_secs(2);
 fn main() -> Result<()> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-data");
     std::fs::create_dir_all(&directory)?;
-    let wanted: Vec<String> = std::env::args()
+    let requested: Vec<String> = std::env::args()
         .skip(1)
         // Added by Cargo.
         .filter(|argument| argument != "--bench")
         .collect();
-    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let requested: Vec<&str> = requested.iter().map(String::as_str).collect();
     let mut report = Report::default();
-    match wanted.as_slice() {
+    match requested.as_slice() {
         [] => {
             runtime(false)?.block_on(measure(&directory, &mut report))?;
             runtime(true)?.block_on(lists::measure(&directory, None, &mut report))?;

@@ -33,7 +33,7 @@ pub const NEWCOMER: (&str, &str) = ("user-00001", "measure-newcomer-0123456789")
 
 /// Number of top-level groups, and the maximum depth.
 const TOP: usize = 40;
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 const STARS: usize = 40_000;
 const SHARES: usize = 4_000;
 const GROUP_SHARES: usize = 300;
@@ -220,7 +220,7 @@ impl Filling<'_> {
         // Parents are inserted first, because their IDs are known only then.
         let mut ids: Vec<i64> = Vec::with_capacity(GROUPS);
         let mut lines = Vec::new();
-        for depth in 0..DEEPEST {
+        for depth in 0..MAX_DEPTH {
             let level = groups.iter().enumerate();
             let (numbers, rows): (Vec<usize>, Vec<_>) = level
                 .filter(|(_, group)| group.depth == depth)
@@ -265,7 +265,7 @@ impl Filling<'_> {
         let parent = (number >= TOP).then(|| self.random.below(number));
         let parent = parent.and_then(|parent| {
             let group = earlier.get(parent)?;
-            let parent = if group.depth + 1 < DEEPEST {
+            let parent = if group.depth + 1 < MAX_DEPTH {
                 Some(parent)
             } else {
                 group.parent
@@ -273,7 +273,7 @@ impl Filling<'_> {
             Some((parent, earlier.get(parent)?))
         });
         // Few, because all their descendants are restricted too.
-        let wanted = match self.random.below(33) {
+        let visibility = match self.random.below(33) {
             0 => Visibility::Private,
             1 => Visibility::Internal,
             _ => Visibility::Public,
@@ -284,14 +284,14 @@ impl Filling<'_> {
                 depth: 0,
                 name,
                 path: format!("group-{number}"),
-                visibility: wanted,
+                visibility,
             },
             Some((parent, group)) => Group {
                 parent: Some(parent),
                 depth: group.depth + 1,
                 name,
                 path: format!("{}/group-{number}", group.path),
-                visibility: wanted.min(group.visibility),
+                visibility: visibility.min(group.visibility),
             },
         }
     }
@@ -377,7 +377,7 @@ impl Filling<'_> {
         let (first, second) = self.words();
         let name = format!("{first} {second} {number}");
         let path = fold(&name).replace(' ', "-");
-        let wanted = match self.random.below(10) {
+        let visibility = match self.random.below(10) {
             0 | 1 => Visibility::Private,
             2 => Visibility::Internal,
             _ => Visibility::Public,
@@ -393,7 +393,7 @@ impl Filling<'_> {
             path: Set(path),
             description_key: Set(Some(fold(&description))),
             description: Set(Some(description)),
-            visibility: Set(wanted.min(place.widest)),
+            visibility: Set(visibility.min(place.widest)),
             default_branch: Set(Some("main".to_owned())),
             archived: Set(self.random.once_in(20)),
             last_activity_at: Set(instant(active)),

@@ -106,7 +106,7 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
     let mut connection = Connection::open(address).await?;
     let commits = repository.lines(&["rev-list", "--first-parent", "-n", "3000", "main"])?;
     let mut random = Random::new(7);
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     for (index, operation) in OPERATIONS.iter().enumerate() {
         // Every operation has separate commits, all of them new enough to have a page 1,000.
         let mut tips = commits.iter().skip(index).step_by(3 * OPERATIONS.len());
@@ -114,7 +114,7 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
         while server.len() <= QUESTIONS {
             let tip = tips.next().ok_or("the history is too short")?;
             let question = question(repository, tip, &mut random)?;
-            if !asked.insert(question.blob.clone()) {
+            if !requested.insert(question.blob.clone()) {
                 continue;
             }
             let (method, path) = (operation.request)(&question);

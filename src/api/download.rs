@@ -92,21 +92,21 @@ fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: 
                 .body(Body::from_bytes_stream(stream));
         }
     };
-    match wanted(request, tag, size) {
-        Wanted::Whole => {
+    match requested_range(request, tag, size) {
+        RequestedRange::Whole => {
             let mut builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
             if let DownloadContent::Bytes(bytes) = &content {
                 builder = builder.extension(WholeBody(bytes.clone()));
             }
             builder.header(CONTENT_LENGTH, size).body(cut(content, 0, size))
         }
-        Wanted::Part(start, end) => Response::builder()
+        RequestedRange::Part(start, end) => Response::builder()
             .status(StatusCode::PARTIAL_CONTENT)
             .header(ACCEPT_RANGES, "bytes")
             .header(CONTENT_RANGE, format!("bytes {start}-{}/{size}", end - 1))
             .header(CONTENT_LENGTH, end - start)
             .body(cut(content, start, end)),
-        Wanted::Impossible => {
+        RequestedRange::Impossible => {
             let text = serde_json::json!({ "message": "416 Range Not Satisfiable" });
             Response::builder()
                 .status(StatusCode::RANGE_NOT_SATISFIABLE)
@@ -129,7 +129,7 @@ fn cut(content: DownloadContent, start: u64, end: u64) -> Body {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequestedRange {
     Whole,
     Part(u64, u64),
     Impossible,
@@ -137,32 +137,32 @@ enum Wanted {
 
 /// Returns the part that a request's `Range` selects. Anything but one well-formed byte range selects the
 /// whole content (RFC 9110 14.2 allows a server to ignore the header).
-fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
+fn requested_range(request: &HeaderMap, tag: Option<&str>, size: u64) -> RequestedRange {
     let text = |name| {
         request
             .get(name)
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let Some(range) = text(RANGE).and_then(|range| range.strip_prefix("bytes=")) else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
     if text(IF_RANGE).is_some_and(|known| Some(known) != tag) {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     }
     let Some((first, last)) = range.split_once('-').filter(|_| !range.contains(',')) else {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     };
     match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
         (Ok(first), Ok(last)) if first <= last && first < size => {
-            Wanted::Part(first, last.saturating_add(1).min(size))
+            RequestedRange::Part(first, last.saturating_add(1).min(size))
         }
-        (Ok(first), Err(_)) if last.trim().is_empty() && first < size => Wanted::Part(first, size),
+        (Ok(first), Err(_)) if last.trim().is_empty() && first < size => RequestedRange::Part(first, size),
         (Err(_), Ok(tail)) if first.trim().is_empty() && tail > 0 && size > 0 => {
-            Wanted::Part(size.saturating_sub(tail), size)
+            RequestedRange::Part(size.saturating_sub(tail), size)
         }
-        (Ok(first), _) if first >= size => Wanted::Impossible,
-        (Err(_), Ok(0)) if first.trim().is_empty() => Wanted::Impossible,
-        _ => Wanted::Whole,
+        (Ok(first), _) if first >= size => RequestedRange::Impossible,
+        (Err(_), Ok(0)) if first.trim().is_empty() => RequestedRange::Impossible,
+        _ => RequestedRange::Whole,
     }
 }
 
@@ -196,26 +196,38 @@ mod tests {
 
     #[test]
     fn ranges_follow_rfc_9110() {
-        let wanted = |value| wanted(&range(value), None, 10);
-        assert_eq!(wanted("bytes=0-3"), Wanted::Part(0, 4));
-        assert_eq!(wanted("bytes=4-"), Wanted::Part(4, 10));
-        assert_eq!(wanted("bytes=-3"), Wanted::Part(7, 10));
-        assert_eq!(wanted("bytes=-99"), Wanted::Part(0, 10));
-        assert_eq!(wanted("bytes=5-99999999999999999999"), Wanted::Whole);
-        assert_eq!(wanted("bytes=9-18446744073709551615"), Wanted::Part(9, 10));
-        assert_eq!(wanted("bytes=10-"), Wanted::Impossible);
-        assert_eq!(wanted("bytes=-0"), Wanted::Impossible);
-        assert_eq!(wanted("bytes=3-1"), Wanted::Whole);
-        assert_eq!(wanted("bytes=0-1,3-4"), Wanted::Whole);
-        assert_eq!(wanted("lines=0-1"), Wanted::Whole);
+        let requested_range = |value| requested_range(&range(value), None, 10);
+        assert_eq!(requested_range("bytes=0-3"), RequestedRange::Part(0, 4));
+        assert_eq!(requested_range("bytes=4-"), RequestedRange::Part(4, 10));
+        assert_eq!(requested_range("bytes=-3"), RequestedRange::Part(7, 10));
+        assert_eq!(requested_range("bytes=-99"), RequestedRange::Part(0, 10));
+        assert_eq!(
+            requested_range("bytes=5-99999999999999999999"),
+            RequestedRange::Whole
+        );
+        assert_eq!(
+            requested_range("bytes=9-18446744073709551615"),
+            RequestedRange::Part(9, 10)
+        );
+        assert_eq!(requested_range("bytes=10-"), RequestedRange::Impossible);
+        assert_eq!(requested_range("bytes=-0"), RequestedRange::Impossible);
+        assert_eq!(requested_range("bytes=3-1"), RequestedRange::Whole);
+        assert_eq!(requested_range("bytes=0-1,3-4"), RequestedRange::Whole);
+        assert_eq!(requested_range("lines=0-1"), RequestedRange::Whole);
     }
 
     #[test]
     fn range_with_stale_if_range_returns_whole_content() {
         let mut headers = range("bytes=0-3");
         headers.insert(IF_RANGE, HeaderValue::from_static("\"old\""));
-        assert_eq!(wanted(&headers, Some("\"new\""), 10), Wanted::Whole);
-        assert_eq!(wanted(&headers, Some("\"old\""), 10), Wanted::Part(0, 4));
+        assert_eq!(
+            requested_range(&headers, Some("\"new\""), 10),
+            RequestedRange::Whole
+        );
+        assert_eq!(
+            requested_range(&headers, Some("\"old\""), 10),
+            RequestedRange::Part(0, 4)
+        );
     }
 
     #[test]

@@ -307,9 +307,9 @@ fn without_needless_type(mut response: Response) -> Response {
 
 /// Returns the value of the path parameter that identifies the project, group or user.
 fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) -> Option<&'a str> {
-    let named = |wanted: &str| {
+    let named = |name_to_find: &str| {
         path.iter()
-            .find(|(name, _)| *name == wanted)
+            .find(|(name, _)| *name == name_to_find)
             .map(|(_, value)| value.as_str())
     };
     match operation.access.on {

@@ -57,8 +57,20 @@ pub fn plain_text(error: &Error) -> String {
         | Error::ResourceLocked
         | Error::PreconditionFailed
         | Error::TooLarge
+        | Error::NotAllowed(None)
         | Error::NotModified => text_of(&parts(error).1["message"]),
         other => other.to_string(),
+    }
+}
+
+/// Returns the text of an error that is stored in a row and shown to clients later: the message of the
+/// response, without the reason of a missing permission.
+#[must_use]
+pub fn stored_reason(error: &Error) -> String {
+    match error {
+        Error::Forbidden(_) => plain_text(&Error::Forbidden(None)),
+        Error::NotFound(kind) => format!("404 {kind} Not Found"),
+        other => plain_text(other),
     }
 }
 
@@ -74,7 +86,7 @@ pub fn json_response(status: StatusCode, body: &Value) -> Response {
 /// Returns an error in the format of RFC 7644 3.12, with `message` for other clients.
 fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
     let detail = match error {
-        Error::NotFound(thing) if !thing.is_empty() => format!("{thing} not found"),
+        Error::NotFound(kind) if !kind.is_empty() => format!("{kind} not found"),
         _ => text_of(&plain["message"]),
     };
     let mut body = json!({ "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"] });
@@ -188,10 +200,13 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::UNPROCESSABLE_ENTITY,
             json!({ "message": text, "error": text }),
         ),
-        Error::NotAllowed(text) => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            json!({ "message": text, "error": text }),
-        ),
+        Error::NotAllowed(text) => {
+            let text = text.as_deref().unwrap_or("405 Method Not Allowed");
+            (
+                StatusCode::METHOD_NOT_ALLOWED,
+                json!({ "message": text, "error": text }),
+            )
+        }
         Error::NotAcceptable(text) => message(StatusCode::NOT_ACCEPTABLE, text),
         Error::NotModified => message(StatusCode::NOT_MODIFIED, "304 Not Modified"),
         Error::RateLimited(_) => {
@@ -230,6 +245,15 @@ mod tests {
         let status = response.status().as_u16();
         let body = response.into_body().into_bytes().await.expect("a body");
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    #[test]
+    fn stored_reasons_are_messages_of_responses_and_others_are_unchanged() {
+        assert_eq!(stored_reason(&Error::Unauthorized), "401 Unauthorized");
+        assert_eq!(stored_reason(&Error::forbidden_because("why")), "403 Forbidden");
+        assert_eq!(stored_reason(&Error::not_found("Group")), "404 Group Not Found");
+        assert_eq!(stored_reason(&Error::NotAllowed(None)), "405 Method Not Allowed");
+        assert_eq!(stored_reason(&Error::Rejected("refused".into())), "refused");
     }
 
     #[tokio::test]
@@ -276,14 +300,14 @@ mod tests {
         );
         assert_eq!(answered.headers()[CONTENT_TYPE], "application/scim+json");
         let body = answered.into_body().into_bytes().await.expect("a body");
-        let wanted = json!({
+        let expected = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
             "scimType": "uniqueness",
             "detail": "Email has already been taken",
             "status": "409",
             "message": "Email has already been taken",
         });
-        assert_eq!(serde_json::from_slice::<Value>(&body).ok(), Some(wanted));
+        assert_eq!(serde_json::from_slice::<Value>(&body).ok(), Some(expected));
         let often = "This endpoint has been requested too many times. Try again later.";
         let value = json!("invalidValue");
         for (error, status, kind, detail) in [

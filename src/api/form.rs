@@ -51,7 +51,7 @@ async fn parts(
     body: &mut RequestBody,
     spool: impl Fn() -> Result<std::fs::File>,
 ) -> Result<Map<String, Value>> {
-    let wanted = exchange.operation().file.as_ref().map_or("", |file| file.name);
+    let file_parameter = exchange.operation().file.as_ref().map_or("", |file| file.name);
     let mut form = Multipart::from_request(exchange.request(), body)
         .await
         .map_err(|_| Error::parameter("the body is not a valid multipart form"))?;
@@ -73,7 +73,7 @@ async fn parts(
             .file
             .as_ref()
             .is_some_and(|file| !file.required);
-        if name == wanted && (part.file_name().is_some() || !optional) {
+        if name == file_parameter && (part.file_name().is_some() || !optional) {
             let file = receive(part, &name, spool()?).await?;
             exchange.set_file(file);
             continue;
@@ -114,12 +114,12 @@ fn bounded(mut body: RequestBody, limit: u64) -> (RequestBody, Arc<AtomicBool>) 
     let Ok(body) = body.take() else {
         return (RequestBody::new(Body::empty()), exceeded);
     };
-    let mut left = limit;
+    let mut remaining = limit;
     let pieces = body.into_bytes_stream().map(move |piece| {
         let piece = piece?;
-        match left.checked_sub(piece.len() as u64) {
+        match remaining.checked_sub(piece.len() as u64) {
             Some(rest) => {
-                left = rest;
+                remaining = rest;
                 Ok(piece)
             }
             None => {

@@ -11,7 +11,7 @@ const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"
 
 /// Maximum length in bytes of a `Link` header with all relations; proxies and clients reject much longer
 /// ones.
-const LONGEST_LINKS: usize = 8 << 10;
+const MAX_LINKS_BYTES: usize = 8 << 10;
 
 /// Returns the pagination headers of a response.
 ///
@@ -73,7 +73,7 @@ struct Links<'a> {
 
 impl Links<'_> {
     /// Returns the raw pairs of the request's query that a link repeats.
-    fn kept(&self, without: &[&str]) -> Vec<String> {
+    fn repeated_pairs(&self, without: &[&str]) -> Vec<String> {
         let pieces = self.query.split('&').filter(|piece| !piece.is_empty());
         pieces
             .filter(|piece| {
@@ -92,10 +92,10 @@ impl Links<'_> {
         next: Option<u64>,
         last: Option<u64>,
     ) -> Option<(&'static str, String)> {
-        let kept = self.kept(&["page", "per_page"]);
+        let repeated_pairs = self.repeated_pairs(&["page", "per_page"]);
         let link = |page: u64, rel: &str| {
             let mut pieces = vec![format!("page={page}"), format!("per_page={}", request.size)];
-            pieces.extend(kept.iter().cloned());
+            pieces.extend(repeated_pairs.iter().cloned());
             format!("<{}?{}>; rel=\"{rel}\"", self.url, pieces.join("&"))
         };
         let links = [
@@ -108,14 +108,14 @@ impl Links<'_> {
         match next {
             // Each relation repeats the query. If they are too long together, only the next page is included,
             // which clients need.
-            _ if all.len() <= LONGEST_LINKS => Some(("Link", all)),
+            _ if all.len() <= MAX_LINKS_BYTES => Some(("Link", all)),
             Some(page) => Some(("Link", link(page, "next"))),
             None => None,
         }
     }
 
     fn keyset(&self, filter: &str, id: i64) -> String {
-        let mut pieces = self.kept(&["page", filter]);
+        let mut pieces = self.repeated_pairs(&["page", filter]);
         pieces.push(format!("{filter}={id}"));
         format!("{}?{}", self.url, pieces.join("&"))
     }
@@ -149,11 +149,11 @@ mod tests {
             "http://h/api/v4/projects",
             query,
         );
-        let wanted = "<http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"prev\", \
+        let expected = "<http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"prev\", \
                       <http://h/api/v4/projects?page=3&per_page=2&search=a%2Fb>; rel=\"next\", \
                       <http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"first\", \
                       <http://h/api/v4/projects?page=3&per_page=2&search=a%2Fb>; rel=\"last\"";
-        assert_eq!(value(&headers, "Link").as_deref(), Some(wanted));
+        assert_eq!(value(&headers, "Link").as_deref(), Some(expected));
         assert_eq!(value(&headers, "X-Total").as_deref(), Some("5"));
         assert_eq!(value(&headers, "X-Total-Pages").as_deref(), Some("3"));
         assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some("3"));
@@ -236,10 +236,10 @@ mod tests {
             "http://h/x",
             query,
         );
-        let wanted = "<http://h/x?pagination=keyset&order_by=id&id_before=70>; rel=\"next\"";
+        let expected = "<http://h/x?pagination=keyset&order_by=id&id_before=70>; rel=\"next\"";
         assert_eq!(
             headers,
-            [("Links", wanted.to_owned()), ("Link", wanted.to_owned())]
+            [("Links", expected.to_owned()), ("Link", expected.to_owned())]
         );
         assert_eq!(
             super::headers(&page(1, 20), PagePosition::Keyset(None), "http://h/x", query),

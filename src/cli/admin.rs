@@ -156,14 +156,14 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
         } => {
             let (settings, backend) = common.open().await?;
             let _presence = startup::register_node(&backend, &settings.data_dir).await?;
-            let made =
+            let imported =
                 repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
                     .await
                     .map_err(error_text)?;
-            let branch = made.default_branch.as_deref().unwrap_or("none");
+            let branch = imported.default_branch.as_deref().unwrap_or("none");
             print(&format!(
                 "Project {project} has id {} and the default branch {branch}.\n",
-                made.id
+                imported.id
             ));
             Ok(ExitCode::SUCCESS)
         }
@@ -209,14 +209,14 @@ fn listed(line: &str) -> Result<(String, AccessLevel), String> {
 
 async fn create_user(common: CommonOptions, mut new: NewUser) -> CommandResult {
     let (_, backend) = common.open().await?;
-    let made_up = new.password.is_none();
+    let is_generated = new.password.is_none();
     let password = new
         .password
         .get_or_insert_with(|| Token::generate("").expose().to_owned())
         .clone();
     let user = accounts::create(&backend, new).await.map_err(error_text)?;
     print(&format!("User {} has id {}.\n", user.username, user.id));
-    if made_up {
+    if is_generated {
         print(&format!("Password (shown once): {password}\n"));
     }
     Ok(ExitCode::SUCCESS)

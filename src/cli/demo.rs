@@ -75,18 +75,23 @@ pub(super) async fn run(arguments: DemoOptions) -> CommandResult {
 
 /// Imports a repository as a project named after its directory.
 async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
-    let whole = path
+    let absolute = path
         .canonicalize()
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    let name = whole
+    let name = absolute
         .file_name()
         .map(Path::new)
         .and_then(Path::to_str)
         .unwrap_or_default();
     let (group, _) = demo::PROJECT.split_once('/').unwrap_or((demo::PROJECT, ""));
     let project = format!("{group}/{}", name.strip_suffix(".git").unwrap_or(name));
-    let imported =
-        repository_import::import(backend, &project, Visibility::Public, whole, Some(demo::USERS[0]));
+    let imported = repository_import::import(
+        backend,
+        &project,
+        Visibility::Public,
+        absolute,
+        Some(demo::USERS[0]),
+    );
     imported.await.map(|_| ()).map_err(error_text)
 }
 

@@ -39,10 +39,10 @@ pub(super) async fn doctor(common: CommonOptions) -> CommandResult {
 /// Writes a backup.
 pub(super) async fn backup(copy: BackupOptions) -> CommandResult {
     let (settings, backend) = copy.common.open().await?;
-    let made = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
+    let backup = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
     print(&format!(
         "Saved {} to {}\n",
-        repositories(made.repositories),
+        repositories(backup.repositories),
         copy.directory.display()
     ));
     Ok(ExitCode::SUCCESS)
@@ -51,7 +51,7 @@ pub(super) async fn backup(copy: BackupOptions) -> CommandResult {
 /// Restores a backup.
 pub(super) async fn restore(copy: BackupOptions) -> CommandResult {
     let settings = copy.common.read("warn")?.settings()?;
-    let made = backups::restore(
+    let backup = backups::restore(
         &copy.directory,
         &settings.data_dir,
         &settings.database_url,
@@ -63,8 +63,8 @@ pub(super) async fn restore(copy: BackupOptions) -> CommandResult {
     garbage_collection::reset_after_restore(&backend).await?;
     print(&format!(
         "Restored {} of {} into {}\n",
-        repositories(made.repositories),
-        made.created_at.to_rfc3339(),
+        repositories(backup.repositories),
+        backup.created_at.to_rfc3339(),
         settings.data_dir.display()
     ));
     Ok(ExitCode::SUCCESS)

@@ -96,9 +96,9 @@ async fn serve(common: CommonOptions) -> CommandResult {
     let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     let base = &bound.backend.instance.base_url;
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
-    if let Some(made) = &bound.made_up {
+    if let Some(credentials) = &bound.generated_credentials {
         greeting.push_str("First start: the administrator is root.\n");
-        let secrets = [("Token", &made.token), ("Password", &made.password)];
+        let secrets = [("Token", &credentials.token), ("Password", &credentials.password)];
         for (name, secret) in secrets {
             if let Some(secret) = secret {
                 greeting.push_str(&format!("{name} (shown once): {}\n", secret.expose()));

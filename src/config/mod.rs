@@ -340,21 +340,21 @@ mod tests {
     #[test]
     fn errors_name_unknown_settings_and_invalid_values() {
         assert!(options("lisen = \"127.0.0.1:1\"").is_err_and(|error| error.to_string().contains("lisen")));
-        let refused = |options: ConfigOptions| options.settings().map_err(|error| error.to_string()).err();
+        let error_of = |options: ConfigOptions| options.settings().map_err(|error| error.to_string()).err();
         let plan = ConfigOptions {
             plan: Some("gold".to_owned()),
             ..ConfigOptions::default()
         };
-        assert!(refused(plan).is_some_and(|text| text.contains("gold")));
+        assert!(error_of(plan).is_some_and(|text| text.contains("gold")));
         let url = ConfigOptions {
             base_url: Some("ftp://h".to_owned()),
             ..ConfigOptions::default()
         };
-        assert!(refused(url).is_some_and(|text| text.contains("base_url")));
+        assert!(error_of(url).is_some_and(|text| text.contains("base_url")));
         let proxies = ConfigOptions {
             trusted_proxies: Some(vec!["proxy.example".to_owned()]),
             ..ConfigOptions::default()
         };
-        assert!(refused(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
+        assert!(error_of(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
     }
 }

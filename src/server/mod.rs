@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::activity::jobs::deliver_hook::DeliverHook;
+use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
@@ -30,6 +30,7 @@ use tokio_util::task::TaskTracker;
 
 pub use error::Error;
 
+use crate::api::error_response;
 use crate::api::record_validator::ContractValidator;
 use crate::app;
 use crate::config::{ConfigOptions, ServerSettings};
@@ -112,6 +113,7 @@ async fn open_as(
     };
     let webhooks = webhooks::WebhookClient::new(settings.allow_local_webhooks);
     let backend = Backend::new(BackendParts {
+        stored_reason: error_response::stored_reason,
         record_validator: Arc::new(ContractValidator),
         ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
         database,
@@ -148,7 +150,7 @@ pub struct BoundServer {
     /// The listen address.
     pub address: SocketAddr,
     /// Credentials generated at the first start.
-    pub made_up: Option<GeneratedCredentials>,
+    pub generated_credentials: Option<GeneratedCredentials>,
 }
 
 /// Opens the backend and binds the address. From then on connections wait instead of failing.
@@ -170,7 +172,7 @@ pub async fn bind(
     let base_url = public_url(&settings, address);
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
     let presence = startup::register_node(&backend, &settings.data_dir).await?;
-    let made_up = first_start::first_start(&backend, chosen).await?;
+    let generated_credentials = first_start::first_start(&backend, chosen).await?;
     Ok(BoundServer {
         listener,
         settings,
@@ -178,7 +180,7 @@ pub async fn bind(
         _serving: serving,
         backend,
         address,
-        made_up,
+        generated_credentials,
     })
 }
 
@@ -262,7 +264,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
     };
     // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
     // jobs.
-    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverHook::KIND]);
+    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverWebhook::KIND]);
     // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     let importer = RunnerOptions {

@@ -97,8 +97,8 @@ mod tests {
             (&["1.2.3.4,"], "127.0.0.1"),
             (&["[2001:db8::1]:4711, 10.1.1.1:80"], "2001:db8::1"),
         ];
-        for (lines, wanted) in cases {
-            assert_eq!(found("127.0.0.1", lines, &trusted), wanted, "{lines:?}");
+        for (lines, expected) in cases {
+            assert_eq!(found("127.0.0.1", lines, &trusted), expected, "{lines:?}");
         }
     }
 }

@@ -68,11 +68,11 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
-        let refused = coding
+        let rejected = coding
             .split(';')
             .skip(1)
             .any(|weight| matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00"));
-        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !refused
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !rejected
     })
 }
 

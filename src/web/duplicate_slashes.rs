@@ -55,7 +55,7 @@ mod tests {
     fn extra_slash_is_removed() {
         let annotations = "/api/v4/environments/1/metrics_dashboard/annotations";
         let list = "/api/v4/templates/dockerfiles";
-        for (sent, meant) in [
+        for (sent, expected) in [
             (format!("{annotations}/"), annotations.to_owned()),
             (format!("{annotations}/?a=%2F"), format!("{annotations}?a=%2F")),
             (format!("{list}/?page=2"), format!("{list}?page=2")),
@@ -65,7 +65,7 @@ mod tests {
                 "/api/v4/features/walk?value=1".to_owned(),
             ),
         ] {
-            assert_eq!(after(&sent), Some(meant), "{sent}");
+            assert_eq!(after(&sent), Some(expected), "{sent}");
         }
     }
 

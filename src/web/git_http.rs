@@ -57,7 +57,7 @@ impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
         };
         let mut response = match self.answer(&target, request).await {
             Ok(response) => response,
-            Err(refusal) => refusal.into_response(),
+            Err(rejection) => rejection.into_response(),
         };
         let headers = response.headers_mut();
         for (name, value) in [
@@ -81,7 +81,7 @@ pub(super) fn is_git_path(path: &str) -> bool {
 struct GitRequest {
     /// The full path of the project, as sent.
     project: String,
-    what: GitEndpoint,
+    endpoint: GitEndpoint,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ enum GitEndpoint {
 impl GitRequest {
     /// Parses the raw path of a request; `None` if it is not a Git path.
     fn of(path: &str) -> Option<Self> {
-        let (repository, what) = match path.strip_suffix("/info/refs") {
+        let (repository, endpoint) = match path.strip_suffix("/info/refs") {
             Some(repository) => (repository, GitEndpoint::References),
             None => {
                 let (repository, name) = path.rsplit_once('/')?;
@@ -111,7 +111,7 @@ impl GitRequest {
         let project = project.strip_suffix(".git").unwrap_or(&project);
         project.contains('/').then(|| Self {
             project: project.to_owned(),
-            what,
+            endpoint,
         })
     }
 }
@@ -200,7 +200,7 @@ fn text(error: &Error) -> String {
 
 impl<E> GitHttpEndpoint<E> {
     async fn answer(&self, target: &GitRequest, request: Request) -> Result<Response, GitRejection> {
-        match target.what {
+        match target.endpoint {
             GitEndpoint::References => self.references(target, &request).await,
             GitEndpoint::Exchange(service) => self.exchange(target, service, request).await,
         }
@@ -242,8 +242,8 @@ impl<E> GitHttpEndpoint<E> {
             return Err(GitRejection::Method("POST"));
         }
         let access = self.admit(target, service, &request).await?;
-        let sent = header(&request, &CONTENT_TYPE).unwrap_or_default();
-        if sent != format!("application/x-{}-request", service.name()) {
+        let content_type = header(&request, &CONTENT_TYPE).unwrap_or_default();
+        if content_type != format!("application/x-{}-request", service.name()) {
             let text = "The Content-Type does not match the Git service.";
             return Err(GitRejection::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
@@ -315,10 +315,10 @@ pub(super) fn credentials(request: &Request) -> Result<Option<BasicCredentials>,
 mod tests {
     use super::*;
 
-    fn target(project: &str, what: GitEndpoint) -> Option<GitRequest> {
+    fn target(project: &str, endpoint: GitEndpoint) -> Option<GitRequest> {
         Some(GitRequest {
             project: project.to_owned(),
-            what,
+            endpoint,
         })
     }
 

@@ -121,7 +121,7 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
         address: address_key(request),
         replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
     };
-    let refused = |status, fault: &str, asks_new_password| {
+    let rejection_page = |status, fault: &str, asks_new_password| {
         page(
             request,
             backend,
@@ -142,28 +142,28 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
             set_cookie(&mut response, backend, FORM_COOKIE, "", "Strict", 0);
             response
         }
-        Ok(SignInOutcome::Wrong) => refused(
+        Ok(SignInOutcome::Wrong) => rejection_page(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid login or password.",
             false,
         ),
-        Ok(SignInOutcome::PasswordChangeRequired) => refused(
+        Ok(SignInOutcome::PasswordChangeRequired) => rejection_page(
             StatusCode::UNPROCESSABLE_ENTITY,
             "The password must be changed. Enter the current password and a new one.",
             true,
         ),
         Err(Error::Forbidden(reason)) => {
             let reason = reason.unwrap_or("This account is not allowed to sign in.".into());
-            refused(StatusCode::FORBIDDEN, &reason, false)
+            rejection_page(StatusCode::FORBIDDEN, &reason, false)
         }
-        Err(Error::InvalidAttributes(faults)) => {
-            let texts: Vec<_> = faults.values().flatten().map(AsRef::as_ref).collect();
+        Err(Error::InvalidAttributes(errors)) => {
+            let texts: Vec<_> = errors.values().flatten().map(AsRef::as_ref).collect();
             let text = format!("The new password {}.", texts.join(", "));
-            refused(StatusCode::UNPROCESSABLE_ENTITY, &text, true)
+            rejection_page(StatusCode::UNPROCESSABLE_ENTITY, &text, true)
         }
         Err(Error::RateLimited(seconds)) => {
             let text = "Too many failed attempts. Try again later.";
-            let mut response = refused(StatusCode::TOO_MANY_REQUESTS, text, false);
+            let mut response = rejection_page(StatusCode::TOO_MANY_REQUESTS, text, false);
             response
                 .headers_mut()
                 .insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -242,13 +242,13 @@ fn form_token(secret: &str) -> String {
 }
 
 /// Returns the requested target if it is a path on this server, else the default.
-fn local_path(asked: Option<&str>) -> &str {
+fn local_path(requested: Option<&str>) -> &str {
     let is_local = |path: &&str| {
         path.starts_with('/')
             && !path.starts_with("//")
             && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
     };
-    asked.filter(is_local).unwrap_or(DEFAULT_TARGET)
+    requested.filter(is_local).unwrap_or(DEFAULT_TARGET)
 }
 
 /// Redirects the browser with a GET.
@@ -290,8 +290,8 @@ fn failed(error: &Error) -> Response {
 
 /// Returns the page with a new form token.
 fn page(request: &Request, backend: &Backend, shown: &SignInPage<'_>) -> Response {
-    let kept = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
-    let secret = kept.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
+    let existing = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
+    let secret = existing.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
     let body = render(shown, &form_token(&secret));
     let mut response = document(shown.status, "Sign in", &body, "'self'");
     set_cookie(&mut response, backend, FORM_COOKIE, &secret, "Strict", 3600);

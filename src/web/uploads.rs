@@ -112,8 +112,8 @@ impl FileRequest {
         let (rest, file_name) = path.strip_prefix('/')?.rsplit_once('/')?;
         let file_name = decoded(file_name).filter(|name| !name.is_empty())?;
         let (rest, last) = rest.rsplit_once('/')?;
-        if let Some(place) = rest.strip_prefix("uploads/-/system/") {
-            let id: fn(i64) -> FileKind = match place {
+        if let Some(owner_path) = rest.strip_prefix("uploads/-/system/") {
+            let id: fn(i64) -> FileKind = match owner_path {
                 "project/avatar" => FileKind::ProjectPicture,
                 "group/avatar" => FileKind::GroupPicture,
                 "user/avatar" => FileKind::UserPicture,

@@ -4,15 +4,15 @@ use domain::code::jobs::{create_repository, delete_merged_branches, maintain_rep
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
-use domain::planning::jobs::read_messages;
+use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
 use domain::registry::tag_cleanup;
-use domain::review::jobs::{merge_waiting, recount_closing};
+use domain::review::jobs::{auto_merge, refresh_closing_issues};
 use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access;
 use domain::spaces::projects::forks;
 use domain::transfers::{exports, imports};
-use domain::webhooks::jobs::deliver_hook;
+use domain::webhooks::jobs::deliver_webhook;
 use storage::jobs::{Job, JobAttempt, JobFailure, JobRegistry};
 
 /// Returns the handlers of all jobs for a backend.
@@ -30,16 +30,16 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(delete_registry_repository::run)
         .run(tag_cleanup::run_job)
         .run(deletion::users::run_job)
-        .run(deliver_hook::run)
+        .run(deliver_webhook::run)
         .run(exports::run_job)
-        .run(merge_requests::run_finish_merge)
+        .run(merge_requests::run_post_merge)
         .attempt(forks::run_job)
         .attempt(imports::run_job)
-        .run(merge_requests::run_keep_merge_request)
+        .run(merge_requests::run_update_head_ref)
         .run(maintain_repository::run)
-        .run(merge_waiting::run)
-        .run(read_messages::run)
-        .run(recount_closing::run)
+        .run(auto_merge::run)
+        .run(process_commit_messages::run)
+        .run(refresh_closing_issues::run)
         .run(pipeline_schedules::run_job)
         .run(deployments::run_job)
         .run(sweep_expired_access::run)

@@ -1,6 +1,6 @@
 //! The integration tests: a real server on a free port, real repositories, the real git client.
 //!
-//! Every answer that any test sees is validated against the contract (`support::contract`). Every test of a server runs
+//! Every response that a test receives is validated against the contract (`support::contract`). Every test of a server runs
 //! on SQLite and on PostgreSQL. Without PostgreSQL, its tests are ignored.
 
 // A test that cannot go on fails by panicking.

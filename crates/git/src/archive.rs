@@ -73,8 +73,8 @@ impl Repository {
 /// Returns a relative directory with a trailing slash, or an empty string.
 fn safe_prefix(prefix: &str) -> String {
     let parts = prefix.split('/').map(|part| part.replace(char::is_control, "_"));
-    let kept = parts.filter(|part| !matches!(part.as_str(), "" | "." | ".."));
-    kept.map(|part| part + "/").collect()
+    let components = parts.filter(|part| !matches!(part.as_str(), "" | "." | ".."));
+    components.map(|part| part + "/").collect()
 }
 
 #[cfg(test)]

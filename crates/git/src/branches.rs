@@ -96,12 +96,12 @@ impl Repository {
     }
 
     /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which
-    /// `keep` returns true. `keep` must be a pure function because the repository is locked. Returns the
+    /// `is_excluded` returns true. `is_excluded` must be a pure function because the repository is locked. Returns the
     /// deleted branches. A branch that moved concurrently stays.
     ///
     /// # Errors
     /// [`Error::BranchNotFound`] for `into`.
-    pub async fn delete_merged_branches<K>(&self, into: &str, keep: K) -> Result<Vec<Branch>>
+    pub async fn delete_merged_branches<K>(&self, into: &str, is_excluded: K) -> Result<Vec<Branch>>
     where
         K: Fn(&str) -> bool + Send + 'static,
     {
@@ -113,7 +113,7 @@ impl Repository {
             let (base, candidates) = opened.with_git2(|repository| {
                 let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
                 let mut all = refs::with_prefix(repository, PREFIX, &NameFilter::new(None))?;
-                all.retain(|(name, _)| *name != into && !keep(name));
+                all.retain(|(name, _)| *name != into && !is_excluded(name));
                 Ok((base, all))
             })?;
             let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();
@@ -242,16 +242,16 @@ mod tests {
     async fn create_branch_rejects_existing_and_invalid_names() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
-        let refused = repository.create_branch("x", "main").await;
-        assert!(matches!(refused, Err(Error::RevisionNotFound)));
+        let result = repository.create_branch("x", "main").await;
+        assert!(matches!(result, Err(Error::RevisionNotFound)));
         let commit = testing::commit(repository, "main", &[("a", "1")]).await;
         assert_eq!(
             repository.create_branch("a/b", "HEAD").await.unwrap().commit,
             commit
         );
-        for taken in ["a/b", "a", "a/b/c", "main"] {
-            let result = repository.create_branch(taken, "main").await;
-            assert!(matches!(result, Err(Error::ReferenceExists)), "{taken}");
+        for existing in ["a/b", "a", "a/b/c", "main"] {
+            let result = repository.create_branch(existing, "main").await;
+            assert!(matches!(result, Err(Error::ReferenceExists)), "{existing}");
         }
         for invalid in ["a..b", "-x", "HEAD", "x.lock", "refs/heads/y", "", "a b"] {
             let result = repository.create_branch(invalid, "main").await;
@@ -274,8 +274,8 @@ mod tests {
             if packed {
                 fixture.git(&["pack-refs", "--all"]);
             }
-            let refused = repository.delete_branch("deep/er/x", Some(Oid::ZERO_SHA1)).await;
-            assert!(matches!(refused, Err(Error::StaleReference)));
+            let result = repository.delete_branch("deep/er/x", Some(Oid::ZERO_SHA1)).await;
+            assert!(matches!(result, Err(Error::StaleReference)));
             assert_eq!(repository.delete_branch("deep/er/x", None).await.unwrap(), commit);
             assert!(matches!(
                 repository.delete_branch("deep/er/x", None).await,

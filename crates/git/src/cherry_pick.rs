@@ -9,7 +9,7 @@ use super::{branches, check_branch_name, commit};
 
 /// Direction in which a commit's change is applied.
 #[derive(Clone, Copy)]
-enum Direction {
+enum ApplyMode {
     Pick,
     Revert,
 }
@@ -30,7 +30,8 @@ impl Repository {
     /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`], [`Error::RevisionNotFound`] if the commit
     /// does not exist, [`Error::Conflict`], [`Error::EmptyChange`], [`Error::StaleReference`].
     pub async fn cherry_pick(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
-        self.transplant(commit, branch, committer, Direction::Pick).await
+        self.apply_commit(commit, branch, committer, ApplyMode::Pick)
+            .await
     }
 
     /// Reverts the change of `commit` on top of a branch; `committer` is also the author.
@@ -38,23 +39,23 @@ impl Repository {
     /// # Errors
     /// As [`Self::cherry_pick`].
     pub async fn revert(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
-        self.transplant(commit, branch, committer, Direction::Revert)
+        self.apply_commit(commit, branch, committer, ApplyMode::Revert)
             .await
     }
 
-    async fn transplant(
+    async fn apply_commit(
         &self,
         change: Oid,
         branch: &str,
         committer: Signature,
-        direction: Direction,
+        mode: ApplyMode,
     ) -> Result<CommitResult> {
         check_branch_name(branch)?;
         let branch = branch.to_owned();
         let guard = self.write_lock().await?;
         let (branch, plan) = self
             .git2(move |repository| {
-                let plan = plan(repository, change, &branch, direction)?;
+                let plan = plan(repository, change, &branch, mode)?;
                 Ok((branch, plan))
             })
             .await?;
@@ -64,10 +65,10 @@ impl Repository {
         }
         self.git2(move |repository| {
             let _guard = guard;
-            let message = message(&plan.change, direction);
-            let author = match direction {
-                Direction::Pick => &plan.change.author,
-                Direction::Revert => &committer,
+            let message = message(&plan.change, mode);
+            let author = match mode {
+                ApplyMode::Pick => &plan.change.author,
+                ApplyMode::Revert => &committer,
             };
             let data = commit::serialize(merged, &[plan.tip], &message, author, &committer);
             let commit = repository.odb()?.write(git2::ObjectType::Commit, &data)?;
@@ -77,7 +78,7 @@ impl Repository {
     }
 }
 
-fn plan(repository: &git2::Repository, change: Oid, branch: &str, direction: Direction) -> Result<Plan> {
+fn plan(repository: &git2::Repository, change: Oid, branch: &str, mode: ApplyMode) -> Result<Plan> {
     let tip = branches::tip(repository, branch)?.ok_or(Error::BranchNotFound)?;
     let ours = commit::read(repository, tip)?.tree;
     let change = commit::read(repository, change).map_err(|error| match error {
@@ -89,9 +90,9 @@ fn plan(repository: &git2::Repository, change: Oid, branch: &str, direction: Dir
         None => Oid::from_str(EMPTY_TREE)?,
     };
     let after = change.tree;
-    let (base, theirs) = match direction {
-        Direction::Pick => (before, after),
-        Direction::Revert => (after, before),
+    let (base, theirs) = match mode {
+        ApplyMode::Pick => (before, after),
+        ApplyMode::Revert => (after, before),
     };
     Ok(Plan {
         change,
@@ -103,14 +104,14 @@ fn plan(repository: &git2::Repository, change: Oid, branch: &str, direction: Dir
 }
 
 /// Returns the message of the new commit.
-fn message(change: &Commit, direction: Direction) -> String {
+fn message(change: &Commit, mode: ApplyMode) -> String {
     let id = change.id;
-    match direction {
-        Direction::Pick => format!(
+    match mode {
+        ApplyMode::Pick => format!(
             "{}\n\n(cherry picked from commit {id})",
             change.message.trim_end()
         ),
-        Direction::Revert => format!("Revert \"{}\"\n\nThis reverts commit {id}", change.title()),
+        ApplyMode::Revert => format!("Revert \"{}\"\n\nThis reverts commit {id}", change.title()),
     }
 }
 
@@ -175,15 +176,18 @@ mod tests {
         let before = repository.branch("main").await.unwrap().commit;
         let picked = repository.cherry_pick(change, "main", signature()).await.unwrap();
         assert_eq!((picked.branch_created, picked.old), (false, Some(before)));
-        let made = repository.commit(picked.commit).await.unwrap();
+        let new_commit = repository.commit(picked.commit).await.unwrap();
         let original = repository.commit(change).await.unwrap();
-        assert_eq!(made.tree.to_string(), expected);
-        assert_eq!((&made.author, &made.committer), (&original.author, &signature()));
+        assert_eq!(new_commit.tree.to_string(), expected);
         assert_eq!(
-            made.message,
+            (&new_commit.author, &new_commit.committer),
+            (&original.author, &signature())
+        );
+        assert_eq!(
+            new_commit.message,
             format!("Change side\n\n(cherry picked from commit {change})")
         );
-        assert_eq!(made.parents, [before]);
+        assert_eq!(new_commit.parents, [before]);
 
         testing::commit(repository, "main", &[("other", "2")]).await;
         let clone = Clone::of(&fixture);
@@ -192,13 +196,16 @@ mod tests {
             .revert(picked.commit, "main", signature())
             .await
             .unwrap();
-        let made = repository.commit(reverted.commit).await.unwrap();
-        assert_eq!(made.tree.to_string(), expected);
+        let new_commit = repository.commit(reverted.commit).await.unwrap();
+        assert_eq!(new_commit.tree.to_string(), expected);
         assert_eq!(
-            made.message,
+            new_commit.message,
             format!("Revert \"Change side\"\n\nThis reverts commit {}", picked.commit)
         );
-        assert_eq!((&made.author, &made.committer), (&signature(), &signature()));
+        assert_eq!(
+            (&new_commit.author, &new_commit.committer),
+            (&signature(), &signature())
+        );
         fixture.fsck();
     }
 

@@ -286,11 +286,12 @@ fn time(seconds: i64, offset: Option<FixedOffset>) -> DateTime<FixedOffset> {
 
 /// Removes characters that Git cannot store in an identity, and punctuation that Git strips at both ends.
 fn clean(text: &str) -> String {
-    let kept: String = text
+    let characters: String = text
         .chars()
         .filter(|c| !matches!(c, '<' | '>') && !c.is_control())
         .collect();
-    kept.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | ';' | '"' | '\\' | '\''))
+    characters
+        .trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | ';' | '"' | '\\' | '\''))
         .to_owned()
 }
 

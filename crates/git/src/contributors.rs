@@ -105,7 +105,7 @@ impl Repository {
 
 async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
     let mut output = LineReader::new(output);
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut positions: HashMap<(String, String), usize> = HashMap::new();
     let mut contributors: Vec<Contributor> = Vec::new();
     let mut current = 0;
     while let Some(line) = output.line(b'\n', MAX_LINE_BYTES).await? {
@@ -115,7 +115,7 @@ async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
             .and_then(|author| author.split_once('\u{2}'))
         {
             let author = (name.to_owned(), email.to_owned());
-            current = *places.entry(author).or_insert(contributors.len());
+            current = *positions.entry(author).or_insert(contributors.len());
             if current == contributors.len() {
                 if current >= MAX_CONTRIBUTORS {
                     return Err(Error::LimitExceeded("the history has too many contributors"));

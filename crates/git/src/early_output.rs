@@ -20,7 +20,7 @@ pub(super) enum Overflow {
     /// The response begins.
     Begins,
     /// The output is kept: the length of the report depends only on the commands.
-    Kept,
+    Buffered,
     /// Progress messages are dropped and all else is kept: the output consists of packets with sidebands.
     DropsProgress,
 }
@@ -28,9 +28,9 @@ pub(super) enum Overflow {
 /// The output so far.
 pub(super) struct EarlyOutput {
     overflow: Overflow,
-    kept: BytesMut,
+    buffered: BytesMut,
     /// Number of buffered bytes whose packets were checked.
-    looked_at: usize,
+    checked_bytes: usize,
 }
 
 impl EarlyOutput {
@@ -38,15 +38,15 @@ impl EarlyOutput {
     pub(super) fn new(overflow: Overflow) -> Self {
         Self {
             overflow,
-            kept: BytesMut::new(),
-            looked_at: 0,
+            buffered: BytesMut::new(),
+            checked_bytes: 0,
         }
     }
 
     /// Returns the buffer for further output.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
-        self.kept.reserve(8 << 10);
-        &mut self.kept
+        self.buffered.reserve(8 << 10);
+        &mut self.buffered
     }
 
     /// Drops progress messages beyond the limit; returns whether more output can be taken.
@@ -54,28 +54,28 @@ impl EarlyOutput {
         if self.overflow == Overflow::DropsProgress {
             self.drop_progress();
         }
-        self.overflow == Overflow::Kept
-            || self.kept.len() < MAX_BYTES
+        self.overflow == Overflow::Buffered
+            || self.buffered.len() < MAX_BYTES
             || (self.overflow == Overflow::DropsProgress
-                && self.kept.len() - self.looked_at < MAX_PACKET_BYTES)
+                && self.buffered.len() - self.checked_bytes < MAX_PACKET_BYTES)
     }
 
     /// Returns the buffered output.
     pub(super) fn into_bytes(self) -> Bytes {
-        self.kept.freeze()
+        self.buffered.freeze()
     }
 
     fn drop_progress(&mut self) {
-        while let Some(length) = packet(self.kept.get(self.looked_at..).unwrap_or_default()) {
-            let end = self.looked_at + length;
-            let is_progress = self.kept.get(self.looked_at + LENGTH_DIGITS) == Some(&PROGRESS_BAND)
+        while let Some(length) = packet(self.buffered.get(self.checked_bytes..).unwrap_or_default()) {
+            let end = self.checked_bytes + length;
+            let is_progress = self.buffered.get(self.checked_bytes + LENGTH_DIGITS) == Some(&PROGRESS_BAND)
                 && length > LENGTH_DIGITS;
             if is_progress && end > MAX_BYTES {
-                let mut rest = self.kept.split_off(self.looked_at);
+                let mut rest = self.buffered.split_off(self.checked_bytes);
                 rest.advance(length);
-                self.kept.extend_from_slice(&rest);
+                self.buffered.extend_from_slice(&rest);
             } else {
-                self.looked_at = end;
+                self.checked_bytes = end;
             }
         }
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     /// Takes output in pieces of a size; returns what is kept and whether all could be taken.
-    fn taken(overflow: Overflow, output: &[u8], size: usize) -> (Bytes, bool) {
+    fn buffered_output(overflow: Overflow, output: &[u8], size: usize) -> (Bytes, bool) {
         let mut early = EarlyOutput::new(overflow);
         for piece in output.chunks(size) {
             if !early.has_room() {
@@ -126,12 +126,12 @@ mod tests {
         output.extend_from_slice(&report);
         assert!(output.len() > MAX_BYTES + MAX_PACKET_BYTES);
         for size in [1000, 4096, 65_536] {
-            let (kept, has_room) = taken(Overflow::DropsProgress, &output, size);
-            assert!(has_room && kept.len() <= MAX_BYTES + report.len(), "{size}");
-            assert!(kept.ends_with(&report), "{size}");
-            let first = kept.len() - report.len();
+            let (buffered, has_room) = buffered_output(Overflow::DropsProgress, &output, size);
+            assert!(has_room && buffered.len() <= MAX_BYTES + report.len(), "{size}");
+            assert!(buffered.ends_with(&report), "{size}");
+            let first = buffered.len() - report.len();
             assert!(
-                first > MAX_BYTES - 100 && output.starts_with(&kept[..first]),
+                first > MAX_BYTES - 100 && output.starts_with(&buffered[..first]),
                 "{size}"
             );
         }
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn output_below_limit_is_unchanged() {
         let output = [line(2, "progress"), line(1, "report"), b"0000".to_vec()].concat();
-        for overflow in [Overflow::Begins, Overflow::Kept, Overflow::DropsProgress] {
-            let (kept, has_room) = taken(overflow, &output, 3);
-            assert!(has_room && kept == output, "{overflow:?}");
+        for overflow in [Overflow::Begins, Overflow::Buffered, Overflow::DropsProgress] {
+            let (buffered, has_room) = buffered_output(overflow, &output, 3);
+            assert!(has_room && buffered == output, "{overflow:?}");
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
     fn output_without_packets_has_no_room_over_limit() {
         let output = vec![b'x'; 2 << 20];
         for overflow in [Overflow::Begins, Overflow::DropsProgress] {
-            let (kept, has_room) = taken(overflow, &output, 4096);
-            assert!(!has_room && kept.len() <= MAX_BYTES + 4096, "{overflow:?}");
+            let (buffered, has_room) = buffered_output(overflow, &output, 4096);
+            assert!(!has_room && buffered.len() <= MAX_BYTES + 4096, "{overflow:?}");
         }
-        assert!(taken(Overflow::Kept, &output, 4096).1);
+        assert!(buffered_output(Overflow::Buffered, &output, 4096).1);
     }
 }

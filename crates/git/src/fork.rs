@@ -111,12 +111,12 @@ fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
         }
     }
     // A pack without an index is being added or removed.
-    let whole = names.iter().filter(|name| {
+    let complete = names.iter().filter(|name| {
         let index = Path::new(name).with_extension("idx");
         let pack = Path::new(name).with_extension("pack");
         names.contains(index.as_os_str()) && names.contains(pack.as_os_str())
     });
-    Ok(whole.cloned().collect())
+    Ok(complete.cloned().collect())
 }
 
 /// Links the commit-graph, which is usable only if it is complete.

@@ -336,17 +336,17 @@ mod tests {
     #[tokio::test]
     async fn new_store_deletes_stale_incomplete_repositories() {
         let fixture = Fixture::new("main").await;
-        let left = ["old", "young"].map(|name| fixture.root.path().join(format!(".new-{name}")));
-        for directory in &left {
+        let directories = ["old", "young"].map(|name| fixture.root.path().join(format!(".new-{name}")));
+        for directory in &directories {
             std::fs::create_dir_all(directory.join("objects")).unwrap();
         }
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(200_000);
-        std::fs::File::open(&left[0])
+        std::fs::File::open(&directories[0])
             .unwrap()
             .set_modified(long_ago)
             .unwrap();
         let store = RepositoryStore::new(fixture.root.path(), 2).unwrap();
-        assert_eq!(left.map(|directory| directory.exists()), [false, true]);
+        assert_eq!(directories.map(|directory| directory.exists()), [false, true]);
         assert!(store.exists(&fixture.id).await.unwrap());
     }
 

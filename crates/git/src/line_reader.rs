@@ -30,8 +30,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self(BufReader::with_capacity(CHUNK, source))
     }
 
-    /// Returns the next line including `end`; at most `keep` bytes are stored.
-    pub(super) async fn line(&mut self, end: u8, keep: usize) -> Result<Option<BoundedLine>> {
+    /// Returns the next line including `end`; at most `max_bytes` bytes are stored.
+    pub(super) async fn line(&mut self, end: u8, max_bytes: usize) -> Result<Option<BoundedLine>> {
         let mut line = BoundedLine {
             bytes: Vec::new(),
             len: 0,
@@ -42,12 +42,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return Ok(if line.len == 0 { None } else { Some(line) });
             }
             let found = available.iter().position(|byte| *byte == end);
-            let taken = found.map_or(available.len(), |at| at + 1);
-            let room = keep.saturating_sub(line.bytes.len()).min(taken);
+            let consumed = found.map_or(available.len(), |at| at + 1);
+            let room = max_bytes.saturating_sub(line.bytes.len()).min(consumed);
             line.bytes
                 .extend_from_slice(available.get(..room).unwrap_or_default());
-            line.len += taken;
-            self.0.consume(taken);
+            line.len += consumed;
+            self.0.consume(consumed);
             if found.is_some() {
                 return Ok(Some(line));
             }

@@ -116,11 +116,11 @@ mod tests {
     async fn second_writer_of_this_process_waits() {
         let fixture = Fixture::new("main").await;
         let guard = fixture.repository.write_lock().await.unwrap();
-        let refused = fixture
+        let result = fixture
             .repository
             .write_lock_within(Duration::from_millis(30))
             .await;
-        assert!(matches!(refused, Err(Error::Locked)));
+        assert!(matches!(result, Err(Error::Locked)));
         drop(guard);
         fixture
             .repository
@@ -137,8 +137,8 @@ mod tests {
             .unwrap()
             .repository(&fixture.id);
         let guard = fixture.repository.write_lock().await.unwrap();
-        let refused = other.write_lock_within(Duration::from_millis(30)).await;
-        assert!(matches!(refused, Err(Error::Locked)));
+        let result = other.write_lock_within(Duration::from_millis(30)).await;
+        assert!(matches!(result, Err(Error::Locked)));
         drop(guard);
         other.write_lock_within(Duration::from_secs(5)).await.unwrap();
     }

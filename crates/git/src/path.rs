@@ -283,17 +283,17 @@ mod tests {
             .collect();
         let trees = fixture.git_stdin(&["mktree", "--batch", "-z"], trees.as_bytes());
         let output = fixture.command(&["fsck", "--no-dangling"]).output().unwrap();
-        let faults = String::from_utf8(output.stderr).unwrap();
+        let stderr_text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(trees.lines().count(), names.len());
-        let mut refused = 0;
+        let mut rejected = 0;
         for (name, tree) in names.iter().zip(trees.lines()) {
-            if faults.contains(tree) {
-                refused += 1;
+            if stderr_text.contains(tree) {
+                rejected += 1;
                 // A single dot is dropped, not rejected.
                 assert!(name == "." || TreePath::parse(name).is_err(), "{name:?}");
             }
         }
-        assert!(refused > 20, "{refused} of {}: {faults}", names.len());
+        assert!(rejected > 20, "{rejected} of {}: {stderr_text}", names.len());
     }
 
     #[test]

@@ -249,8 +249,11 @@ impl RunningProgram {
         let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
         let status = ended.map_err(|_| Error::Timeout)??;
         // A grandchild may still have the pipe open; its output is not worth waiting for.
-        let said = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
-        let text = said.ok().and_then(|joined| joined.ok()).unwrap_or_default();
+        let joined_stderr = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
+        let text = joined_stderr
+            .ok()
+            .and_then(|joined| joined.ok())
+            .unwrap_or_default();
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
             Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
@@ -370,15 +373,15 @@ async fn read_bounded(source: Option<impl AsyncRead + Unpin>, limit: usize) -> R
 
 /// Reads to the end and stores the beginning, so that the writer never blocks on a full pipe.
 async fn read_start(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut kept = Vec::new();
+    let mut start = Vec::new();
     let mut chunk = [0; 1024];
     if let Some(mut source) = source {
         while let Ok(read @ 1..) = source.read(&mut chunk).await {
-            let room = MAX_STDERR_BYTES.saturating_sub(kept.len()).min(read);
-            kept.extend_from_slice(chunk.get(..room).unwrap_or_default());
+            let room = MAX_STDERR_BYTES.saturating_sub(start.len()).min(read);
+            start.extend_from_slice(chunk.get(..room).unwrap_or_default());
         }
     }
-    kept
+    start
 }
 
 #[cfg(test)]
@@ -472,19 +475,19 @@ mod tests {
     async fn program_input_and_output_are_exact_and_limited() {
         let sample = TestRepository::with_history();
         let log = || Program::new("log").flag("--format=%H").id(sample.id("main"));
-        let whole = sample.repository.run(log()).await.unwrap().stdout;
+        let output = sample.repository.run(log()).await.unwrap().stdout;
         assert_eq!(
-            String::from_utf8(whole.clone()).unwrap(),
+            String::from_utf8(output.clone()).unwrap(),
             sample.git(&["log", "--format=%H", "main"])
         );
         assert!(
             sample
                 .repository
-                .run(log().output_limit(whole.len()))
+                .run(log().output_limit(output.len()))
                 .await
                 .is_ok()
         );
-        let answer = sample.repository.run(log().output_limit(whole.len() - 1)).await;
+        let answer = sample.repository.run(log().output_limit(output.len() - 1)).await;
         assert!(matches!(answer.err(), Some(Error::LimitExceeded(_))));
         let large = vec![b'x'; 3 << 20];
         let hash = Program::new("hash-object").flag("--stdin").input(large.clone());

@@ -323,10 +323,10 @@ mod tests {
             fixture.repository.git2(advance).await,
             Err(Error::Locked)
         ));
-        let held = lock.clone();
+        let lock_path = lock.clone();
         let release = tokio::task::spawn_blocking(move || {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            std::fs::remove_file(held).unwrap();
+            std::fs::remove_file(lock_path).unwrap();
         });
         fixture.repository.git2(advance).await.unwrap();
         release.await.unwrap();

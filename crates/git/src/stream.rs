@@ -63,7 +63,7 @@ impl ByteStream {
         // The exchange ended before, and its error is all that it has sent.
         let error = match self.chunks.recv().await {
             Some(Err(error)) => error.downcast::<Error>().unwrap_or_else(Error::Io),
-            Some(Ok(_)) | None => gone(),
+            Some(Ok(_)) | None => disconnected(),
         };
         Err(match error {
             Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Error::Timeout,
@@ -121,7 +121,7 @@ pub(super) fn output(mut running: RunningProgram, first: Bytes) -> ByteStream {
             }
             tokio::select! {
                 done = forward(Bytes::new(), stdout, &sender, false) => done,
-                () = sender.closed() => Err(gone()),
+                () = sender.closed() => Err(disconnected()),
             }
         });
         let result = match result.await {
@@ -152,7 +152,7 @@ where
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     let (begin, begun) = oneshot::channel();
     tokio::spawn(async move {
-        let result = converse(running, exchange, &sender, begin).await;
+        let result = run_exchange(running, exchange, &sender, begin).await;
         let failure = match &result {
             Err(Error::Timeout) => Some(io::ErrorKind::TimedOut.into()),
             Err(Error::LimitExceeded(text)) => Some(io::Error::other(Error::LimitExceeded(text))),
@@ -170,7 +170,7 @@ where
     }
 }
 
-async fn converse<R: AsyncRead + Unpin>(
+async fn run_exchange<R: AsyncRead + Unpin>(
     mut running: RunningProgram,
     exchange: TransferExchange<R>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
@@ -198,18 +198,18 @@ async fn converse<R: AsyncRead + Unpin>(
                 done?;
                 return tokio::select! {
                     drained = &mut pumped => drained,
-                    () = sender.closed() => Err(gone()),
+                    () = sender.closed() => Err(disconnected()),
                 };
             }
             pumped = &mut pumped => pumped?,
-            () = sender.closed() => return Err(gone()),
+            () = sender.closed() => return Err(disconnected()),
         }
         if exchange.durable {
             return forwarded.await;
         }
         tokio::select! {
             done = &mut forwarded => done,
-            () = sender.closed() => Err(gone()),
+            () = sender.closed() => Err(disconnected()),
         }
     };
     running.within(work).await?;
@@ -298,10 +298,10 @@ async fn forward(
 /// Sends a chunk; a client that accepts none within the idle limit counts as disconnected.
 async fn send(sender: &mpsc::Sender<io::Result<Bytes>>, chunk: Bytes) -> Result<()> {
     let sent = tokio::time::timeout(IDLE, sender.send(Ok(chunk))).await;
-    sent.map_err(|_| Error::Timeout)?.map_err(|_| gone())
+    sent.map_err(|_| Error::Timeout)?.map_err(|_| disconnected())
 }
 
-fn gone() -> Error {
+fn disconnected() -> Error {
     Error::Io(io::Error::new(
         io::ErrorKind::ConnectionAborted,
         "the client went away",

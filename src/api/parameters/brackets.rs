@@ -52,7 +52,7 @@ pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> 
     }
     let fault = || format!("{base} is invalid");
     let slot = parameters.entry(base.to_owned()).or_insert(Value::Null);
-    place(slot, &keys, value).ok_or_else(fault)
+    insert_at(slot, &keys, value).ok_or_else(fault)
 }
 
 /// Splits a name: `a[b][]` -> (`a`, [`b`, ``]). A name with unbalanced brackets is not split.
@@ -64,26 +64,26 @@ fn split_name(name: &str) -> (&str, Vec<&str>) {
     (&name[..open], inner.split("][").collect())
 }
 
-fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
+fn insert_at(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
     match keys {
         [] => *slot = value,
         [""] => list(slot)?.push(value),
         ["", rest @ ..] => {
             let items = list(slot)?;
-            let wanted = rest.first().copied().unwrap_or_default();
+            let next_key = rest.first().copied().unwrap_or_default();
             let begins = items
                 .last()
-                .is_none_or(|last| taken(last, wanted, rest.len() == 1));
+                .is_none_or(|last| has_key(last, next_key, rest.len() == 1));
             if begins {
                 items.push(Value::Null);
             }
-            place(items.last_mut()?, rest, value)?;
+            insert_at(items.last_mut()?, rest, value)?;
         }
         [key, rest @ ..] => {
             if slot.is_null() {
                 *slot = Value::Object(Map::new());
             }
-            place(
+            insert_at(
                 slot.as_object_mut()?
                     .entry((*key).to_owned())
                     .or_insert(Value::Null),
@@ -96,7 +96,7 @@ fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
 }
 
 /// Returns whether a hash in a list already has the key, so that the next pair starts a new hash.
-fn taken(last: &Value, key: &str, leaf: bool) -> bool {
+fn has_key(last: &Value, key: &str, leaf: bool) -> bool {
     last.as_object().is_none_or(|hash| leaf && hash.contains_key(key))
 }
 

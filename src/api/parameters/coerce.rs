@@ -484,11 +484,11 @@ mod tests {
             "name": 5, "level": "10", "on": "1", "day": "2026-01-02T03:04:05Z", "at": "2026-01-02", "kind": "b",
             "ids": "1, 2", "unknown": {},
         });
-        let wanted = json!({
+        let expected = json!({
             "name": "5", "level": 10, "on": true, "day": "2026-01-02", "at": "2026-01-02T00:00:00Z", "kind": "b",
             "ids": [1, 2],
         });
-        assert_eq!(run(sent), (wanted, vec![]));
+        assert_eq!(run(sent), (expected, vec![]));
     }
 
     #[test]
@@ -536,7 +536,7 @@ mod tests {
     fn faults_are_reported_in_declared_order() {
         let (_, faults) =
             run(json!({"level": 11, "on": [], "day": "soon", "at": 5, "kind": "c", "ids": ["x", 1.5]}));
-        let wanted = [
+        let expected = [
             "name is missing",
             "name is empty",
             "level does not have a valid value",
@@ -547,7 +547,7 @@ mod tests {
             "ids is invalid",
             "ids is invalid",
         ];
-        assert_eq!(faults, wanted);
+        assert_eq!(faults, expected);
     }
 
     #[test]

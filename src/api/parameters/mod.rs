@@ -265,9 +265,9 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
         ..1 => DEFAULT_PAGE_SIZE,
         size => size.min(MAX_PAGE_SIZE),
     };
-    let asked = attributes.remove("pagination");
+    let pagination = attributes.remove("pagination");
     let keyset = operation.paging == Paging::Keyset
-        && coerce::slot(&PAGINATION, asked, faults).is_some_and(|way| way == "keyset");
+        && coerce::slot(&PAGINATION, pagination, faults).is_some_and(|way| way == "keyset");
     PageRequest {
         number: page,
         size,

@@ -49,11 +49,11 @@ impl UsersApi for App {
         let picture = avatars::validate(picture).await?;
         let creator = access.caller.as_user().map(|user| user.id);
         let (new, details) = new_user(request.body, creator)?;
-        let mut made = users::register(&self.backend, new, details).await?;
+        let mut user = users::register(&self.backend, new, details).await?;
         if picture.is_some() {
-            made = avatars::set(&self.backend, made, picture).await?;
+            user = avatars::set(&self.backend, user, picture).await?;
         }
-        let profile = listing::full_profile(&self.backend, made).await?;
+        let profile = listing::full_profile(&self.backend, user).await?;
         Ok(views::accounts::users::user(
             profile,
             &self.backend.instance.base_url,
@@ -114,12 +114,12 @@ impl UsersApi for App {
         request: ListUserMembershipsRequest,
         page: PageRequest,
     ) -> Result<Page<UserMembership>> {
-        let wanted = match request.r#type {
+        let filter = match request.r#type {
             None => MembershipFilter::Any,
             Some(MembershipSource::Project) => MembershipFilter::Projects,
             Some(MembershipSource::Namespace) => MembershipFilter::Groups,
         };
-        let page = memberships::list(&self.backend, access.user.id, wanted, &page).await?;
+        let page = memberships::list(&self.backend, access.user.id, filter, &page).await?;
         Ok(page.map(views::accounts::account::membership))
     }
 
@@ -150,7 +150,7 @@ fn filter(request: ListUsersRequest) -> UserFilter {
         admins: request.admins,
         two_factor: request
             .two_factor
-            .map(|wanted| wanted == TwoFactorFilter::Enabled),
+            .map(|filter| filter == TwoFactorFilter::Enabled),
         without_projects: request.without_projects,
         created_after: request.created_after.map(|time| time.to_utc()),
         created_before: request.created_before.map(|time| time.to_utc()),
@@ -188,7 +188,9 @@ fn user_details(details: UserDetails) -> AdminAttributes {
 fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, AdminAttributes)> {
     let password = PasswordSource::required(body.password, body.reset_password, body.force_random_password)?;
     // The deprecated attribute requests a confirmation; the newer one skips it.
-    let confirmed = body.skip_confirmation.or(body.confirm.map(|asked| !asked));
+    let confirmed = body
+        .skip_confirmation
+        .or(body.confirm.map(|requires_confirmation| !requires_confirmation));
     let new = NewUser {
         username: body.username,
         name: body.name,

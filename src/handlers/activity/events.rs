@@ -1,6 +1,6 @@
 //! Events.
 
-use domain::activity::events::listing::{self, Filter, Happened};
+use domain::activity::events::listing::{self, EventDetail, EventFilter};
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -21,13 +21,13 @@ impl EventsApi for App {
         request: ListEventsRequest,
         page: PageRequest,
     ) -> Result<Page<Event>> {
-        let filter = Filter {
+        let filter = EventFilter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
-        let everybody = request.scope.is_some();
-        let page = listing::own(&self.backend, &access.caller, everybody, filter, &page).await?;
+        let all_users = request.scope.is_some();
+        let page = listing::list_own(&self.backend, &access.caller, all_users, filter, &page).await?;
         Ok(self.events(page))
     }
 
@@ -37,12 +37,12 @@ impl EventsApi for App {
         request: ListUserEventsRequest,
         page: PageRequest,
     ) -> Result<Page<Event>> {
-        let filter = Filter {
+        let filter = EventFilter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
-        let page = listing::of_user(&self.backend, &access, filter, &page).await?;
+        let page = listing::list_of_user(&self.backend, &access, filter, &page).await?;
         Ok(self.events(page))
     }
 
@@ -52,19 +52,19 @@ impl EventsApi for App {
         request: ListProjectEventsRequest,
         page: PageRequest,
     ) -> Result<Page<Event>> {
-        let filter = Filter {
+        let filter = EventFilter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
-        let page = listing::of_project(&self.backend, &access, filter, &page).await?;
+        let page = listing::list_of_project(&self.backend, &access, filter, &page).await?;
         Ok(self.events(page))
     }
 }
 
 impl App {
-    fn events(&self, page: Page<Happened>) -> Page<Event> {
-        page.map(|happened| views::activity::events::event(happened, &self.backend.instance.base_url))
+    fn events(&self, page: Page<EventDetail>) -> Page<Event> {
+        page.map(|detail| views::activity::events::event(detail, &self.backend.instance.base_url))
     }
 }
 
@@ -72,11 +72,11 @@ fn filter(
     action: Option<EventAction>,
     target: Option<EventTargetType>,
     sort: Option<SortDirection>,
-) -> Filter {
-    Filter {
+) -> EventFilter {
+    EventFilter {
         action: action.map(Convert::convert),
-        targets: target.map(views::activity::events::target_types),
+        target_types: target.map(views::activity::events::target_types),
         ascending: sort == Some(SortDirection::Asc),
-        ..Filter::default()
+        ..EventFilter::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Branches of a repository and their protection.
 
-use domain::code::branches::{self, Protection};
+use domain::code::branches::{self, ProtectionUpdate};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -23,22 +23,22 @@ impl BranchesApi for App {
         let search = request.search.as_deref();
         let page = branches::list(&self.backend, &access, search, &page).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|details| views::code::branch::branch(details, &url)))
+        Ok(page.map(|detail| views::code::branch::branch(detail, &url)))
     }
 
     async fn create_branch(&self, access: ProjectAccess, request: CreateBranchRequest) -> Result<Branch> {
         let body = request.body;
-        let details = branches::create(&self.backend, &access, body.branch, body.r#ref).await?;
-        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+        let detail = branches::create(&self.backend, &access, body.branch, body.r#ref).await?;
+        Ok(views::code::branch::branch(detail, &self.project_url(&access)))
     }
 
     async fn get_branch(&self, access: ProjectAccess, request: GetBranchRequest) -> Result<Branch> {
-        let details = branches::get(&self.backend, &access, &request.branch).await?;
-        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+        let detail = branches::get(&self.backend, &access, &request.branch).await?;
+        Ok(views::code::branch::branch(detail, &self.project_url(&access)))
     }
 
     async fn check_branch(&self, access: ProjectAccess, request: CheckBranchRequest) -> Result<()> {
-        branches::exists(&self.backend, &access, &request.branch).await
+        branches::check_exists(&self.backend, &access, &request.branch).await
     }
 
     async fn delete_branch(&self, access: ProjectAccess, request: DeleteBranchRequest) -> Result<()> {
@@ -47,12 +47,12 @@ impl BranchesApi for App {
     }
 
     async fn protect_branch(&self, access: ProjectAccess, request: ProtectBranchRequest) -> Result<Branch> {
-        let protection = Protection {
+        let update = ProtectionUpdate {
             developers_can_push: request.body.developers_can_push,
             developers_can_merge: request.body.developers_can_merge,
         };
-        let details = branches::protect(&self.backend, &access, &request.branch, protection).await?;
-        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+        let detail = branches::protect(&self.backend, &access, &request.branch, update).await?;
+        Ok(views::code::branch::branch(detail, &self.project_url(&access)))
     }
 
     async fn unprotect_branch(
@@ -60,8 +60,8 @@ impl BranchesApi for App {
         access: ProjectAccess,
         request: UnprotectBranchRequest,
     ) -> Result<Branch> {
-        let details = branches::unprotect(&self.backend, &access, &request.branch).await?;
-        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+        let detail = branches::unprotect(&self.backend, &access, &request.branch).await?;
+        Ok(views::code::branch::branch(detail, &self.project_url(&access)))
     }
 
     async fn delete_merged_branches(&self, access: ProjectAccess) -> Result<Message> {

@@ -1,11 +1,11 @@
 //! Commits of a repository.
 
-use domain::code::commits::cherry_pick::{self, Direction};
+use domain::code::commits::cherry_pick::{self, ApplyMode};
 use domain::code::commits::comments::{self, LineType, NewComment};
 use domain::code::commits::commit::AuthorOverride;
 use domain::code::commits::content;
-use domain::code::commits::create::{self, ActionKind, NewAction, NewCommit};
-use domain::code::commits::listing::{self, Listed, Query, RefKind};
+use domain::code::commits::create::{self, FileActionKind, NewCommit, NewFileAction};
+use domain::code::commits::listing::{self, CommitDetail, CommitFilter, RefKind};
 use domain::code::commits::start_point::StartPoint;
 use domain::delivery::pipelines;
 use domain::identity::access::ProjectAccess;
@@ -30,7 +30,7 @@ impl CommitsApi for App {
         request: ListCommitsRequest,
         page: PageRequest,
     ) -> Result<Page<Commit>> {
-        let query = Query {
+        let filter = CommitFilter {
             revision: request.ref_name,
             since: request.since.map(|time| time.to_utc()),
             until: request.until.map(|time| time.to_utc()),
@@ -43,14 +43,14 @@ impl CommitsApi for App {
             },
             with_stats: request.with_stats,
         };
-        let page = listing::list(&self.backend, &access, query, &page).await?;
-        let shas = page.items.iter().map(|found| found.commit.id.to_string());
+        let page = listing::list(&self.backend, &access, filter, &page).await?;
+        let shas = page.items.iter().map(|detail| detail.commit.id.to_string());
         let last = pipelines::newest_of_commits(&self.backend, &access, shas.collect()).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|found| {
-            let sha = found.commit.id.to_string();
+        Ok(page.map(|detail| {
+            let sha = detail.commit.id.to_string();
             let last = last.iter().find(|pipeline| pipeline.sha == sha);
-            view::with_status(found, last, &url)
+            view::with_status(detail, last, &url)
         }))
     }
 
@@ -72,13 +72,13 @@ impl CommitsApi for App {
             actions: body.actions.into_iter().map(action).collect::<Result<_>>()?,
             with_stats: body.stats,
         };
-        let made = create::create(&self.backend, &access, new).await?;
-        self.commit(&access, made).await
+        let detail = create::create(&self.backend, &access, new).await?;
+        self.commit(&access, detail).await
     }
 
     async fn get_commit(&self, access: ProjectAccess, request: GetCommitRequest) -> Result<Commit> {
-        let found = listing::get(&self.backend, &access, &request.sha, request.stats).await?;
-        self.commit(&access, found).await
+        let detail = listing::get(&self.backend, &access, &request.sha, request.stats).await?;
+        self.commit(&access, detail).await
     }
 
     async fn list_commit_refs(
@@ -87,12 +87,12 @@ impl CommitsApi for App {
         request: ListCommitRefsRequest,
         page: PageRequest,
     ) -> Result<Page<CommitRef>> {
-        let only = match request.r#type {
+        let filter = match request.r#type {
             Some(CommitRefFilter::Branch) => Some(RefKind::Branch),
             Some(CommitRefFilter::Tag) => Some(RefKind::Tag),
             Some(CommitRefFilter::All) | None => None,
         };
-        let page = listing::refs(&self.backend, &access, &request.sha, only, &page).await?;
+        let page = listing::list_refs(&self.backend, &access, &request.sha, filter, &page).await?;
         Ok(page.map(view::reference))
     }
 
@@ -101,12 +101,12 @@ impl CommitsApi for App {
         access: ProjectAccess,
         request: CherryPickCommitRequest,
     ) -> Result<Commit> {
-        self.transplant(&access, &request.sha, &request.body.branch, Direction::CherryPick)
+        self.apply_commit(&access, &request.sha, &request.body.branch, ApplyMode::CherryPick)
             .await
     }
 
     async fn revert_commit(&self, access: ProjectAccess, request: RevertCommitRequest) -> Result<Commit> {
-        self.transplant(&access, &request.sha, &request.body.branch, Direction::Revert)
+        self.apply_commit(&access, &request.sha, &request.body.branch, ApplyMode::Revert)
             .await
     }
 
@@ -116,7 +116,7 @@ impl CommitsApi for App {
         request: ListCommitDiffsRequest,
         page: PageRequest,
     ) -> Result<Page<Diff>> {
-        let page = listing::diff(&self.backend, &access, &request.sha, &page).await?;
+        let page = listing::list_diffs(&self.backend, &access, &request.sha, &page).await?;
         Ok(page.map(view::diff))
     }
 
@@ -127,7 +127,7 @@ impl CommitsApi for App {
         page: PageRequest,
     ) -> Result<Page<CommitComment>> {
         let page = comments::list(&self.backend, &access, &request.sha, &page).await?;
-        Ok(page.map(|written| view::comment(written, &self.backend.instance.base_url)))
+        Ok(page.map(|comment| view::comment(comment, &self.backend.instance.base_url)))
     }
 
     async fn create_commit_comment(
@@ -145,8 +145,8 @@ impl CommitsApi for App {
                 DiffLineType::Old => LineType::Old,
             }),
         };
-        let written = comments::create(&self.backend, &access, &request.sha, new).await?;
-        Ok(view::comment(written, &self.backend.instance.base_url))
+        let comment = comments::create(&self.backend, &access, &request.sha, new).await?;
+        Ok(view::comment(comment, &self.backend.instance.base_url))
     }
 }
 
@@ -156,49 +156,49 @@ impl App {
     }
 
     /// Returns a commit with details.
-    async fn commit(&self, access: &ProjectAccess, found: Listed) -> Result<Commit> {
-        let sha = found.commit.id.to_string();
+    async fn commit(&self, access: &ProjectAccess, detail: CommitDetail) -> Result<Commit> {
+        let sha = detail.commit.id.to_string();
         let last = pipelines::newest_of_commit(&self.backend, access, &sha).await?;
         let path = self.path_of(access);
         Ok(view::detail(
-            found,
+            detail,
             last.as_ref(),
             access.project.id,
             self.at(&path),
         ))
     }
 
-    async fn transplant(
+    async fn apply_commit(
         &self,
         access: &ProjectAccess,
         revision: &str,
         branch: &str,
-        direction: Direction,
+        mode: ApplyMode,
     ) -> Result<Commit> {
-        let made = cherry_pick::transplant(&self.backend, access, revision, branch, direction).await?;
-        Ok(view::listed(made, &self.project_url(access)))
+        let detail = cherry_pick::apply_commit(&self.backend, access, revision, branch, mode).await?;
+        Ok(view::with_stats(detail, &self.project_url(access)))
     }
 }
 
-fn action(sent: CommitAction) -> Result<NewAction> {
-    let base64 = sent.encoding == Some(FileEncoding::Base64);
-    let kind = match sent.action {
-        CommitActionKind::Create => ActionKind::Create,
-        CommitActionKind::Update => ActionKind::Update,
-        CommitActionKind::Move => ActionKind::Move,
-        CommitActionKind::Delete => ActionKind::Delete,
-        CommitActionKind::Chmod => ActionKind::Chmod,
+fn action(action: CommitAction) -> Result<NewFileAction> {
+    let base64 = action.encoding == Some(FileEncoding::Base64);
+    let kind = match action.action {
+        CommitActionKind::Create => FileActionKind::Create,
+        CommitActionKind::Update => FileActionKind::Update,
+        CommitActionKind::Move => FileActionKind::Move,
+        CommitActionKind::Delete => FileActionKind::Delete,
+        CommitActionKind::Chmod => FileActionKind::Chmod,
     };
-    let content = match sent.content {
+    let content = match action.content {
         MaybeUndefined::Value(text) => Some(content::decode(text, base64)?),
         MaybeUndefined::Null | MaybeUndefined::Undefined => None,
     };
-    Ok(NewAction {
+    Ok(NewFileAction {
         kind,
-        path: sent.file_path,
-        previous_path: sent.previous_path,
+        path: action.file_path,
+        previous_path: action.previous_path,
         content,
-        last_commit_id: sent.last_commit_id,
-        executable: sent.execute_filemode,
+        last_commit_id: action.last_commit_id,
+        executable: action.execute_filemode,
     })
 }

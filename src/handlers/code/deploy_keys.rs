@@ -34,8 +34,9 @@ impl DeployKeysApi for App {
         request: CreateDeployKeyRequest,
     ) -> Result<ProjectDeployKey> {
         let body = request.body;
-        let made = deploy_keys::create(&self.backend, &access, body.title, &body.key, body.can_push).await?;
-        Ok(project_deploy_key(made))
+        let detail =
+            deploy_keys::create(&self.backend, &access, body.title, &body.key, body.can_push).await?;
+        Ok(project_deploy_key(detail))
     }
 
     async fn get_deploy_key(
@@ -43,8 +44,8 @@ impl DeployKeysApi for App {
         access: ProjectAccess,
         request: GetDeployKeyRequest,
     ) -> Result<ProjectDeployKey> {
-        let found = deploy_keys::get(&self.backend, &access, request.key_id).await?;
-        Ok(project_deploy_key(found))
+        let detail = deploy_keys::get(&self.backend, &access, request.key_id).await?;
+        Ok(project_deploy_key(detail))
     }
 
     async fn update_deploy_key(
@@ -53,8 +54,8 @@ impl DeployKeysApi for App {
         request: UpdateDeployKeyRequest,
     ) -> Result<ProjectDeployKey> {
         let (id, body) = (request.key_id, request.body);
-        let changed = deploy_keys::update(&self.backend, &access, id, body.title, body.can_push).await?;
-        Ok(project_deploy_key(changed))
+        let detail = deploy_keys::update(&self.backend, &access, id, body.title, body.can_push).await?;
+        Ok(project_deploy_key(detail))
     }
 
     async fn delete_deploy_key(&self, access: ProjectAccess, request: DeleteDeployKeyRequest) -> Result<()> {
@@ -67,7 +68,7 @@ impl DeployKeysApi for App {
         access: ProjectAccess,
         request: EnableDeployKeyRequest,
     ) -> Result<DeployKey> {
-        let shared = deploy_keys::enable(&self.backend, &access, request.key_id).await?;
-        Ok(deploy_key(shared))
+        let key = deploy_keys::enable(&self.backend, &access, request.key_id).await?;
+        Ok(deploy_key(key))
     }
 }

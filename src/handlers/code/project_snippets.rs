@@ -1,6 +1,6 @@
 //! Snippets of projects.
 
-use domain::code::snippets::{self, Home, NewSnippet};
+use domain::code::snippets::{self, NewSnippet, SnippetScope};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
@@ -8,7 +8,7 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::ProjectSnippetsApi;
 use crate::app::App;
-use crate::handlers::code::snippets::{change, files};
+use crate::handlers::code::snippets::{files, update};
 use crate::views::enums::Convert;
 use contract::{
     CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
@@ -18,7 +18,7 @@ use contract::{
 impl ProjectSnippetsApi for App {
     async fn list_project_snippets(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Snippet>> {
         let page = snippets::list_of_project(&self.backend, &access, &page).await?;
-        Ok(page.map(|row| self.snippet(row)))
+        Ok(page.map(|detail| self.snippet(detail)))
     }
 
     async fn create_project_snippet(
@@ -33,8 +33,8 @@ impl ProjectSnippetsApi for App {
             description: body.description,
             visibility: body.visibility.map(Convert::convert),
         };
-        let made = snippets::create(&self.backend, Home::Project(&access), new).await?;
-        Ok(self.snippet(made))
+        let snippet = snippets::create(&self.backend, SnippetScope::Project(&access), new).await?;
+        Ok(self.snippet(snippet))
     }
 
     async fn get_project_snippet(
@@ -42,8 +42,8 @@ impl ProjectSnippetsApi for App {
         access: ProjectAccess,
         request: GetProjectSnippetRequest,
     ) -> Result<Snippet> {
-        let home = Home::Project(&access);
-        Ok(self.snippet(snippets::read(&self.backend, home, request.snippet_id).await?))
+        let scope = SnippetScope::Project(&access);
+        Ok(self.snippet(snippets::get(&self.backend, scope, request.snippet_id).await?))
     }
 
     async fn update_project_snippet(
@@ -51,9 +51,9 @@ impl ProjectSnippetsApi for App {
         access: ProjectAccess,
         request: UpdateProjectSnippetRequest,
     ) -> Result<Snippet> {
-        let (home, id) = (Home::Project(&access), request.snippet_id);
-        let changed = snippets::edit(&self.backend, home, id, change(request.body)).await?;
-        Ok(self.snippet(changed))
+        let (scope, id) = (SnippetScope::Project(&access), request.snippet_id);
+        let snippet = snippets::update(&self.backend, scope, id, update(request.body)).await?;
+        Ok(self.snippet(snippet))
     }
 
     async fn delete_project_snippet(
@@ -61,8 +61,8 @@ impl ProjectSnippetsApi for App {
         access: ProjectAccess,
         request: DeleteProjectSnippetRequest,
     ) -> Result<()> {
-        let (home, id) = (Home::Project(&access), request.snippet_id);
-        snippets::delete(&self.backend, home, id, request.if_unmodified_since.as_deref()).await
+        let (scope, id) = (SnippetScope::Project(&access), request.snippet_id);
+        snippets::delete(&self.backend, scope, id, request.if_unmodified_since.as_deref()).await
     }
 
     async fn get_raw_project_snippet(
@@ -70,6 +70,7 @@ impl ProjectSnippetsApi for App {
         access: ProjectAccess,
         request: GetRawProjectSnippetRequest,
     ) -> Result<Download> {
-        self.raw_snippet(Home::Project(&access), request.snippet_id).await
+        self.raw_snippet(SnippetScope::Project(&access), request.snippet_id)
+            .await
     }
 }

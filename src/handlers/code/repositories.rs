@@ -1,6 +1,6 @@
 //! Trees, blobs, comparisons, archives and contributors of a repository.
 
-use domain::code::repositories::{self, TreeListing};
+use domain::code::repositories::{self, TreeFilter};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::blob_content;
 use domain::kernel::download::{Download, DownloadContent};
@@ -24,17 +24,17 @@ impl RepositoriesApi for App {
         request: ListTreeRequest,
         page: PageRequest,
     ) -> Result<Page<TreeEntry>> {
-        let listing = TreeListing {
+        let filter = TreeFilter {
             revision: request.r#ref,
             path: request.path,
             recursive: request.recursive,
         };
-        let page = repositories::tree(&self.backend, &access, listing, &page).await?;
+        let page = repositories::list_tree(&self.backend, &access, filter, &page).await?;
         Ok(page.map(views::code::tree::entry))
     }
 
     async fn get_blob(&self, access: ProjectAccess, request: GetBlobRequest) -> Result<Blob> {
-        let blob = repositories::blob(&self.backend, &access, &request.sha).await?;
+        let blob = repositories::get_blob(&self.backend, &access, &request.sha).await?;
         Ok(views::code::blob::blob(&blob))
     }
 
@@ -76,9 +76,9 @@ impl RepositoriesApi for App {
 
     async fn compare_refs(&self, access: ProjectAccess, request: CompareRefsRequest) -> Result<Comparison> {
         let (from, to) = (&request.from, &request.to);
-        let found = repositories::compare(&self.backend, &access, from, to, request.straight).await?;
+        let comparison = repositories::compare(&self.backend, &access, from, to, request.straight).await?;
         Ok(views::code::comparison::comparison(
-            found,
+            comparison,
             &self.project_url(&access),
         ))
     }
@@ -95,12 +95,12 @@ impl RepositoriesApi for App {
             Some(ContributorOrder::Commits) | None => repositories::ContributorOrder::Commits,
         };
         let descending = matches!(request.sort, Some(SortDirection::Desc));
-        let page = repositories::contributors(&self.backend, &access, order, descending, &page).await?;
+        let page = repositories::list_contributors(&self.backend, &access, order, descending, &page).await?;
         Ok(page.map(views::code::contributor::contributor))
     }
 
     async fn get_merge_base(&self, access: ProjectAccess, request: GetMergeBaseRequest) -> Result<Commit> {
-        let base = repositories::merge_base(&self.backend, &access, request.refs).await?;
+        let base = repositories::get_merge_base(&self.backend, &access, request.refs).await?;
         Ok(views::code::commit::commit(base, &self.project_url(&access)))
     }
 }
@@ -117,7 +117,8 @@ impl App {
             ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
             ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
         };
-        let archive = repositories::archive(&self.backend, access, revision.as_deref(), format).await?;
+        let archive =
+            repositories::create_archive(&self.backend, access, revision.as_deref(), format).await?;
         Ok(Download {
             content_type: "application/octet-stream".to_owned(),
             file_name: archive.file_name,

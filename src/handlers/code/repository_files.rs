@@ -2,7 +2,7 @@
 
 use domain::code::commits::commit::AuthorOverride;
 use domain::code::commits::content;
-use domain::code::files::{self, Change, Write};
+use domain::code::files::{self, FileChange, NewFileCommit};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
@@ -26,10 +26,10 @@ impl App {
         path: String,
         commit: FileCommit,
         author: AuthorOverride,
-        change: Change,
+        change: FileChange,
     ) -> Result<FileWriteResult> {
         let branch = commit.branch.clone();
-        let write = Write {
+        let new = NewFileCommit {
             path,
             branch: commit.branch,
             start_branch: commit.start_branch,
@@ -37,7 +37,7 @@ impl App {
             author,
             change,
         };
-        let file_path = files::write(&self.backend, access, write).await?;
+        let file_path = files::commit_change(&self.backend, access, new).await?;
         Ok(FileWriteResult { file_path, branch })
     }
 }
@@ -48,7 +48,7 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: GetFileRequest,
     ) -> Result<WithHeaders<RepositoryFile>> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
+        let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         let content = files::content(&self.backend, &access, &file).await?;
         Ok(WithHeaders {
             headers: view::headers(&file),
@@ -61,7 +61,7 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: GetFileMetadataRequest,
     ) -> Result<WithHeaders<()>> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
+        let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         Ok(WithHeaders {
             headers: view::headers(&file),
             body: (),
@@ -75,7 +75,7 @@ impl RepositoryFilesApi for App {
     ) -> Result<FileWriteResult> {
         let (path, body) = (request.file_path, request.body);
         let content = content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?;
-        let change = Change::Create { content };
+        let change = FileChange::Create { content };
         let author = AuthorOverride {
             name: body.author_name,
             email: body.author_email,
@@ -90,7 +90,7 @@ impl RepositoryFilesApi for App {
         request: UpdateFileRequest,
     ) -> Result<FileWriteResult> {
         let (path, body) = (request.file_path, request.body);
-        let change = Change::Update {
+        let change = FileChange::Update {
             content: content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?,
             last_commit_id: body.last_commit_id,
         };
@@ -104,7 +104,7 @@ impl RepositoryFilesApi for App {
 
     async fn delete_file(&self, access: ProjectAccess, request: DeleteFileRequest) -> Result<()> {
         let (path, body) = (request.file_path, request.body);
-        let change = Change::Delete {
+        let change = FileChange::Delete {
             last_commit_id: body.last_commit_id,
         };
         let author = AuthorOverride {
@@ -133,7 +133,7 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: GetFileBlameMetadataRequest,
     ) -> Result<WithHeaders<()>> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
+        let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         Ok(WithHeaders {
             headers: view::headers(&file),
             body: (),
@@ -141,7 +141,7 @@ impl RepositoryFilesApi for App {
     }
 
     async fn get_raw_file(&self, access: ProjectAccess, request: GetRawFileRequest) -> Result<Download> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
+        let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         let (content, is_text) = files::open(&self.backend, &access, &file).await?;
         let content_type = if is_text {
             "text/plain"
@@ -163,7 +163,7 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: GetRawFileMetadataRequest,
     ) -> Result<WithHeaders<()>> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
+        let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         let mut headers = view::headers(&file);
         headers.push(("ETag", format!("\"{}\"", file.blob)));
         headers.push(("Accept-Ranges", "bytes".to_owned()));

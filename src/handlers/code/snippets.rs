@@ -1,6 +1,9 @@
 //! Personal snippets.
 
-use domain::code::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
+use domain::code::snippets::{
+    self, NewSnippet, NewSnippetFile, SnippetDetail, SnippetFileAction, SnippetFileUpdate, SnippetScope,
+    SnippetUpdate,
+};
 use domain::identity::access::InstanceAccess;
 use domain::kernel::download::{Download, DownloadContent};
 use domain::kernel::error::Result;
@@ -13,31 +16,31 @@ use crate::views::code::snippet::snippet;
 use crate::views::enums::Convert;
 use contract::{
     CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
-    SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, UpdateSnippetRequest,
+    SnippetFileCreate, UpdateSnippetRequest,
 };
 
 /// Converts an update of a project snippet or personal snippet.
-pub(crate) fn change(body: SnippetUpdate) -> Change {
-    Change {
+pub(crate) fn update(body: contract::SnippetUpdate) -> SnippetUpdate {
+    SnippetUpdate {
         title: body.title,
         file_name: body.file_name,
         content: body.content,
-        files: body.files.into_iter().flatten().map(file_change).collect(),
+        files: body.files.into_iter().flatten().map(file_update).collect(),
         description: body.description.into_patch(),
         visibility: body.visibility.map(Convert::convert),
     }
 }
 
-fn file_change(file: SnippetFileUpdate) -> FileChange {
-    FileChange {
+fn file_update(file: contract::SnippetFileUpdate) -> SnippetFileUpdate {
+    SnippetFileUpdate {
         action: match file.action {
-            SnippetFileAction::Update => FileAction::Update,
-            SnippetFileAction::Move => FileAction::Move,
-            SnippetFileAction::Create => FileAction::Create,
-            SnippetFileAction::Delete => FileAction::Delete,
+            contract::SnippetFileAction::Update => SnippetFileAction::Update,
+            contract::SnippetFileAction::Move => SnippetFileAction::Move,
+            contract::SnippetFileAction::Create => SnippetFileAction::Create,
+            contract::SnippetFileAction::Delete => SnippetFileAction::Delete,
         },
         name: file.file_path,
-        previous: file.previous_path,
+        previous_name: file.previous_path,
         content: file.content,
     }
 }
@@ -47,31 +50,33 @@ pub(crate) fn files(
     name: Option<String>,
     content: Option<String>,
     files: Option<Vec<SnippetFileCreate>>,
-) -> Vec<NewFile> {
-    let alone = name.zip(content).map(|(name, content)| NewFile { name, content });
-    let listed = files.into_iter().flatten().map(|file| NewFile {
+) -> Vec<NewSnippetFile> {
+    let single = name
+        .zip(content)
+        .map(|(name, content)| NewSnippetFile { name, content });
+    let listed = files.into_iter().flatten().map(|file| NewSnippetFile {
         name: file.file_path,
         content: file.content,
     });
-    alone.into_iter().chain(listed).collect()
+    single.into_iter().chain(listed).collect()
 }
 
 impl App {
     /// Returns a snippet in the format of the contract.
-    pub(crate) fn snippet(&self, row: Row) -> Snippet {
-        snippet(&self.backend.instance.base_url, row)
+    pub(crate) fn snippet(&self, detail: SnippetDetail) -> Snippet {
+        snippet(&self.backend.instance.base_url, detail)
     }
 
     /// Returns the content of a snippet as a download.
-    pub(crate) async fn raw_snippet(&self, home: Home<'_>, id: i64) -> Result<Download> {
-        let raw = snippets::content(&self.backend, home, id).await?;
+    pub(crate) async fn raw_snippet(&self, scope: SnippetScope<'_>, id: i64) -> Result<Download> {
+        let content = snippets::get_content(&self.backend, scope, id).await?;
         Ok(Download {
             content_type: "text/plain; charset=utf-8".to_owned(),
-            file_name: raw.file_name,
+            file_name: content.file_name,
             attachment: false,
-            etag: Some(raw.digest),
+            etag: Some(content.digest),
             headers: Vec::new(),
-            content: DownloadContent::Bytes(raw.content.into()),
+            content: DownloadContent::Bytes(content.content.into()),
         })
     }
 }
@@ -79,12 +84,12 @@ impl App {
 impl SnippetsApi for App {
     async fn list_snippets(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<Snippet>> {
         let page = snippets::list_own(&self.backend, &access.caller, &page).await?;
-        Ok(page.map(|row| self.snippet(row)))
+        Ok(page.map(|detail| self.snippet(detail)))
     }
 
     async fn list_public_snippets(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<Snippet>> {
         let page = snippets::list_public(&self.backend, &access.caller, &page).await?;
-        Ok(page.map(|row| self.snippet(row)))
+        Ok(page.map(|detail| self.snippet(detail)))
     }
 
     async fn create_snippet(&self, access: InstanceAccess, request: CreateSnippetRequest) -> Result<Snippet> {
@@ -95,25 +100,25 @@ impl SnippetsApi for App {
             description: body.description,
             visibility: body.visibility.map(Convert::convert),
         };
-        let made = snippets::create(&self.backend, Home::Personal(&access.caller), new).await?;
-        Ok(self.snippet(made))
+        let snippet = snippets::create(&self.backend, SnippetScope::Personal(&access.caller), new).await?;
+        Ok(self.snippet(snippet))
     }
 
     async fn get_snippet(&self, access: InstanceAccess, request: GetSnippetRequest) -> Result<Snippet> {
-        let home = Home::Personal(&access.caller);
-        Ok(self.snippet(snippets::read(&self.backend, home, request.id).await?))
+        let scope = SnippetScope::Personal(&access.caller);
+        Ok(self.snippet(snippets::get(&self.backend, scope, request.id).await?))
     }
 
     async fn update_snippet(&self, access: InstanceAccess, request: UpdateSnippetRequest) -> Result<Snippet> {
-        let home = Home::Personal(&access.caller);
-        let changed = snippets::edit(&self.backend, home, request.id, change(request.body)).await?;
-        Ok(self.snippet(changed))
+        let scope = SnippetScope::Personal(&access.caller);
+        let snippet = snippets::update(&self.backend, scope, request.id, update(request.body)).await?;
+        Ok(self.snippet(snippet))
     }
 
     async fn delete_snippet(&self, access: InstanceAccess, request: DeleteSnippetRequest) -> Result<()> {
-        let home = Home::Personal(&access.caller);
+        let scope = SnippetScope::Personal(&access.caller);
         let condition = request.if_unmodified_since.as_deref();
-        snippets::delete(&self.backend, home, request.id, condition).await
+        snippets::delete(&self.backend, scope, request.id, condition).await
     }
 
     async fn get_raw_snippet(
@@ -121,6 +126,7 @@ impl SnippetsApi for App {
         access: InstanceAccess,
         request: GetRawSnippetRequest,
     ) -> Result<Download> {
-        self.raw_snippet(Home::Personal(&access.caller), request.id).await
+        self.raw_snippet(SnippetScope::Personal(&access.caller), request.id)
+            .await
     }
 }

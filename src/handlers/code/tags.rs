@@ -1,6 +1,6 @@
 //! Tags of a repository.
 
-use domain::code::tags::{self, Listing, NewTag};
+use domain::code::tags::{self, NewTag, TagFilter};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -19,7 +19,7 @@ impl TagsApi for App {
         request: ListTagsRequest,
         page: PageRequest,
     ) -> Result<Page<Tag>> {
-        let listing = Listing {
+        let filter = TagFilter {
             search: request.search,
             order: match request.order_by {
                 Some(TagOrder::Name) => tags::TagOrder::Name,
@@ -27,9 +27,9 @@ impl TagsApi for App {
             },
             descending: !matches!(request.sort, Some(SortDirection::Asc)),
         };
-        let page = tags::list(&self.backend, &access, listing, &page).await?;
+        let page = tags::list(&self.backend, &access, filter, &page).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|details| views::code::tag::tag(details, &url)))
+        Ok(page.map(|detail| views::code::tag::tag(detail, &url)))
     }
 
     async fn create_tag(&self, access: ProjectAccess, request: CreateTagRequest) -> Result<Tag> {
@@ -38,13 +38,13 @@ impl TagsApi for App {
             revision: request.body.r#ref,
             message: request.body.message,
         };
-        let details = tags::create(&self.backend, &access, new).await?;
-        Ok(views::code::tag::tag(details, &self.project_url(&access)))
+        let detail = tags::create(&self.backend, &access, new).await?;
+        Ok(views::code::tag::tag(detail, &self.project_url(&access)))
     }
 
     async fn get_tag(&self, access: ProjectAccess, request: GetTagRequest) -> Result<Tag> {
-        let details = tags::get(&self.backend, &access, &request.tag_name).await?;
-        Ok(views::code::tag::tag(details, &self.project_url(&access)))
+        let detail = tags::get(&self.backend, &access, &request.tag_name).await?;
+        Ok(views::code::tag::tag(detail, &self.project_url(&access)))
     }
 
     async fn delete_tag(&self, access: ProjectAccess, request: DeleteTagRequest) -> Result<()> {

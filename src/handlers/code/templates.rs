@@ -1,37 +1,37 @@
 //! File templates of the instance and of projects.
 
-use domain::code::templates::{self, Kind, Said};
+use domain::code::templates::{self, LicenseFields, TemplateKind};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::TemplatesApi;
 use crate::app::App;
-use crate::views::code::template::{entry, license, template};
+use crate::views::code::template::{self as view, entry, license};
 use contract::{
     GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,
     GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListLicenseTemplatesRequest,
     ListProjectTemplatesRequest, Template, TemplateEntry, TemplateType,
 };
 
-fn kind(named: TemplateType) -> Kind {
-    match named {
-        TemplateType::Dockerfiles => Kind::Dockerfiles,
-        TemplateType::Gitignores => Kind::Gitignores,
-        TemplateType::ServiceCiYmls | TemplateType::GitlabCiYmls => Kind::CiFiles,
-        TemplateType::Licenses => Kind::Licenses,
-        TemplateType::Issues => Kind::Issues,
-        TemplateType::MergeRequests => Kind::MergeRequests,
+fn kind(template_type: TemplateType) -> TemplateKind {
+    match template_type {
+        TemplateType::Dockerfiles => TemplateKind::Dockerfiles,
+        TemplateType::Gitignores => TemplateKind::Gitignores,
+        TemplateType::ServiceCiYmls | TemplateType::GitlabCiYmls => TemplateKind::CiFiles,
+        TemplateType::Licenses => TemplateKind::Licenses,
+        TemplateType::Issues => TemplateKind::Issues,
+        TemplateType::MergeRequests => TemplateKind::MergeRequests,
     }
 }
 
-fn files(kind: Kind, page: &PageRequest) -> Page<TemplateEntry> {
+fn files(kind: TemplateKind, page: &PageRequest) -> Page<TemplateEntry> {
     templates::list_built_in(kind, page).map(entry)
 }
 
-fn file(access: &InstanceAccess, kind: Kind, key: &str) -> Result<Template> {
-    let found = templates::built_in(&access.caller, kind, key, &Said::default())?;
-    Ok(template(found))
+fn file(access: &InstanceAccess, kind: TemplateKind, key: &str) -> Result<Template> {
+    let template = templates::get_built_in(&access.caller, kind, key, &LicenseFields::default())?;
+    Ok(view::template(template))
 }
 
 impl TemplatesApi for App {
@@ -51,13 +51,13 @@ impl TemplatesApi for App {
         access: ProjectAccess,
         request: GetProjectTemplateRequest,
     ) -> Result<Template> {
-        let said = Said {
+        let fields = LicenseFields {
             project: request.project,
             full_name: request.fullname,
         };
         let kind = kind(request.r#type);
-        let found = templates::find(&self.backend, &access, kind, &request.key, &said).await?;
-        Ok(template(found))
+        let template = templates::get(&self.backend, &access, kind, &request.key, &fields).await?;
+        Ok(view::template(template))
     }
 
     async fn list_dockerfile_templates(
@@ -65,7 +65,7 @@ impl TemplatesApi for App {
         _: InstanceAccess,
         page: PageRequest,
     ) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::Dockerfiles, &page))
+        Ok(files(TemplateKind::Dockerfiles, &page))
     }
 
     async fn get_dockerfile_template(
@@ -73,7 +73,7 @@ impl TemplatesApi for App {
         access: InstanceAccess,
         request: GetDockerfileTemplateRequest,
     ) -> Result<Template> {
-        file(&access, Kind::Dockerfiles, &request.key)
+        file(&access, TemplateKind::Dockerfiles, &request.key)
     }
 
     async fn list_gitignore_templates(
@@ -81,7 +81,7 @@ impl TemplatesApi for App {
         _: InstanceAccess,
         page: PageRequest,
     ) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::Gitignores, &page))
+        Ok(files(TemplateKind::Gitignores, &page))
     }
 
     async fn get_gitignore_template(
@@ -89,11 +89,11 @@ impl TemplatesApi for App {
         access: InstanceAccess,
         request: GetGitignoreTemplateRequest,
     ) -> Result<Template> {
-        file(&access, Kind::Gitignores, &request.key)
+        file(&access, TemplateKind::Gitignores, &request.key)
     }
 
     async fn list_ci_templates(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::CiFiles, &page))
+        Ok(files(TemplateKind::CiFiles, &page))
     }
 
     async fn get_ci_template(
@@ -101,7 +101,7 @@ impl TemplatesApi for App {
         access: InstanceAccess,
         request: GetCiTemplateRequest,
     ) -> Result<Template> {
-        file(&access, Kind::CiFiles, &request.key)
+        file(&access, TemplateKind::CiFiles, &request.key)
     }
 
     async fn list_license_templates(
@@ -118,11 +118,12 @@ impl TemplatesApi for App {
         access: InstanceAccess,
         request: GetLicenseTemplateRequest,
     ) -> Result<Template> {
-        let said = Said {
+        let fields = LicenseFields {
             project: request.project,
             full_name: request.fullname,
         };
-        let found = templates::built_in(&access.caller, Kind::Licenses, &request.key, &said)?;
-        Ok(template(found))
+        let template =
+            templates::get_built_in(&access.caller, TemplateKind::Licenses, &request.key, &fields)?;
+        Ok(view::template(template))
     }
 }

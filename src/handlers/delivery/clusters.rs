@@ -32,8 +32,8 @@ impl ClustersApi for App {
             namespace: platform.namespace,
             authorization: platform.authorization_type.map(Convert::convert),
         };
-        let made = clusters::create(&self.backend, &access, new).await?;
-        Ok(cluster(&self.backend.instance.base_url, made))
+        let created = clusters::create(&self.backend, &access, new).await?;
+        Ok(cluster(&self.backend.instance.base_url, created))
     }
 
     async fn get_cluster(&self, access: ProjectAccess, request: GetClusterRequest) -> Result<Cluster> {

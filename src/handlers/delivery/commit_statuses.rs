@@ -44,7 +44,7 @@ impl CommitStatusesApi for App {
             coverage: body.coverage,
             pipeline_id: body.pipeline_id,
         };
-        let made = commit_statuses::report(&self.backend, &access, &request.sha, report).await?;
-        Ok(commit_status(&self.backend.instance.base_url, made))
+        let created = commit_statuses::report(&self.backend, &access, &request.sha, report).await?;
+        Ok(commit_status(&self.backend.instance.base_url, created))
     }
 }

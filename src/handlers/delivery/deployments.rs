@@ -58,8 +58,8 @@ impl DeploymentsApi for App {
             status: body.status.convert(),
             job_id: body.job_id,
         };
-        let made = deployments::create(&self.backend, &access, new).await?;
-        Ok(deployment(self.at(&self.path_of(&access)), made))
+        let created = deployments::create(&self.backend, &access, new).await?;
+        Ok(deployment(self.at(&self.path_of(&access)), created))
     }
 
     async fn get_deployment(

@@ -28,8 +28,8 @@ impl EnvironmentsApi for App {
             search: request.search,
             state: request.states.map(Convert::convert),
         };
-        let wanted = page;
-        let (page, project) = environments::list(&self.backend, &access, filter, &wanted).await?;
+        let page_request = page;
+        let (page, project) = environments::list(&self.backend, &access, filter, &page_request).await?;
         let project = || project.as_ref().map(|row| simple(&self.backend.instance, row));
         Ok(page.map(|row| listed(row, project())))
     }
@@ -45,8 +45,8 @@ impl EnvironmentsApi for App {
             external_url: body.external_url.map(Some),
             slug: body.slug,
         };
-        let made = environments::create(&self.backend, &access, change).await?;
-        Ok(environment(made))
+        let created = environments::create(&self.backend, &access, change).await?;
+        Ok(environment(created))
     }
 
     async fn get_environment(

@@ -34,8 +34,8 @@ impl FeatureFlagUserListsApi for App {
             name: Some(body.name),
             user_xids: Some(body.user_xids),
         };
-        let made = lists::create(&self.backend, &access, new).await?;
-        Ok(user_list(made))
+        let created = lists::create(&self.backend, &access, new).await?;
+        Ok(user_list(created))
     }
 
     async fn get_feature_flag_user_list(

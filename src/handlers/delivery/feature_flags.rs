@@ -45,8 +45,8 @@ impl FeatureFlagsApi for App {
             active: body.active,
             strategies: strategies.into_iter().map(new_strategy).collect(),
         };
-        let made = feature_flags::create(&self.backend, &access, new).await?;
-        Ok(feature_flag(made))
+        let created = feature_flags::create(&self.backend, &access, new).await?;
+        Ok(feature_flag(created))
     }
 
     async fn get_feature_flag(
@@ -81,8 +81,8 @@ impl FeatureFlagsApi for App {
         request: DeleteFeatureFlagRequest,
     ) -> Result<FeatureFlag> {
         let (name, since) = (request.feature_flag_name, request.if_unmodified_since);
-        let gone = feature_flags::delete(&self.backend, &access, &name, since.as_deref()).await?;
-        Ok(feature_flag(gone))
+        let deleted = feature_flags::delete(&self.backend, &access, &name, since.as_deref()).await?;
+        Ok(feature_flag(deleted))
     }
 }
 

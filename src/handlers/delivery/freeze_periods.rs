@@ -34,8 +34,8 @@ impl FreezePeriodsApi for App {
             freeze_end: Some(body.freeze_end),
             cron_timezone: Some(body.cron_timezone),
         };
-        let made = freeze_periods::create(&self.backend, &access, new).await?;
-        Ok(freeze_period(made))
+        let created = freeze_periods::create(&self.backend, &access, new).await?;
+        Ok(freeze_period(created))
     }
 
     async fn get_freeze_period(

@@ -27,8 +27,8 @@ impl App {
             starting_at: body.starting_at.to_utc(),
             ending_at: body.ending_at.map(Timestamp::to_utc),
         };
-        let made = dashboards::create(&self.backend, access, subject, new).await?;
-        Ok(annotation(made))
+        let created = dashboards::create(&self.backend, access, subject, new).await?;
+        Ok(annotation(created))
     }
 }
 

@@ -53,8 +53,8 @@ impl PipelineSchedulesApi for App {
             cron_timezone: Some(body.cron_timezone),
             active: Some(body.active),
         };
-        let made = schedules::create(&self.backend, &access, new).await?;
-        Ok(self.schedule(&access, made))
+        let created = schedules::create(&self.backend, &access, new).await?;
+        Ok(self.schedule(&access, created))
     }
 
     async fn get_pipeline_schedule(
@@ -99,8 +99,8 @@ impl PipelineSchedulesApi for App {
         request: TakeOwnershipOfPipelineScheduleRequest,
     ) -> Result<PipelineScheduleDetail> {
         let id = request.pipeline_schedule_id;
-        let taken = schedules::take_ownership(&self.backend, &access, id).await?;
-        Ok(self.schedule(&access, taken))
+        let schedule_detail = schedules::take_ownership(&self.backend, &access, id).await?;
+        Ok(self.schedule(&access, schedule_detail))
     }
 
     async fn play_pipeline_schedule(
@@ -120,8 +120,8 @@ impl PipelineSchedulesApi for App {
         request: CreatePipelineScheduleVariableRequest,
     ) -> Result<PipelineVariable> {
         let (id, new) = (request.pipeline_schedule_id, given(request.body));
-        let made = schedules::create_variable(&self.backend, &access, id, new).await?;
-        Ok(variable(made))
+        let created = schedules::create_variable(&self.backend, &access, id, new).await?;
+        Ok(variable(created))
     }
 
     async fn update_pipeline_schedule_variable(

@@ -48,8 +48,8 @@ impl PipelineTriggersApi for App {
         access: ProjectAccess,
         request: CreatePipelineTriggerRequest,
     ) -> Result<PipelineTrigger> {
-        let made = pipeline_triggers::create(&self.backend, &access, request.body.description).await?;
-        Ok(self.trigger(made))
+        let created = pipeline_triggers::create(&self.backend, &access, request.body.description).await?;
+        Ok(self.trigger(created))
     }
 
     async fn get_pipeline_trigger(

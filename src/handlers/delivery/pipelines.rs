@@ -73,8 +73,8 @@ impl PipelinesApi for App {
         request: ListPipelinesRequest,
         page: PageRequest,
     ) -> Result<Page<PipelineReference>> {
-        let wanted = page;
-        let page = pipelines::list(&self.backend, &access, filter(request), &wanted).await?;
+        let page_request = page;
+        let page = pipelines::list(&self.backend, &access, filter(request), &page_request).await?;
         let path = self.path_of(&access);
         Ok(page.map(|row| reference(self.at(&path), &row)))
     }
@@ -91,8 +91,8 @@ impl PipelinesApi for App {
             .into_iter()
             .map(given)
             .collect();
-        let made = pipelines::create(&self.backend, &access, &body.r#ref, variables).await?;
-        Ok(pipeline(self.at(&self.path_of(&access)), made))
+        let created = pipelines::create(&self.backend, &access, &body.r#ref, variables).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), created))
     }
 
     async fn get_pipeline(&self, access: ProjectAccess, request: GetPipelineRequest) -> Result<Pipeline> {

@@ -51,8 +51,8 @@ impl App {
             masked: body.masked,
             environment_scope: body.environment_scope,
         };
-        let made = variables::create(&self.backend, holder.into(), body.key, new).await?;
-        Ok(variable(made))
+        let created = variables::create(&self.backend, holder.into(), body.key, new).await?;
+        Ok(variable(created))
     }
 
     async fn variable(&self, holder: impl Into<VariableOwner>, name: VariableKey) -> Result<Variable> {
@@ -101,8 +101,8 @@ impl VariablesApi for App {
             masked: body.masked,
             environment_scope: None,
         };
-        let made = variables::create(&self.backend, access.into(), body.key, new).await?;
-        Ok(instance_variable(made))
+        let created = variables::create(&self.backend, access.into(), body.key, new).await?;
+        Ok(instance_variable(created))
     }
 
     async fn get_instance_variable(

@@ -1,7 +1,7 @@
 //! Award emoji.
 
-use domain::discussion::award_emoji::{self, Key};
-use domain::discussion::noteable;
+use domain::discussion::award_emoji::{self, AwardableKey};
+use domain::discussion::noteable::NoteableKey;
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
@@ -10,7 +10,7 @@ use domain::planning::epics;
 
 use crate::api::routes::AwardEmojiApi;
 use crate::app::App;
-use crate::views::discussion::award_emoji::award;
+use crate::views::discussion::award_emoji::award_emoji;
 use contract::{
     AwardEmoji, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest, CreateIssueAwardEmojiRequest,
     CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
@@ -27,47 +27,57 @@ use contract::{
 };
 
 /// Returns the key of a noteable, or of a note on it.
-fn key(on: noteable::Key, note: Option<i64>) -> Key {
-    Key { on, note }
+fn key(noteable: NoteableKey, note_id: Option<i64>) -> AwardableKey {
+    AwardableKey { noteable, note_id }
 }
 
 impl App {
-    async fn awards(
+    async fn list_award_emoji(
         &self,
-        place: impl Into<SpaceAccess>,
-        key: Key,
+        space: impl Into<SpaceAccess>,
+        key: AwardableKey,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let page = award_emoji::list(&self.backend, &place.into(), key, &page).await?;
-        Ok(page.map(|given| award(&self.backend.instance.base_url, given)))
+        let page = award_emoji::list(&self.backend, &space.into(), key, &page).await?;
+        Ok(page.map(|detail| award_emoji(&self.backend.instance.base_url, detail)))
     }
 
-    async fn give_award(&self, place: impl Into<SpaceAccess>, key: Key, name: &str) -> Result<AwardEmoji> {
-        let given = award_emoji::create(&self.backend, &place.into(), key, name).await?;
-        Ok(award(&self.backend.instance.base_url, given))
-    }
-
-    async fn award(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<AwardEmoji> {
-        let given = award_emoji::read(&self.backend, &place.into(), key, id).await?;
-        Ok(award(&self.backend.instance.base_url, given))
-    }
-
-    async fn take_award_back(
+    async fn create_award_emoji(
         &self,
-        place: impl Into<SpaceAccess>,
-        key: Key,
+        space: impl Into<SpaceAccess>,
+        key: AwardableKey,
+        name: &str,
+    ) -> Result<AwardEmoji> {
+        let detail = award_emoji::create(&self.backend, &space.into(), key, name).await?;
+        Ok(award_emoji(&self.backend.instance.base_url, detail))
+    }
+
+    async fn get_award_emoji(
+        &self,
+        space: impl Into<SpaceAccess>,
+        key: AwardableKey,
+        id: i64,
+    ) -> Result<AwardEmoji> {
+        let detail = award_emoji::get(&self.backend, &space.into(), key, id).await?;
+        Ok(award_emoji(&self.backend.instance.base_url, detail))
+    }
+
+    async fn delete_award_emoji(
+        &self,
+        space: impl Into<SpaceAccess>,
+        key: AwardableKey,
         id: i64,
         unmodified_since: Option<String>,
     ) -> Result<()> {
-        award_emoji::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
+        award_emoji::delete(&self.backend, &space.into(), key, id, unmodified_since.as_deref()).await
     }
 }
 
 impl App {
     /// Returns the key of an epic by IID, or of a note on it.
-    async fn epic_key(&self, access: &GroupAccess, iid: i64, note: Option<i64>) -> Result<Key> {
-        let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
-        Ok(key(noteable::Key::Epic(id), note))
+    async fn epic_key(&self, access: &GroupAccess, iid: i64, note_id: Option<i64>) -> Result<AwardableKey> {
+        let id = epics::get_id(&self.backend, &access.clone().into(), iid).await?;
+        Ok(key(NoteableKey::Epic(id), note_id))
     }
 }
 
@@ -78,8 +88,8 @@ impl AwardEmojiApi for App {
         request: ListIssueAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(noteable::Key::Issue(request.issue_iid), None);
-        self.awards(access, key, page).await
+        let key = key(NoteableKey::Issue(request.issue_iid), None);
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_issue_award_emoji(
@@ -87,8 +97,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Issue(request.issue_iid), None);
-        self.give_award(access, key, &request.body.name).await
+        let key = key(NoteableKey::Issue(request.issue_iid), None);
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_issue_award_emoji(
@@ -96,8 +106,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Issue(request.issue_iid), None);
-        self.award(access, key, request.award_id).await
+        let key = key(NoteableKey::Issue(request.issue_iid), None);
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_issue_award_emoji(
@@ -105,8 +115,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(noteable::Key::Issue(request.issue_iid), None);
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        let key = key(NoteableKey::Issue(request.issue_iid), None);
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -116,8 +126,8 @@ impl AwardEmojiApi for App {
         request: ListIssueNoteAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
-        self.awards(access, key, page).await
+        let key = key(NoteableKey::Issue(request.issue_iid), Some(request.note_id));
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_issue_note_award_emoji(
@@ -125,8 +135,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
-        self.give_award(access, key, &request.body.name).await
+        let key = key(NoteableKey::Issue(request.issue_iid), Some(request.note_id));
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_issue_note_award_emoji(
@@ -134,8 +144,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
-        self.award(access, key, request.award_id).await
+        let key = key(NoteableKey::Issue(request.issue_iid), Some(request.note_id));
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_issue_note_award_emoji(
@@ -143,8 +153,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        let key = key(NoteableKey::Issue(request.issue_iid), Some(request.note_id));
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -154,8 +164,8 @@ impl AwardEmojiApi for App {
         request: ListMergeRequestAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
-        self.awards(access, key, page).await
+        let key = key(NoteableKey::MergeRequest(request.merge_request_iid), None);
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_merge_request_award_emoji(
@@ -163,8 +173,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateMergeRequestAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
-        self.give_award(access, key, &request.body.name).await
+        let key = key(NoteableKey::MergeRequest(request.merge_request_iid), None);
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_merge_request_award_emoji(
@@ -172,8 +182,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetMergeRequestAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
-        self.award(access, key, request.award_id).await
+        let key = key(NoteableKey::MergeRequest(request.merge_request_iid), None);
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_merge_request_award_emoji(
@@ -181,8 +191,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteMergeRequestAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        let key = key(NoteableKey::MergeRequest(request.merge_request_iid), None);
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -193,10 +203,10 @@ impl AwardEmojiApi for App {
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(
-            noteable::Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
-        self.awards(access, key, page).await
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_merge_request_note_award_emoji(
@@ -205,10 +215,10 @@ impl AwardEmojiApi for App {
         request: CreateMergeRequestNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = key(
-            noteable::Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
-        self.give_award(access, key, &request.body.name).await
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_merge_request_note_award_emoji(
@@ -217,10 +227,10 @@ impl AwardEmojiApi for App {
         request: GetMergeRequestNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = key(
-            noteable::Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
-        self.award(access, key, request.award_id).await
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_merge_request_note_award_emoji(
@@ -229,10 +239,10 @@ impl AwardEmojiApi for App {
         request: DeleteMergeRequestNoteAwardEmojiRequest,
     ) -> Result<()> {
         let key = key(
-            noteable::Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -242,8 +252,8 @@ impl AwardEmojiApi for App {
         request: ListSnippetAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), None);
-        self.awards(access, key, page).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), None);
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_snippet_award_emoji(
@@ -251,8 +261,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateSnippetAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), None);
-        self.give_award(access, key, &request.body.name).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), None);
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_snippet_award_emoji(
@@ -260,8 +270,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetSnippetAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), None);
-        self.award(access, key, request.award_id).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), None);
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_snippet_award_emoji(
@@ -269,8 +279,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteSnippetAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), None);
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        let key = key(NoteableKey::Snippet(request.snippet_id), None);
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -280,8 +290,8 @@ impl AwardEmojiApi for App {
         request: ListSnippetNoteAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
-        self.awards(access, key, page).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), Some(request.note_id));
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_snippet_note_award_emoji(
@@ -289,8 +299,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateSnippetNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
-        self.give_award(access, key, &request.body.name).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), Some(request.note_id));
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_snippet_note_award_emoji(
@@ -298,8 +308,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetSnippetNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
-        self.award(access, key, request.award_id).await
+        let key = key(NoteableKey::Snippet(request.snippet_id), Some(request.note_id));
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_snippet_note_award_emoji(
@@ -307,8 +317,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteSnippetNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        let key = key(NoteableKey::Snippet(request.snippet_id), Some(request.note_id));
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -319,7 +329,7 @@ impl AwardEmojiApi for App {
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = self.epic_key(&access, request.epic_iid, None).await?;
-        self.awards(access, key, page).await
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_epic_award_emoji(
@@ -328,7 +338,7 @@ impl AwardEmojiApi for App {
         request: CreateEpicAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = self.epic_key(&access, request.epic_iid, None).await?;
-        self.give_award(access, key, &request.body.name).await
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_epic_award_emoji(
@@ -337,7 +347,7 @@ impl AwardEmojiApi for App {
         request: GetEpicAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = self.epic_key(&access, request.epic_iid, None).await?;
-        self.award(access, key, request.award_id).await
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_epic_award_emoji(
@@ -346,7 +356,7 @@ impl AwardEmojiApi for App {
         request: DeleteEpicAwardEmojiRequest,
     ) -> Result<()> {
         let key = self.epic_key(&access, request.epic_iid, None).await?;
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 
@@ -359,7 +369,7 @@ impl AwardEmojiApi for App {
         let key = self
             .epic_key(&access, request.epic_iid, Some(request.note_id))
             .await?;
-        self.awards(access, key, page).await
+        self.list_award_emoji(access, key, page).await
     }
 
     async fn create_epic_note_award_emoji(
@@ -370,7 +380,7 @@ impl AwardEmojiApi for App {
         let key = self
             .epic_key(&access, request.epic_iid, Some(request.note_id))
             .await?;
-        self.give_award(access, key, &request.body.name).await
+        self.create_award_emoji(access, key, &request.body.name).await
     }
 
     async fn get_epic_note_award_emoji(
@@ -381,7 +391,7 @@ impl AwardEmojiApi for App {
         let key = self
             .epic_key(&access, request.epic_iid, Some(request.note_id))
             .await?;
-        self.award(access, key, request.award_id).await
+        self.get_award_emoji(access, key, request.award_id).await
     }
 
     async fn delete_epic_note_award_emoji(
@@ -392,7 +402,7 @@ impl AwardEmojiApi for App {
         let key = self
             .epic_key(&access, request.epic_iid, Some(request.note_id))
             .await?;
-        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+        self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
 }

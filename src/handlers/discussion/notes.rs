@@ -1,7 +1,7 @@
 //! Notes.
 
-use domain::discussion::noteable::Key;
-use domain::discussion::notes::{self, Filter, NewNote};
+use domain::discussion::noteable::NoteableKey;
+use domain::discussion::notes::{self, NewNote, NoteSort};
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
@@ -20,59 +20,69 @@ use contract::{
     UpdateIssueNoteRequest, UpdateMergeRequestNoteRequest, UpdateSnippetNoteRequest,
 };
 
-fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter {
-    Filter {
-        by_change: order == Some(NoteOrder::UpdatedAt),
+fn note_sort(order: Option<NoteOrder>, direction: Option<SortDirection>) -> NoteSort {
+    NoteSort {
+        by_update: order == Some(NoteOrder::UpdatedAt),
         ascending: direction == Some(SortDirection::Asc),
     }
 }
 
 impl App {
-    async fn notes(
+    async fn list_notes(
         &self,
-        place: impl Into<SpaceAccess>,
-        key: Key,
-        filter: Filter,
+        space: impl Into<SpaceAccess>,
+        key: NoteableKey,
+        sort: NoteSort,
         page: PageRequest,
     ) -> Result<Page<Note>> {
-        let page = notes::list(&self.backend, &place.into(), key, filter, &page).await?;
-        Ok(page.map(|row| note(&self.backend.instance.base_url, row)))
+        let page = notes::list(&self.backend, &space.into(), key, sort, &page).await?;
+        Ok(page.map(|detail| note(&self.backend.instance.base_url, detail)))
     }
 
-    async fn write_note(&self, place: impl Into<SpaceAccess>, key: Key, new: NewNote) -> Result<CreatedNote> {
-        let posted = notes::create(&self.backend, &place.into(), key, new).await?;
-        Ok(created(&self.backend.instance.base_url, posted))
-    }
-
-    async fn note(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<Note> {
-        let row = notes::read(&self.backend, &place.into(), key, id).await?;
-        Ok(note(&self.backend.instance.base_url, row))
-    }
-
-    async fn note_in_detail(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<NoteInDetail> {
-        let (row, on) = notes::read_with(&self.backend, &place.into(), key, id).await?;
-        Ok(in_detail(&self.backend.instance.base_url, row, &on))
-    }
-
-    async fn edit_note(
+    async fn create_note(
         &self,
-        place: impl Into<SpaceAccess>,
-        key: Key,
+        space: impl Into<SpaceAccess>,
+        key: NoteableKey,
+        new: NewNote,
+    ) -> Result<CreatedNote> {
+        let result = notes::create(&self.backend, &space.into(), key, new).await?;
+        Ok(created(&self.backend.instance.base_url, result))
+    }
+
+    async fn get_note(&self, space: impl Into<SpaceAccess>, key: NoteableKey, id: i64) -> Result<Note> {
+        let detail = notes::get(&self.backend, &space.into(), key, id).await?;
+        Ok(note(&self.backend.instance.base_url, detail))
+    }
+
+    async fn get_note_in_detail(
+        &self,
+        space: impl Into<SpaceAccess>,
+        key: NoteableKey,
+        id: i64,
+    ) -> Result<NoteInDetail> {
+        let (detail, noteable) = notes::get_with_noteable(&self.backend, &space.into(), key, id).await?;
+        Ok(in_detail(&self.backend.instance.base_url, detail, &noteable))
+    }
+
+    async fn update_note(
+        &self,
+        space: impl Into<SpaceAccess>,
+        key: NoteableKey,
         id: i64,
         body: String,
     ) -> Result<Note> {
-        let row = notes::edit(&self.backend, &place.into(), key, id, body).await?;
-        Ok(note(&self.backend.instance.base_url, row))
+        let detail = notes::update(&self.backend, &space.into(), key, id, body).await?;
+        Ok(note(&self.backend.instance.base_url, detail))
     }
 
     async fn delete_note(
         &self,
-        place: impl Into<SpaceAccess>,
-        key: Key,
+        space: impl Into<SpaceAccess>,
+        key: NoteableKey,
         id: i64,
         unmodified_since: Option<String>,
     ) -> Result<()> {
-        notes::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
+        notes::delete(&self.backend, &space.into(), key, id, unmodified_since.as_deref()).await
     }
 }
 
@@ -83,8 +93,8 @@ impl NotesApi for App {
         request: ListIssueNotesRequest,
         page: PageRequest,
     ) -> Result<Page<Note>> {
-        let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Issue(request.issue_iid), filter, page)
+        let sort = note_sort(request.order_by, request.sort);
+        self.list_notes(access, NoteableKey::Issue(request.issue_iid), sort, page)
             .await
     }
 
@@ -99,11 +109,12 @@ impl NotesApi for App {
             confidential: body.confidential,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
-        self.write_note(access, Key::Issue(request.issue_iid), new).await
+        self.create_note(access, NoteableKey::Issue(request.issue_iid), new)
+            .await
     }
 
     async fn get_issue_note(&self, access: ProjectAccess, request: GetIssueNoteRequest) -> Result<Note> {
-        self.note(access, Key::Issue(request.issue_iid), request.note_id)
+        self.get_note(access, NoteableKey::Issue(request.issue_iid), request.note_id)
             .await
     }
 
@@ -112,9 +123,9 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: UpdateIssueNoteRequest,
     ) -> Result<Note> {
-        self.edit_note(
+        self.update_note(
             access,
-            Key::Issue(request.issue_iid),
+            NoteableKey::Issue(request.issue_iid),
             request.note_id,
             request.body.body,
         )
@@ -124,7 +135,7 @@ impl NotesApi for App {
     async fn delete_issue_note(&self, access: ProjectAccess, request: DeleteIssueNoteRequest) -> Result<()> {
         self.delete_note(
             access,
-            Key::Issue(request.issue_iid),
+            NoteableKey::Issue(request.issue_iid),
             request.note_id,
             request.if_unmodified_since,
         )
@@ -137,9 +148,14 @@ impl NotesApi for App {
         request: ListMergeRequestNotesRequest,
         page: PageRequest,
     ) -> Result<Page<Note>> {
-        let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::MergeRequest(request.merge_request_iid), filter, page)
-            .await
+        let sort = note_sort(request.order_by, request.sort);
+        self.list_notes(
+            access,
+            NoteableKey::MergeRequest(request.merge_request_iid),
+            sort,
+            page,
+        )
+        .await
     }
 
     async fn create_merge_request_note(
@@ -153,7 +169,7 @@ impl NotesApi for App {
             confidential: body.confidential,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
-        self.write_note(access, Key::MergeRequest(request.merge_request_iid), new)
+        self.create_note(access, NoteableKey::MergeRequest(request.merge_request_iid), new)
             .await
     }
 
@@ -162,9 +178,9 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: GetMergeRequestNoteRequest,
     ) -> Result<Note> {
-        self.note(
+        self.get_note(
             access,
-            Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             request.note_id,
         )
         .await
@@ -175,9 +191,9 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: UpdateMergeRequestNoteRequest,
     ) -> Result<Note> {
-        self.edit_note(
+        self.update_note(
             access,
-            Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             request.note_id,
             request.body.body,
         )
@@ -191,7 +207,7 @@ impl NotesApi for App {
     ) -> Result<()> {
         self.delete_note(
             access,
-            Key::MergeRequest(request.merge_request_iid),
+            NoteableKey::MergeRequest(request.merge_request_iid),
             request.note_id,
             request.if_unmodified_since,
         )
@@ -204,8 +220,8 @@ impl NotesApi for App {
         request: ListSnippetNotesRequest,
         page: PageRequest,
     ) -> Result<Page<Note>> {
-        let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Snippet(request.snippet_id), filter, page)
+        let sort = note_sort(request.order_by, request.sort);
+        self.list_notes(access, NoteableKey::Snippet(request.snippet_id), sort, page)
             .await
     }
 
@@ -220,7 +236,7 @@ impl NotesApi for App {
             confidential: body.confidential,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
-        self.write_note(access, Key::Snippet(request.snippet_id), new)
+        self.create_note(access, NoteableKey::Snippet(request.snippet_id), new)
             .await
     }
 
@@ -229,7 +245,7 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: GetSnippetNoteRequest,
     ) -> Result<NoteInDetail> {
-        self.note_in_detail(access, Key::Snippet(request.snippet_id), request.note_id)
+        self.get_note_in_detail(access, NoteableKey::Snippet(request.snippet_id), request.note_id)
             .await
     }
 
@@ -238,9 +254,9 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: UpdateSnippetNoteRequest,
     ) -> Result<Note> {
-        self.edit_note(
+        self.update_note(
             access,
-            Key::Snippet(request.snippet_id),
+            NoteableKey::Snippet(request.snippet_id),
             request.note_id,
             request.body.body,
         )
@@ -254,7 +270,7 @@ impl NotesApi for App {
     ) -> Result<()> {
         self.delete_note(
             access,
-            Key::Snippet(request.snippet_id),
+            NoteableKey::Snippet(request.snippet_id),
             request.note_id,
             request.if_unmodified_since,
         )
@@ -267,8 +283,9 @@ impl NotesApi for App {
         request: ListEpicNotesRequest,
         page: PageRequest,
     ) -> Result<Page<Note>> {
-        let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Epic(request.epic_id), filter, page).await
+        let sort = note_sort(request.order_by, request.sort);
+        self.list_notes(access, NoteableKey::Epic(request.epic_id), sort, page)
+            .await
     }
 
     async fn create_epic_note(
@@ -281,22 +298,28 @@ impl NotesApi for App {
             confidential: request.body.confidential,
             created_at: None,
         };
-        self.write_note(access, Key::Epic(request.epic_id), new).await
+        self.create_note(access, NoteableKey::Epic(request.epic_id), new)
+            .await
     }
 
     async fn get_epic_note(&self, access: GroupAccess, request: GetEpicNoteRequest) -> Result<NoteInDetail> {
-        self.note_in_detail(access, Key::Epic(request.epic_id), request.note_id)
+        self.get_note_in_detail(access, NoteableKey::Epic(request.epic_id), request.note_id)
             .await
     }
 
     async fn update_epic_note(&self, access: GroupAccess, request: UpdateEpicNoteRequest) -> Result<Note> {
-        let (key, body) = (Key::Epic(request.epic_id), request.body.body);
-        self.edit_note(access, key, request.note_id, body).await
+        let (key, body) = (NoteableKey::Epic(request.epic_id), request.body.body);
+        self.update_note(access, key, request.note_id, body).await
     }
 
     async fn delete_epic_note(&self, access: GroupAccess, request: DeleteEpicNoteRequest) -> Result<()> {
         let condition = request.if_unmodified_since;
-        self.delete_note(access, Key::Epic(request.epic_id), request.note_id, condition)
-            .await
+        self.delete_note(
+            access,
+            NoteableKey::Epic(request.epic_id),
+            request.note_id,
+            condition,
+        )
+        .await
     }
 }

@@ -1,7 +1,7 @@
 //! To-do items.
 
-use domain::discussion::noteable::Key;
-use domain::discussion::todos::{self, Filter, Subject};
+use domain::discussion::noteable::NoteableKey;
+use domain::discussion::todos::{self, TodoFilter, TodoTargetKind};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
@@ -18,9 +18,9 @@ use contract::{
 
 impl App {
     /// Creates a to-do item of the caller for a target.
-    async fn mark_todo(&self, access: ProjectAccess, key: Key) -> Result<Todo> {
-        let made = todos::mark(&self.backend, &SpaceAccess::from(access), key).await?;
-        Ok(todo(&self.backend.instance, made))
+    async fn create_todo(&self, access: ProjectAccess, key: NoteableKey) -> Result<Todo> {
+        let created = todos::create(&self.backend, &SpaceAccess::from(access), key).await?;
+        Ok(todo(&self.backend.instance, created))
     }
 }
 
@@ -31,28 +31,28 @@ impl TodosApi for App {
         request: ListTodosRequest,
         page: PageRequest,
     ) -> Result<Page<Todo>> {
-        let filter = Filter {
+        let filter = TodoFilter {
             action: request.action.map(Convert::convert),
             author_id: request.author_id,
             project_id: request.project_id,
             group_id: request.group_id,
             state: request.state.map(Convert::convert),
-            subject: request.r#type.map(|kind| match kind {
-                TodoTargetType::Issue => Subject::Issue,
-                TodoTargetType::MergeRequest => Subject::MergeRequest,
-                TodoTargetType::Epic => Subject::Epic,
+            target_kind: request.r#type.map(|kind| match kind {
+                TodoTargetType::Issue => TodoTargetKind::Issue,
+                TodoTargetType::MergeRequest => TodoTargetKind::MergeRequest,
+                TodoTargetType::Epic => TodoTargetKind::Epic,
             }),
         };
         let page = todos::list(&self.backend, &access.caller, &filter, &page).await?;
-        Ok(page.map(|row| todo(&self.backend.instance, row)))
+        Ok(page.map(|detail| todo(&self.backend.instance, detail)))
     }
 
     async fn finish_todos(&self, access: InstanceAccess) -> Result<()> {
-        todos::finish_all(&self.backend, &access.caller).await
+        todos::mark_all_done(&self.backend, &access.caller).await
     }
 
     async fn finish_todo(&self, access: InstanceAccess, request: FinishTodoRequest) -> Result<Todo> {
-        let done = todos::finish(&self.backend, &access.caller, request.todo_id).await?;
+        let done = todos::mark_done(&self.backend, &access.caller, request.todo_id).await?;
         Ok(todo(&self.backend.instance, done))
     }
 
@@ -61,7 +61,8 @@ impl TodosApi for App {
         access: ProjectAccess,
         request: CreateIssueTodoRequest,
     ) -> Result<Todo> {
-        self.mark_todo(access, Key::Issue(request.issue_iid)).await
+        self.create_todo(access, NoteableKey::Issue(request.issue_iid))
+            .await
     }
 
     async fn create_merge_request_todo(
@@ -69,7 +70,7 @@ impl TodosApi for App {
         access: ProjectAccess,
         request: CreateMergeRequestTodoRequest,
     ) -> Result<Todo> {
-        self.mark_todo(access, Key::MergeRequest(request.merge_request_iid))
+        self.create_todo(access, NoteableKey::MergeRequest(request.merge_request_iid))
             .await
     }
 }

@@ -22,7 +22,7 @@ impl FeatureGatesApi for App {
         request: SetFeatureGateRequest,
     ) -> Result<FeatureGate> {
         let body = request.body;
-        let wish = GateUpdate {
+        let update = GateUpdate {
             setting: GateSetting::parse(&body.value)?,
             key: body.key.map(|key| match key {
                 FeatureGateShare::PercentageOfTime => PercentageBase::Time,
@@ -35,7 +35,7 @@ impl FeatureGatesApi for App {
                 project: body.project,
             },
         };
-        let gate = feature_gates::set(&self.backend, request.name, wish).await?;
+        let gate = feature_gates::set(&self.backend, request.name, update).await?;
         Ok(feature_gate(gate))
     }
 

@@ -4,8 +4,8 @@ use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
-use domain::planning::boards::lists::{self, Subject};
-use domain::planning::boards::{self, Change, List, Row};
+use domain::planning::boards::lists::{self, ListSubject};
+use domain::planning::boards::{self, BoardDetail, BoardListDetail};
 
 use crate::api::routes::BoardsApi;
 use crate::app::App;
@@ -21,15 +21,15 @@ use contract::{
 };
 
 /// Returns the label, milestone or assignee of a new list.
-fn subject(body: &BoardListCreate) -> Result<Subject> {
-    let given = [
-        body.label_id.map(Subject::Label),
-        body.milestone_id.map(Subject::Milestone),
-        body.assignee_id.map(Subject::Assignee),
+fn list_subject(body: &BoardListCreate) -> Result<ListSubject> {
+    let subjects = [
+        body.label_id.map(ListSubject::Label),
+        body.milestone_id.map(ListSubject::Milestone),
+        body.assignee_id.map(ListSubject::Assignee),
     ];
-    let mut given = given.into_iter().flatten();
-    match (given.next(), given.next()) {
-        (Some(one), None) => Ok(one),
+    let mut subjects = subjects.into_iter().flatten();
+    match (subjects.next(), subjects.next()) {
+        (Some(subject), None) => Ok(subject),
         (Some(_), Some(_)) => Err(Error::parameter(
             "label_id, milestone_id, assignee_id are mutually exclusive",
         )),
@@ -40,26 +40,26 @@ fn subject(body: &BoardListCreate) -> Result<Subject> {
 }
 
 impl App {
-    fn board(&self, row: Row) -> Board {
-        board(&self.backend.instance.base_url, row)
+    fn board(&self, detail: BoardDetail) -> Board {
+        board(&self.backend.instance.base_url, detail)
     }
 
-    fn board_list(&self, found: List) -> BoardList {
-        list(&self.backend.instance.base_url, found)
+    fn board_list(&self, detail: BoardListDetail) -> BoardList {
+        list(&self.backend.instance.base_url, detail)
     }
 
-    async fn boards(&self, place: impl Into<SpaceAccess>, page: PageRequest) -> Result<Page<Board>> {
-        let page = boards::list(&self.backend, &place.into(), &page).await?;
-        Ok(page.map(|row| self.board(row)))
+    async fn list_boards(&self, space: impl Into<SpaceAccess>, page: PageRequest) -> Result<Page<Board>> {
+        let page = boards::list(&self.backend, &space.into(), &page).await?;
+        Ok(page.map(|detail| self.board(detail)))
     }
 
-    async fn create_board(&self, place: impl Into<SpaceAccess>, name: &str) -> Result<Board> {
-        let made = boards::create(&self.backend, &place.into(), name).await?;
-        Ok(self.board(made))
+    async fn create_board(&self, space: impl Into<SpaceAccess>, name: &str) -> Result<Board> {
+        let created = boards::create(&self.backend, &space.into(), name).await?;
+        Ok(self.board(created))
     }
 
-    async fn update_board(&self, place: impl Into<SpaceAccess>, id: i64, body: BoardUpdate) -> Result<Board> {
-        let change = Change {
+    async fn update_board(&self, space: impl Into<SpaceAccess>, id: i64, body: BoardUpdate) -> Result<Board> {
+        let update = boards::BoardUpdate {
             name: body.name,
             hide_backlog_list: body.hide_backlog_list,
             hide_closed_list: body.hide_closed_list,
@@ -68,44 +68,44 @@ impl App {
             labels: body.labels,
             weight: body.weight.into_patch(),
         };
-        let changed = boards::update(&self.backend, &place.into(), id, change).await?;
-        Ok(self.board(changed))
+        let updated = boards::update(&self.backend, &space.into(), id, update).await?;
+        Ok(self.board(updated))
     }
 
-    async fn board_lists(
+    async fn list_board_lists(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         id: i64,
         page: PageRequest,
     ) -> Result<Page<BoardList>> {
-        let page = lists::list(&self.backend, &place.into(), id, &page).await?;
-        Ok(page.map(|found| self.board_list(found)))
+        let page = lists::list(&self.backend, &space.into(), id, &page).await?;
+        Ok(page.map(|detail| self.board_list(detail)))
     }
 
     async fn create_board_list(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         id: i64,
         body: BoardListCreate,
     ) -> Result<BoardList> {
-        let made = lists::create(&self.backend, &place.into(), id, subject(&body)?).await?;
-        Ok(self.board_list(made))
+        let created = lists::create(&self.backend, &space.into(), id, list_subject(&body)?).await?;
+        Ok(self.board_list(created))
     }
 
     async fn move_board_list(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         (board_id, id): (i64, i64),
         position: i64,
     ) -> Result<BoardList> {
-        let moved = lists::shift(&self.backend, &place.into(), board_id, id, position).await?;
+        let moved = lists::move_to(&self.backend, &space.into(), board_id, id, position).await?;
         Ok(self.board_list(moved))
     }
 }
 
 impl BoardsApi for App {
     async fn list_project_boards(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Board>> {
-        self.boards(access, page).await
+        self.list_boards(access, page).await
     }
 
     async fn create_project_board(
@@ -121,8 +121,8 @@ impl BoardsApi for App {
         access: ProjectAccess,
         request: GetProjectBoardRequest,
     ) -> Result<Board> {
-        let found = boards::read(&self.backend, &access.into(), request.board_id).await?;
-        Ok(self.board(found))
+        let board = boards::get(&self.backend, &access.into(), request.board_id).await?;
+        Ok(self.board(board))
     }
 
     async fn update_project_board(
@@ -148,7 +148,7 @@ impl BoardsApi for App {
         request: ListProjectBoardListsRequest,
         page: PageRequest,
     ) -> Result<Page<BoardList>> {
-        self.board_lists(access, request.board_id, page).await
+        self.list_board_lists(access, request.board_id, page).await
     }
 
     async fn create_project_board_list(
@@ -165,9 +165,9 @@ impl BoardsApi for App {
         access: ProjectAccess,
         request: GetProjectBoardListRequest,
     ) -> Result<BoardList> {
-        let place = access.into();
-        let found = lists::read(&self.backend, &place, request.board_id, request.list_id).await?;
-        Ok(self.board_list(found))
+        let space = access.into();
+        let list = lists::get(&self.backend, &space, request.board_id, request.list_id).await?;
+        Ok(self.board_list(list))
     }
 
     async fn move_project_board_list(
@@ -184,10 +184,10 @@ impl BoardsApi for App {
         access: ProjectAccess,
         request: DeleteProjectBoardListRequest,
     ) -> Result<()> {
-        let (place, condition) = (access.into(), request.if_unmodified_since.as_deref());
+        let (space, condition) = (access.into(), request.if_unmodified_since.as_deref());
         lists::delete(
             &self.backend,
-            &place,
+            &space,
             request.board_id,
             request.list_id,
             condition,
@@ -196,7 +196,7 @@ impl BoardsApi for App {
     }
 
     async fn list_group_boards(&self, access: GroupAccess, page: PageRequest) -> Result<Page<Board>> {
-        self.boards(access, page).await
+        self.list_boards(access, page).await
     }
 
     async fn create_group_board(
@@ -208,8 +208,8 @@ impl BoardsApi for App {
     }
 
     async fn get_group_board(&self, access: GroupAccess, request: GetGroupBoardRequest) -> Result<Board> {
-        let found = boards::read(&self.backend, &access.into(), request.board_id).await?;
-        Ok(self.board(found))
+        let board = boards::get(&self.backend, &access.into(), request.board_id).await?;
+        Ok(self.board(board))
     }
 
     async fn update_group_board(
@@ -231,7 +231,7 @@ impl BoardsApi for App {
         request: ListGroupBoardListsRequest,
         page: PageRequest,
     ) -> Result<Page<BoardList>> {
-        self.board_lists(access, request.board_id, page).await
+        self.list_board_lists(access, request.board_id, page).await
     }
 
     async fn create_group_board_list(
@@ -248,9 +248,9 @@ impl BoardsApi for App {
         access: GroupAccess,
         request: GetGroupBoardListRequest,
     ) -> Result<BoardList> {
-        let place = access.into();
-        let found = lists::read(&self.backend, &place, request.board_id, request.list_id).await?;
-        Ok(self.board_list(found))
+        let space = access.into();
+        let list = lists::get(&self.backend, &space, request.board_id, request.list_id).await?;
+        Ok(self.board_list(list))
     }
 
     async fn move_group_board_list(
@@ -267,10 +267,10 @@ impl BoardsApi for App {
         access: GroupAccess,
         request: DeleteGroupBoardListRequest,
     ) -> Result<()> {
-        let (place, condition) = (access.into(), request.if_unmodified_since.as_deref());
+        let (space, condition) = (access.into(), request.if_unmodified_since.as_deref());
         lists::delete(
             &self.backend,
-            &place,
+            &space,
             request.board_id,
             request.list_id,
             condition,

@@ -3,11 +3,11 @@
 use domain::identity::access::GroupAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::planning::epics::issues::{self, Neighbours};
+use domain::planning::epics::issues::{self, ReorderTarget};
 
 use crate::api::routes::EpicIssuesApi;
 use crate::app::App;
-use crate::views::planning::epic::{gathered, link};
+use crate::views::planning::epic::{epic_issue, epic_issue_link};
 use contract::{
     AddEpicIssueRequest, EpicIssueLink, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,
     RemoveEpicIssueRequest,
@@ -21,7 +21,7 @@ impl EpicIssuesApi for App {
         page: PageRequest,
     ) -> Result<Page<Issue>> {
         let page = issues::list(&self.backend, &access.into(), request.epic_iid, &page).await?;
-        Ok(page.map(|found| gathered(&self.backend.instance, found)))
+        Ok(page.map(|issue| epic_issue(&self.backend.instance, issue)))
     }
 
     async fn add_epic_issue(
@@ -29,9 +29,9 @@ impl EpicIssuesApi for App {
         access: GroupAccess,
         request: AddEpicIssueRequest,
     ) -> Result<EpicIssueLink> {
-        let (iid, issue) = (request.epic_iid, request.epic_issue_id);
-        let (epic, added) = issues::add(&self.backend, &access.into(), iid, issue).await?;
-        Ok(link(&self.backend.instance, epic, added))
+        let (iid, issue_id) = (request.epic_iid, request.epic_issue_id);
+        let (epic, added) = issues::add(&self.backend, &access.into(), iid, issue_id).await?;
+        Ok(epic_issue_link(&self.backend.instance, epic, added))
     }
 
     async fn move_epic_issue(
@@ -39,16 +39,16 @@ impl EpicIssuesApi for App {
         access: GroupAccess,
         request: MoveEpicIssueRequest,
     ) -> Result<Vec<Issue>> {
-        let between = Neighbours {
+        let target = ReorderTarget {
             before: request.body.move_before_id,
             after: request.body.move_after_id,
         };
-        let (iid, moved) = (request.epic_iid, request.epic_issue_id);
-        let all = issues::reorder(&self.backend, &access.into(), iid, moved, between).await?;
-        let shown = all
-            .into_iter()
-            .map(|found| gathered(&self.backend.instance, found));
-        Ok(shown.collect())
+        let (iid, association_id) = (request.epic_iid, request.epic_issue_id);
+        let issues = issues::reorder(&self.backend, &access.into(), iid, association_id, target).await?;
+        let issues = issues.into_iter();
+        Ok(issues
+            .map(|issue| epic_issue(&self.backend.instance, issue))
+            .collect())
     }
 
     async fn remove_epic_issue(
@@ -56,8 +56,8 @@ impl EpicIssuesApi for App {
         access: GroupAccess,
         request: RemoveEpicIssueRequest,
     ) -> Result<EpicIssueLink> {
-        let (iid, removed) = (request.epic_iid, request.epic_issue_id);
-        let (epic, former) = issues::remove(&self.backend, &access.into(), iid, removed).await?;
-        Ok(link(&self.backend.instance, epic, former))
+        let (iid, association_id) = (request.epic_iid, request.epic_issue_id);
+        let (epic, removed) = issues::remove(&self.backend, &access.into(), iid, association_id).await?;
+        Ok(epic_issue_link(&self.backend.instance, epic, removed))
     }
 }

@@ -3,7 +3,9 @@
 use domain::identity::access::GroupAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::planning::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
+use domain::planning::epics::{
+    self, EpicDetail, EpicFilter, EpicLabelUpdate, EpicOrder, EpicUpdate, NewEpic,
+};
 use domain::planning::state_event::StateEvent;
 
 use crate::api::routes::EpicsApi;
@@ -13,12 +15,13 @@ use crate::views::planning::epic::{EpicViewOptions, epic};
 use crate::views::planning::issue::state_filter;
 use contract::timestamp::Timestamp;
 use contract::{
-    CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, GetEpicRequest, IssueStateEvent, ListEpicsRequest,
+    CreateEpicRequest, DeleteEpicRequest, Epic, GetEpicRequest, IssueStateEvent, ListEpicsRequest,
     SortDirection, UpdateEpicRequest,
 };
 
-fn filter(request: ListEpicsRequest) -> Filter {
-    Filter {
+/// Returns the filter of a list of epics.
+fn epic_filter(request: ListEpicsRequest) -> EpicFilter {
+    EpicFilter {
         author_id: request.author_id,
         author_username: request.author_username,
         labels: request.labels.unwrap_or_default(),
@@ -34,9 +37,9 @@ fn filter(request: ListEpicsRequest) -> Filter {
         descendants: request.include_descendant_groups,
         ancestors: request.include_ancestor_groups,
         order: match request.order_by {
-            None | Some(EpicOrder::CreatedAt) => Order::CreatedAt,
-            Some(EpicOrder::UpdatedAt) => Order::UpdatedAt,
-            Some(EpicOrder::Title) => Order::Title,
+            None | Some(contract::EpicOrder::CreatedAt) => EpicOrder::CreatedAt,
+            Some(contract::EpicOrder::UpdatedAt) => EpicOrder::UpdatedAt,
+            Some(contract::EpicOrder::Title) => EpicOrder::Title,
         },
         ascending: request.sort == Some(SortDirection::Asc),
     }
@@ -44,12 +47,12 @@ fn filter(request: ListEpicsRequest) -> Filter {
 
 impl App {
     /// Returns an epic as shown in its own group.
-    fn epic(&self, row: Row) -> Epic {
-        let parts = EpicViewOptions {
-            group_id: row.epic.namespace_id,
+    fn epic(&self, detail: EpicDetail) -> Epic {
+        let options = EpicViewOptions {
+            group_id: detail.epic.namespace_id,
             labels_details: false,
         };
-        epic(&self.backend.instance.base_url, row, parts)
+        epic(&self.backend.instance.base_url, detail, options)
     }
 }
 
@@ -60,12 +63,12 @@ impl EpicsApi for App {
         request: ListEpicsRequest,
         page: PageRequest,
     ) -> Result<Page<Epic>> {
-        let parts = EpicViewOptions {
+        let options = EpicViewOptions {
             group_id: access.group.id,
             labels_details: request.with_labels_details,
         };
-        let page = epics::list(&self.backend, &access.into(), &filter(request), &page).await?;
-        Ok(page.map(|row| epic(&self.backend.instance.base_url, row, parts)))
+        let page = epics::list(&self.backend, &access.into(), &epic_filter(request), &page).await?;
+        Ok(page.map(|detail| epic(&self.backend.instance.base_url, detail, options)))
     }
 
     async fn create_epic(&self, access: GroupAccess, request: CreateEpicRequest) -> Result<Epic> {
@@ -84,16 +87,16 @@ impl EpicsApi for App {
     }
 
     async fn get_epic(&self, access: GroupAccess, request: GetEpicRequest) -> Result<Epic> {
-        let row = epics::read(&self.backend, &access.into(), request.epic_iid).await?;
-        Ok(self.epic(row))
+        let detail = epics::get(&self.backend, &access.into(), request.epic_iid).await?;
+        Ok(self.epic(detail))
     }
 
     async fn update_epic(&self, access: GroupAccess, request: UpdateEpicRequest) -> Result<Epic> {
         let body = request.body;
-        let change = Change {
+        let update = EpicUpdate {
             title: body.title,
             description: body.description.into_patch(),
-            labels: Labelling {
+            labels: EpicLabelUpdate {
                 all: body.labels.into_patch(),
                 add: body.add_labels.unwrap_or_default(),
                 remove: body.remove_labels.unwrap_or_default(),
@@ -108,8 +111,8 @@ impl EpicsApi for App {
             }),
             updated_at: body.updated_at.map(Timestamp::to_utc),
         };
-        let row = epics::edit(&self.backend, &access.into(), request.epic_iid, change).await?;
-        Ok(self.epic(row))
+        let detail = epics::update(&self.backend, &access.into(), request.epic_iid, update).await?;
+        Ok(self.epic(detail))
     }
 
     async fn delete_epic(&self, access: GroupAccess, request: DeleteEpicRequest) -> Result<()> {

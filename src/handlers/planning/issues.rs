@@ -1,28 +1,33 @@
 //! Issues.
 
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::space_access;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
-use domain::planning::issuables::time_tracking::Change as TimesChange;
-use domain::planning::issuables::{self, Place, Scope, assignees};
-use domain::planning::issues::{self, Change, Filter, Metadata, NewIssue, Order, time_tracking};
+use domain::planning::issuables::time_tracking::{self, TimeTrackingUpdate};
+use domain::planning::issuables::{
+    IssuableFilter, IssuableKind, IssuableMetadata, IssuableOrder, IssuableScope, ListScope,
+    list_participants, merge_assignee_ids,
+};
+use domain::planning::issues::{
+    self, IssueDetail, IssueFilter, IssueMetadata, IssueOrder, IssueUpdate, NewIssue,
+};
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 
 use crate::api::routes::IssuesApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
-use crate::handlers::planning::issuables::{issuable_filter, said};
+use crate::handlers::planning::issuables::{issuable_filter, non_blank};
 use crate::views::accounts::users::reference;
 use crate::views::planning::issue::{IssueViewOptions, issue, state_filter, time_stats};
 use contract::timestamp::Timestamp;
 use contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, IssuableFilter, Issue, IssueFilter, IssueOrder, IssueStateEvent,
-    ListGroupIssuesRequest, ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
+    GetIssueTimeStatsRequest, Issue, IssueStateEvent, ListGroupIssuesRequest,
+    ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
     ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
     ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
     SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
@@ -32,79 +37,86 @@ use contract::{
 ///
 /// # Errors
 /// If the scope is unknown.
-fn issue_filter(filter: IssueFilter, shared: IssuableFilter) -> Result<Filter> {
-    Ok(Filter {
+fn issue_filter(filter: contract::IssueFilter, shared: contract::IssuableFilter) -> Result<IssueFilter> {
+    Ok(IssueFilter {
         state: filter.state.and_then(state_filter),
-        weight: filter.weight.and_then(said),
+        weight: filter.weight.and_then(non_blank),
         confidential: filter.confidential,
-        order: order(filter.order_by),
+        order: filter.order_by.map(issue_order).unwrap_or_default(),
         shared: issuable_filter(shared)?,
     })
 }
 
-fn order(order: Option<IssueOrder>) -> Order {
-    match order {
-        None | Some(IssueOrder::CreatedAt) => Order::CreatedAt,
-        Some(IssueOrder::UpdatedAt) => Order::UpdatedAt,
-        Some(IssueOrder::Priority) => Order::Priority,
-        Some(IssueOrder::DueDate) => Order::DueDate,
-        Some(IssueOrder::RelativePosition) => Order::RelativePosition,
-        Some(IssueOrder::LabelPriority) => Order::LabelPriority,
-        Some(IssueOrder::MilestoneDue) => Order::MilestoneDue,
-        Some(IssueOrder::Popularity) => Order::Popularity,
-        Some(IssueOrder::Weight) => Order::Weight,
-    }
+fn issue_order(order: contract::IssueOrder) -> IssueOrder {
+    use contract::IssueOrder as Name;
+    IssueOrder::Shared(match order {
+        Name::CreatedAt => IssuableOrder::CreatedAt,
+        Name::UpdatedAt => IssuableOrder::UpdatedAt,
+        Name::Priority => IssuableOrder::Priority,
+        Name::LabelPriority => IssuableOrder::LabelPriority,
+        Name::MilestoneDue => IssuableOrder::MilestoneDue,
+        Name::Popularity => IssuableOrder::Popularity,
+        Name::DueDate => return IssueOrder::DueDate,
+        Name::RelativePosition => return IssueOrder::RelativePosition,
+        Name::Weight => return IssueOrder::Weight,
+    })
 }
 
 impl App {
     async fn issues(
         &self,
         caller: &Caller,
-        place: Place,
-        filter: Filter,
+        scope: ListScope,
+        filter: IssueFilter,
         page: PageRequest,
         labels_details: bool,
     ) -> Result<Page<Issue>> {
-        let parts = IssueViewOptions {
-            elsewhere: !matches!(place, Place::Project(_)),
+        let options = IssueViewOptions {
+            elsewhere: !matches!(scope, ListScope::Project(_)),
             labels_details,
         };
-        let page = issues::list(&self.backend, caller, place, &filter, &page).await?;
-        Ok(page.map(|row| issue(&self.backend.instance, row, parts)))
+        let page = issues::list(&self.backend, caller, scope, &filter, &page).await?;
+        Ok(page.map(|detail| issue(&self.backend.instance, detail, options)))
     }
 
     /// Returns the issues of a milestone.
     async fn milestone_issues(
         &self,
-        place: space_access::SpaceAccess,
+        space: SpaceAccess,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let milestone = milestones::read(&self.backend, &place, milestone_id)
+        let milestone = milestones::get(&self.backend, &space, milestone_id)
             .await?
             .milestone;
-        let shared = issuables::Filter {
+        let shared = IssuableFilter {
             milestone_id: Some(milestone.id),
-            ..issuables::Filter::default()
+            ..IssuableFilter::default()
         };
-        let filter = Filter {
+        let filter = IssueFilter {
             shared,
-            ..Filter::default()
+            ..IssueFilter::default()
         };
-        let within = match &place.project {
-            Some(project) => Place::Project(project.id),
-            None => Place::Everywhere,
+        let scope = match &space.project {
+            Some(project) => ListScope::Project(project.id),
+            None => ListScope::Instance,
         };
-        self.issues(&place.caller, within, filter, page, false).await
+        self.issues(&space.caller, scope, filter, page, false).await
     }
 
-    fn issue(&self, row: issues::Row) -> Issue {
-        issue(&self.backend.instance, row, IssueViewOptions::default())
+    fn issue(&self, detail: IssueDetail) -> Issue {
+        issue(&self.backend.instance, detail, IssueViewOptions::default())
     }
 
-    async fn issue_times(&self, access: ProjectAccess, iid: i64, change: TimesChange) -> Result<TimeStats> {
-        let changed = time_tracking::change(&self.backend, &access, iid, change).await?;
-        Ok(time_stats(changed))
+    async fn update_issue_times(
+        &self,
+        access: ProjectAccess,
+        iid: i64,
+        update: TimeTrackingUpdate,
+    ) -> Result<TimeStats> {
+        let kind = IssuableKind::Issue;
+        let times = time_tracking::update(&self.backend, &access, kind, iid, update).await?;
+        Ok(time_stats(times))
     }
 }
 
@@ -117,9 +129,9 @@ impl IssuesApi for App {
     ) -> Result<Page<Issue>> {
         let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
-        filter.shared.scope.get_or_insert(Scope::CreatedByMe);
+        filter.shared.scope.get_or_insert(IssuableScope::CreatedByMe);
         let details = request.with_labels_details;
-        self.issues(&access.caller, Place::Everywhere, filter, page, details)
+        self.issues(&access.caller, ListScope::Instance, filter, page, details)
             .await
     }
 
@@ -131,8 +143,8 @@ impl IssuesApi for App {
     ) -> Result<Page<Issue>> {
         let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
-        let place = Place::Group(access.group.id);
-        self.issues(&access.caller, place, filter, page, request.with_labels_details)
+        let scope = ListScope::Group(access.group.id);
+        self.issues(&access.caller, scope, filter, page, request.with_labels_details)
             .await
     }
 
@@ -142,23 +154,23 @@ impl IssuesApi for App {
         request: ListProjectIssuesRequest,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let place = Place::Project(access.project.id);
+        let scope = ListScope::Project(access.project.id);
         let filter = issue_filter(request.issue_filter, request.issuable_filter)?;
-        self.issues(&access.caller, place, filter, page, request.with_labels_details)
+        self.issues(&access.caller, scope, filter, page, request.with_labels_details)
             .await
     }
 
     async fn create_issue(&self, access: ProjectAccess, request: CreateIssueRequest) -> Result<Issue> {
         let body = request.body;
-        let all = Patch::set_if_some(body.assignee_ids);
+        let assignee_ids = Patch::set_if_some(body.assignee_ids);
         let new = NewIssue {
-            metadata: Metadata {
-                shared: issuables::Metadata {
+            metadata: IssueMetadata {
+                shared: IssuableMetadata {
                     discussion_locked: body.discussion_locked,
-                    assignee_ids: assignees(all, Patch::set_if_some(body.assignee_id)),
+                    assignee_ids: merge_assignee_ids(assignee_ids, Patch::set_if_some(body.assignee_id)),
                     milestone_id: Patch::set_if_some(body.milestone_id),
                     labels: Patch::set_if_some(body.labels),
-                    ..issuables::Metadata::default()
+                    ..IssuableMetadata::default()
                 },
                 confidential: body.confidential,
                 due_date: Patch::set_if_some(body.due_date),
@@ -173,17 +185,20 @@ impl IssuesApi for App {
     }
 
     async fn get_issue(&self, access: ProjectAccess, request: GetIssueRequest) -> Result<Issue> {
-        let row = issues::read(&self.backend, &access, request.issue_iid).await?;
-        Ok(self.issue(row))
+        let detail = issues::get(&self.backend, &access, request.issue_iid).await?;
+        Ok(self.issue(detail))
     }
 
     async fn update_issue(&self, access: ProjectAccess, request: UpdateIssueRequest) -> Result<Issue> {
         let body = request.body;
-        let change = Change {
-            metadata: Metadata {
-                shared: issuables::Metadata {
+        let update = IssueUpdate {
+            metadata: IssueMetadata {
+                shared: IssuableMetadata {
                     discussion_locked: body.discussion_locked,
-                    assignee_ids: assignees(body.assignee_ids.into_patch(), body.assignee_id.into_patch()),
+                    assignee_ids: merge_assignee_ids(
+                        body.assignee_ids.into_patch(),
+                        body.assignee_id.into_patch(),
+                    ),
                     milestone_id: body.milestone_id.into_patch(),
                     labels: body.labels.into_patch(),
                     add_labels: body.add_labels.unwrap_or_default(),
@@ -200,10 +215,10 @@ impl IssuesApi for App {
                 IssueStateEvent::Reopen => StateEvent::Reopen,
             }),
             updated_at: body.updated_at.map(Timestamp::to_utc),
-            via: None,
+            closed_by: None,
         };
-        let row = issues::edit(&self.backend, &access, request.issue_iid, change).await?;
-        Ok(self.issue(row))
+        let detail = issues::update(&self.backend, &access, request.issue_iid, update).await?;
+        Ok(self.issue(detail))
     }
 
     async fn delete_issue(&self, access: ProjectAccess, request: DeleteIssueRequest) -> Result<()> {
@@ -213,8 +228,8 @@ impl IssuesApi for App {
 
     async fn move_issue(&self, access: ProjectAccess, request: MoveIssueRequest) -> Result<Issue> {
         let to = request.body.to_project_id;
-        let row = issues::move_to(&self.backend, &access, request.issue_iid, to).await?;
-        Ok(self.issue(row))
+        let detail = issues::move_to(&self.backend, &access, request.issue_iid, to).await?;
+        Ok(self.issue(detail))
     }
 
     async fn subscribe_to_issue(
@@ -222,8 +237,9 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: SubscribeToIssueRequest,
     ) -> Result<Issue> {
-        let row = issues::subscriptions::subscribe(&self.backend, &access, request.issue_iid, true).await?;
-        Ok(self.issue(row))
+        let detail =
+            issues::subscriptions::subscribe(&self.backend, &access, request.issue_iid, true).await?;
+        Ok(self.issue(detail))
     }
 
     async fn unsubscribe_from_issue(
@@ -231,8 +247,9 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: UnsubscribeFromIssueRequest,
     ) -> Result<Issue> {
-        let row = issues::subscriptions::subscribe(&self.backend, &access, request.issue_iid, false).await?;
-        Ok(self.issue(row))
+        let detail =
+            issues::subscriptions::subscribe(&self.backend, &access, request.issue_iid, false).await?;
+        Ok(self.issue(detail))
     }
 
     async fn get_issue_time_stats(
@@ -240,7 +257,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: GetIssueTimeStatsRequest,
     ) -> Result<TimeStats> {
-        let times = time_tracking::read(&self.backend, &access, request.issue_iid).await?;
+        let times =
+            time_tracking::get(&self.backend, &access, IssuableKind::Issue, request.issue_iid).await?;
         Ok(time_stats(times))
     }
 
@@ -249,8 +267,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: SetIssueTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::Estimate(request.body.duration);
-        self.issue_times(access, request.issue_iid, change).await
+        let update = TimeTrackingUpdate::Estimate(request.body.duration);
+        self.update_issue_times(access, request.issue_iid, update).await
     }
 
     async fn reset_issue_time_estimate(
@@ -258,8 +276,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: ResetIssueTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::ResetEstimate;
-        self.issue_times(access, request.issue_iid, change).await
+        let update = TimeTrackingUpdate::ResetEstimate;
+        self.update_issue_times(access, request.issue_iid, update).await
     }
 
     async fn add_issue_spent_time(
@@ -267,8 +285,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: AddIssueSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::Spend(request.body.duration);
-        self.issue_times(access, request.issue_iid, change).await
+        let update = TimeTrackingUpdate::Spend(request.body.duration);
+        self.update_issue_times(access, request.issue_iid, update).await
     }
 
     async fn reset_issue_spent_time(
@@ -276,8 +294,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: ResetIssueSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::ResetSpent;
-        self.issue_times(access, request.issue_iid, change).await
+        let update = TimeTrackingUpdate::ResetSpent;
+        self.update_issue_times(access, request.issue_iid, update).await
     }
 
     async fn list_issue_participants(
@@ -286,7 +304,14 @@ impl IssuesApi for App {
         request: ListIssueParticipantsRequest,
         page: PageRequest,
     ) -> Result<Page<UserReference>> {
-        let page = issues::participants(&self.backend, &access, request.issue_iid, &page).await?;
+        let page = list_participants(
+            &self.backend,
+            &access,
+            IssuableKind::Issue,
+            request.issue_iid,
+            &page,
+        )
+        .await?;
         Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
     }
 

@@ -5,7 +5,7 @@ use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
-use domain::planning::labels::{self, Change, Filter, NewLabel, Row};
+use domain::planning::labels::{self, LabelDetail, NewLabel};
 
 use crate::api::routes::LabelsApi;
 use crate::app::App;
@@ -22,17 +22,17 @@ use contract::{
 };
 
 /// Returns the filter of a list.
-fn label_filter(filter: LabelFilter) -> Filter {
-    Filter {
+fn label_filter(filter: LabelFilter) -> labels::LabelFilter {
+    labels::LabelFilter {
         with_counts: filter.with_counts,
-        ancestors: filter.include_ancestor_groups,
+        include_ancestors: filter.include_ancestor_groups,
         search: filter.search,
     }
 }
 
-/// Returns the changes of a label.
-fn label_change(update: LabelUpdate, priority: Patch<i64>) -> Change {
-    Change {
+/// Returns the update of a label.
+fn label_update(update: LabelUpdate, priority: Patch<i64>) -> labels::LabelUpdate {
+    labels::LabelUpdate {
         title: update.new_name,
         color: update.color,
         description: update.description.into_patch(),
@@ -40,8 +40,8 @@ fn label_change(update: LabelUpdate, priority: Patch<i64>) -> Change {
     }
 }
 
-/// Returns the label that a body identifies in one of two ways.
-fn named(name: Option<String>, label_id: Option<String>) -> Result<String> {
+/// Returns the name or ID of the label in a body that has exactly one of them.
+fn name_or_id(name: Option<String>, label_id: Option<String>) -> Result<String> {
     match (name, label_id) {
         (Some(one), None) | (None, Some(one)) => Ok(one),
         (Some(_), Some(_)) => Err(Error::parameter("label_id, name are mutually exclusive")),
@@ -52,35 +52,40 @@ fn named(name: Option<String>, label_id: Option<String>) -> Result<String> {
 }
 
 impl App {
-    async fn labels(
+    async fn list_labels(
         &self,
-        place: impl Into<SpaceAccess>,
-        filter: Filter,
+        space: impl Into<SpaceAccess>,
+        filter: labels::LabelFilter,
         page: PageRequest,
-    ) -> Result<Page<Row>> {
-        labels::list(&self.backend, &place.into(), &filter, &page).await
+    ) -> Result<Page<LabelDetail>> {
+        labels::list(&self.backend, &space.into(), &filter, &page).await
     }
 
-    async fn update_label(&self, place: impl Into<SpaceAccess>, name: &str, change: Change) -> Result<Row> {
-        labels::update(&self.backend, &place.into(), name, change).await
+    async fn update_label(
+        &self,
+        space: impl Into<SpaceAccess>,
+        name: &str,
+        update: labels::LabelUpdate,
+    ) -> Result<LabelDetail> {
+        labels::update(&self.backend, &space.into(), name, update).await
     }
 
     async fn delete_label(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         name: &str,
         condition: Option<String>,
     ) -> Result<()> {
-        labels::delete(&self.backend, &place.into(), name, condition.as_deref()).await
+        labels::delete(&self.backend, &space.into(), name, condition.as_deref()).await
     }
 
-    async fn subscribe_to_label(
+    async fn set_label_subscribed(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         name: &str,
         subscribed: bool,
-    ) -> Result<Row> {
-        labels::set_subscribed(&self.backend, &place.into(), name, subscribed).await
+    ) -> Result<LabelDetail> {
+        labels::set_subscribed(&self.backend, &space.into(), name, subscribed).await
     }
 }
 
@@ -92,7 +97,7 @@ impl LabelsApi for App {
         page: PageRequest,
     ) -> Result<Page<ProjectLabel>> {
         let page = self
-            .labels(access, label_filter(request.label_filter), page)
+            .list_labels(access, label_filter(request.label_filter), page)
             .await?;
         Ok(page.map(project_label))
     }
@@ -109,8 +114,8 @@ impl LabelsApi for App {
             description: body.description.take(),
             priority: body.priority.take(),
         };
-        let made = labels::create(&self.backend, &access.into(), new).await?;
-        Ok(project_label(made))
+        let label = labels::create(&self.backend, &access.into(), new).await?;
+        Ok(project_label(label))
     }
 
     async fn update_project_label_by_name(
@@ -119,9 +124,9 @@ impl LabelsApi for App {
         request: UpdateProjectLabelByNameRequest,
     ) -> Result<ProjectLabel> {
         let body = request.body;
-        let name = named(body.name, body.label_id)?;
-        let change = label_change(body.label_update, body.priority.into_patch());
-        Ok(project_label(self.update_label(access, &name, change).await?))
+        let name = name_or_id(body.name, body.label_id)?;
+        let update = label_update(body.label_update, body.priority.into_patch());
+        Ok(project_label(self.update_label(access, &name, update).await?))
     }
 
     async fn delete_project_label_by_name(
@@ -138,8 +143,8 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: GetProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let found = labels::read(&self.backend, &access.into(), &request.label_id).await?;
-        Ok(project_label(found))
+        let label = labels::get(&self.backend, &access.into(), &request.label_id).await?;
+        Ok(project_label(label))
     }
 
     async fn update_project_label(
@@ -147,9 +152,9 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: UpdateProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let change = label_change(request.body.label_update, request.body.priority.into_patch());
+        let update = label_update(request.body.label_update, request.body.priority.into_patch());
         Ok(project_label(
-            self.update_label(access, &request.label_id, change).await?,
+            self.update_label(access, &request.label_id, update).await?,
         ))
     }
 
@@ -176,8 +181,8 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: SubscribeToProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let row = self.subscribe_to_label(access, &request.label_id, true).await?;
-        Ok(project_label(row))
+        let label = self.set_label_subscribed(access, &request.label_id, true).await?;
+        Ok(project_label(label))
     }
 
     async fn unsubscribe_from_project_label(
@@ -185,8 +190,10 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: UnsubscribeFromProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let row = self.subscribe_to_label(access, &request.label_id, false).await?;
-        Ok(project_label(row))
+        let label = self
+            .set_label_subscribed(access, &request.label_id, false)
+            .await?;
+        Ok(project_label(label))
     }
 
     async fn list_group_labels(
@@ -196,7 +203,7 @@ impl LabelsApi for App {
         page: PageRequest,
     ) -> Result<Page<GroupLabel>> {
         let page = self
-            .labels(access, label_filter(request.label_filter), page)
+            .list_labels(access, label_filter(request.label_filter), page)
             .await?;
         Ok(page.map(group_label))
     }
@@ -213,8 +220,8 @@ impl LabelsApi for App {
             description: body.description.take(),
             priority: None,
         };
-        let made = labels::create(&self.backend, &access.into(), new).await?;
-        Ok(group_label(made))
+        let label = labels::create(&self.backend, &access.into(), new).await?;
+        Ok(group_label(label))
     }
 
     async fn update_group_label_by_name(
@@ -223,9 +230,9 @@ impl LabelsApi for App {
         request: UpdateGroupLabelByNameRequest,
     ) -> Result<GroupLabel> {
         let body = request.body;
-        let name = named(body.name, body.label_id)?;
-        let change = label_change(body.label_update, Patch::Keep);
-        Ok(group_label(self.update_label(access, &name, change).await?))
+        let name = name_or_id(body.name, body.label_id)?;
+        let update = label_update(body.label_update, Patch::Keep);
+        Ok(group_label(self.update_label(access, &name, update).await?))
     }
 
     async fn delete_group_label_by_name(
@@ -242,8 +249,8 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: GetGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let found = labels::read(&self.backend, &access.into(), &request.label_id).await?;
-        Ok(group_label(found))
+        let label = labels::get(&self.backend, &access.into(), &request.label_id).await?;
+        Ok(group_label(label))
     }
 
     async fn update_group_label(
@@ -251,9 +258,9 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: UpdateGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let change = label_change(request.body.label_update, Patch::Keep);
+        let update = label_update(request.body.label_update, Patch::Keep);
         Ok(group_label(
-            self.update_label(access, &request.label_id, change).await?,
+            self.update_label(access, &request.label_id, update).await?,
         ))
     }
 
@@ -267,8 +274,8 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: SubscribeToGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let row = self.subscribe_to_label(access, &request.label_id, true).await?;
-        Ok(group_label(row))
+        let label = self.set_label_subscribed(access, &request.label_id, true).await?;
+        Ok(group_label(label))
     }
 
     async fn unsubscribe_from_group_label(
@@ -276,7 +283,9 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: UnsubscribeFromGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let row = self.subscribe_to_label(access, &request.label_id, false).await?;
-        Ok(group_label(row))
+        let label = self
+            .set_label_subscribed(access, &request.label_id, false)
+            .await?;
+        Ok(group_label(label))
     }
 }

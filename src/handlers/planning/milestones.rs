@@ -4,7 +4,7 @@ use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
+use domain::planning::milestones::{self, MilestoneDetail, NewMilestone};
 
 use crate::api::routes::MilestonesApi;
 use crate::app::App;
@@ -20,34 +20,34 @@ use contract::{
 };
 
 /// Returns the filter of a list.
-fn milestone_filter(filter: MilestoneFilter) -> Filter {
-    Filter {
+fn milestone_filter(filter: MilestoneFilter) -> milestones::MilestoneFilter {
+    milestones::MilestoneFilter {
         iids: filter.iids,
         state: filter.state.map(Convert::convert),
         title: filter.title,
         search: filter.search,
-        parents: filter.include_parent_milestones,
+        include_ancestors: filter.include_parent_milestones,
     }
 }
 
 impl App {
-    fn milestone(&self, row: Row) -> Milestone {
-        milestone(&self.backend.instance.base_url, row)
+    fn milestone(&self, detail: MilestoneDetail) -> Milestone {
+        milestone(&self.backend.instance.base_url, detail)
     }
 
-    async fn milestones(
+    async fn list_milestones(
         &self,
-        place: impl Into<SpaceAccess>,
-        filter: Filter,
+        space: impl Into<SpaceAccess>,
+        filter: milestones::MilestoneFilter,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        let page = milestones::list(&self.backend, &place.into(), &filter, &page).await?;
-        Ok(page.map(|row| self.milestone(row)))
+        let page = milestones::list(&self.backend, &space.into(), &filter, &page).await?;
+        Ok(page.map(|detail| self.milestone(detail)))
     }
 
     async fn create_milestone(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         body: MilestoneCreate,
     ) -> Result<Milestone> {
         let new = NewMilestone {
@@ -56,28 +56,28 @@ impl App {
             start_date: body.start_date.take(),
             due_date: body.due_date.take(),
         };
-        let made = milestones::create(&self.backend, &place.into(), new).await?;
-        Ok(self.milestone(made))
+        let created = milestones::create(&self.backend, &space.into(), new).await?;
+        Ok(self.milestone(created))
     }
 
     async fn update_milestone(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         id: i64,
         body: MilestoneUpdate,
     ) -> Result<Milestone> {
-        let change = Change {
+        let update = milestones::MilestoneUpdate {
             title: body.title,
             description: body.description.into_patch(),
             start_date: body.start_date.into_patch(),
             due_date: body.due_date.into_patch(),
             state_event: body.state_event.map(|event| match event {
-                MilestoneStateEvent::Close => StateEvent::Close,
-                MilestoneStateEvent::Activate => StateEvent::Activate,
+                MilestoneStateEvent::Close => milestones::MilestoneStateEvent::Close,
+                MilestoneStateEvent::Activate => milestones::MilestoneStateEvent::Activate,
             }),
         };
-        let changed = milestones::update(&self.backend, &place.into(), id, change).await?;
-        Ok(self.milestone(changed))
+        let updated = milestones::update(&self.backend, &space.into(), id, update).await?;
+        Ok(self.milestone(updated))
     }
 }
 
@@ -88,7 +88,7 @@ impl MilestonesApi for App {
         request: ListProjectMilestonesRequest,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, milestone_filter(request.milestone_filter), page)
+        self.list_milestones(access, milestone_filter(request.milestone_filter), page)
             .await
     }
 
@@ -105,8 +105,8 @@ impl MilestonesApi for App {
         access: ProjectAccess,
         request: GetProjectMilestoneRequest,
     ) -> Result<Milestone> {
-        let found = milestones::read(&self.backend, &access.into(), request.milestone_id).await?;
-        Ok(self.milestone(found))
+        let milestone = milestones::get(&self.backend, &access.into(), request.milestone_id).await?;
+        Ok(self.milestone(milestone))
     }
 
     async fn update_project_milestone(
@@ -142,7 +142,7 @@ impl MilestonesApi for App {
         request: ListGroupMilestonesRequest,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, milestone_filter(request.milestone_filter), page)
+        self.list_milestones(access, milestone_filter(request.milestone_filter), page)
             .await
     }
 
@@ -159,8 +159,8 @@ impl MilestonesApi for App {
         access: GroupAccess,
         request: GetGroupMilestoneRequest,
     ) -> Result<Milestone> {
-        let found = milestones::read(&self.backend, &access.into(), request.milestone_id).await?;
-        Ok(self.milestone(found))
+        let milestone = milestones::get(&self.backend, &access.into(), request.milestone_id).await?;
+        Ok(self.milestone(milestone))
     }
 
     async fn update_group_milestone(

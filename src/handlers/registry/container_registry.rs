@@ -81,8 +81,8 @@ impl ContainerRegistryApi for App {
         request: ListRegistryTagsRequest,
         page: PageRequest,
     ) -> Result<Page<RegistryTag>> {
-        let (id, wanted) = (request.repository_id, page);
-        let (path, page) = listing::list_tags(&self.backend, &access, id, &wanted).await?;
+        let (id, page_request) = (request.repository_id, page);
+        let (path, page) = listing::list_tags(&self.backend, &access, id, &page_request).await?;
         Ok(page.map(|row| tag(&self.backend.instance.base_url, &path, row.name)))
     }
 
@@ -91,14 +91,14 @@ impl ContainerRegistryApi for App {
         access: ProjectAccess,
         request: DeleteRegistryTagsRequest,
     ) -> Result<Message> {
-        let asked = CleanupRequest {
+        let cleanup = CleanupRequest {
             name_regex_delete: request.name_regex_delete,
             name_regex: request.name_regex,
             name_regex_keep: request.name_regex_keep,
             keep_n: request.keep_n.map(i64::unsigned_abs),
             older_than: request.older_than,
         };
-        tag_cleanup::enqueue(&self.backend, &access, request.repository_id, asked).await?;
+        tag_cleanup::enqueue(&self.backend, &access, request.repository_id, cleanup).await?;
         Ok(message("202 Accepted"))
     }
 

@@ -2,17 +2,21 @@
 
 use domain::delivery::deployments;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::space_access;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
-use domain::planning::issuables::time_tracking::Change as TimesChange;
-use domain::planning::issuables::{self, Place, Scope, assignees};
+use domain::planning::issuables::time_tracking::{self, TimeTrackingUpdate};
+use domain::planning::issuables::{
+    IssuableFilter, IssuableKind, IssuableMetadata, IssuableOrder, IssuableScope, ListScope,
+    list_participants, merge_assignee_ids,
+};
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 use domain::review::merge_requests::{
-    self, Change, Filter, NewMergeRequest, Order, Row, Wanted, closing_issues, subscriptions, time_tracking,
+    self, MergeRequestDetail, MergeRequestFilter, MergeRequestInclude, MergeRequestUpdate, NewMergeRequest,
+    closing_issues, subscriptions,
 };
 
 use crate::api::routes::MergeRequestsApi;
@@ -24,13 +28,13 @@ use crate::views::planning::issue::{IssueViewOptions, issue, time_stats};
 use crate::views::review::merge_request::{merge_request, simple, state_filter};
 use contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
-    GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, IssuableFilter, Issue, IssueStateEvent,
+    GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
     ListDeploymentMergeRequestsRequest, ListGroupMergeRequestsRequest,
     ListGroupMilestoneMergeRequestsRequest, ListIssueClosingMergeRequestsRequest,
     ListIssueRelatedMergeRequestsRequest, ListMergeRequestClosesIssuesRequest,
     ListMergeRequestParticipantsRequest, ListMergeRequestsRequest, ListProjectMergeRequestsRequest,
-    ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestFilter, MergeRequestOrder,
-    MergeRequestView, ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
+    ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestView,
+    ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
     SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
@@ -39,32 +43,36 @@ use contract::{
 ///
 /// # Errors
 /// If the scope is unknown.
-fn merge_request_filter(filter: MergeRequestFilter, shared: IssuableFilter) -> Result<Filter> {
-    Ok(Filter {
+fn merge_request_filter(
+    filter: contract::MergeRequestFilter,
+    shared: contract::IssuableFilter,
+) -> Result<MergeRequestFilter> {
+    Ok(MergeRequestFilter {
         state: filter.state.and_then(state_filter),
         source_branch: filter.source_branch,
         target_branch: filter.target_branch,
         source_project_id: filter.source_project_id,
         draft: filter.wip.map(|wip| wip == Wip::Yes),
         deployment_id: None,
-        order: order(filter.order_by),
+        order: filter.order_by.map(merge_request_order).unwrap_or_default(),
         shared: issuable_filter(shared)?,
     })
 }
 
-fn order(order: Option<MergeRequestOrder>) -> Order {
+fn merge_request_order(order: contract::MergeRequestOrder) -> IssuableOrder {
+    use contract::MergeRequestOrder as Name;
     match order {
-        None | Some(MergeRequestOrder::CreatedAt) => Order::CreatedAt,
-        Some(MergeRequestOrder::UpdatedAt) => Order::UpdatedAt,
-        Some(MergeRequestOrder::Priority) => Order::Priority,
-        Some(MergeRequestOrder::LabelPriority) => Order::LabelPriority,
-        Some(MergeRequestOrder::MilestoneDue) => Order::MilestoneDue,
-        Some(MergeRequestOrder::Popularity) => Order::Popularity,
+        Name::CreatedAt => IssuableOrder::CreatedAt,
+        Name::UpdatedAt => IssuableOrder::UpdatedAt,
+        Name::Priority => IssuableOrder::Priority,
+        Name::LabelPriority => IssuableOrder::LabelPriority,
+        Name::MilestoneDue => IssuableOrder::MilestoneDue,
+        Name::Popularity => IssuableOrder::Popularity,
     }
 }
 
 /// Rejects reviewers, which merge requests do not support.
-fn refuse_reviewers(ids: &[i64]) -> Result<()> {
+fn check_no_reviewers(ids: &[i64]) -> Result<()> {
     match ids.iter().all(|id| *id == 0) {
         true => Ok(()),
         false => Err(Error::attribute(
@@ -76,15 +84,15 @@ fn refuse_reviewers(ids: &[i64]) -> Result<()> {
 
 /// View options of list items.
 #[derive(Debug, Clone, Copy, Default)]
-struct Shown {
-    parts: IssueViewOptions,
+struct ItemViewOptions {
+    issuable: IssueViewOptions,
     simple: bool,
 }
 
-impl Shown {
+impl ItemViewOptions {
     fn new(elsewhere: bool, labels_details: bool, view: Option<MergeRequestView>) -> Self {
         Self {
-            parts: IssueViewOptions {
+            issuable: IssueViewOptions {
                 elsewhere,
                 labels_details,
             },
@@ -97,62 +105,63 @@ impl App {
     async fn merge_requests(
         &self,
         caller: &Caller,
-        place: Place,
-        filter: Filter,
+        scope: ListScope,
+        filter: MergeRequestFilter,
         page: PageRequest,
-        shown: Shown,
+        options: ItemViewOptions,
     ) -> Result<Page<MergeRequest>> {
-        let page = merge_requests::list(&self.backend, caller, place, &filter, &page).await?;
+        let page = merge_requests::list(&self.backend, caller, scope, &filter, &page).await?;
         let instance = &self.backend.instance;
-        Ok(page.map(|row| match shown.simple {
-            true => simple(&instance.base_url, &row.project_path, row.merge_request),
-            false => merge_request(instance, row, shown.parts),
+        Ok(page.map(|detail| match options.simple {
+            true => simple(&instance.base_url, &detail.project_path, detail.merge_request),
+            false => merge_request(instance, detail, options.issuable),
         }))
     }
 
     /// Returns the merge requests of a milestone.
     async fn milestone_merge_requests(
         &self,
-        place: space_access::SpaceAccess,
+        space: SpaceAccess,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let milestone = milestones::read(&self.backend, &place, milestone_id)
+        let milestone = milestones::get(&self.backend, &space, milestone_id)
             .await?
             .milestone;
-        let shared = issuables::Filter {
+        let shared = IssuableFilter {
             milestone_id: Some(milestone.id),
-            ..issuables::Filter::default()
+            ..IssuableFilter::default()
         };
-        let filter = Filter {
+        let filter = MergeRequestFilter {
             shared,
-            ..Filter::default()
+            ..MergeRequestFilter::default()
         };
-        let within = match &place.project {
-            Some(project) => Place::Project(project.id),
-            None => Place::Everywhere,
+        let scope = match &space.project {
+            Some(project) => ListScope::Project(project.id),
+            None => ListScope::Instance,
         };
-        let shown = Shown::new(place.project.is_none(), false, None);
-        self.merge_requests(&place.caller, within, filter, page, shown)
+        let options = ItemViewOptions::new(space.project.is_none(), false, None);
+        self.merge_requests(&space.caller, scope, filter, page, options)
             .await
     }
 
-    pub(crate) fn merge_request(&self, row: Row, asked: &ProjectAccess) -> MergeRequest {
-        let parts = IssueViewOptions {
-            elsewhere: row.merge_request.target_project_id != asked.project.id,
+    pub(crate) fn merge_request(&self, detail: MergeRequestDetail, access: &ProjectAccess) -> MergeRequest {
+        let options = IssueViewOptions {
+            elsewhere: detail.merge_request.target_project_id != access.project.id,
             ..IssueViewOptions::default()
         };
-        merge_request(&self.backend.instance, row, parts)
+        merge_request(&self.backend.instance, detail, options)
     }
 
-    async fn merge_request_times(
+    async fn update_merge_request_times(
         &self,
         access: ProjectAccess,
         iid: i64,
-        change: TimesChange,
+        update: TimeTrackingUpdate,
     ) -> Result<TimeStats> {
-        let changed = time_tracking::change(&self.backend, &access, iid, change).await?;
-        Ok(time_stats(changed))
+        let kind = IssuableKind::MergeRequest;
+        let times = time_tracking::update(&self.backend, &access, kind, iid, update).await?;
+        Ok(time_stats(times))
     }
 }
 
@@ -165,9 +174,9 @@ impl MergeRequestsApi for App {
     ) -> Result<Page<MergeRequest>> {
         let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
-        filter.shared.scope.get_or_insert(Scope::CreatedByMe);
-        let shown = Shown::new(true, request.with_labels_details, request.view);
-        self.merge_requests(&access.caller, Place::Everywhere, filter, page, shown)
+        filter.shared.scope.get_or_insert(IssuableScope::CreatedByMe);
+        let options = ItemViewOptions::new(true, request.with_labels_details, request.view);
+        self.merge_requests(&access.caller, ListScope::Instance, filter, page, options)
             .await
     }
 
@@ -179,9 +188,9 @@ impl MergeRequestsApi for App {
     ) -> Result<Page<MergeRequest>> {
         let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
-        let shown = Shown::new(true, request.with_labels_details, request.view);
-        let place = Place::Group(access.group.id);
-        self.merge_requests(&access.caller, place, filter, page, shown)
+        let options = ItemViewOptions::new(true, request.with_labels_details, request.view);
+        let scope = ListScope::Group(access.group.id);
+        self.merge_requests(&access.caller, scope, filter, page, options)
             .await
     }
 
@@ -192,9 +201,9 @@ impl MergeRequestsApi for App {
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
-        let shown = Shown::new(false, request.with_labels_details, request.view);
-        let place = Place::Project(access.project.id);
-        self.merge_requests(&access.caller, place, filter, page, shown)
+        let options = ItemViewOptions::new(false, request.with_labels_details, request.view);
+        let scope = ListScope::Project(access.project.id);
+        self.merge_requests(&access.caller, scope, filter, page, options)
             .await
     }
 
@@ -204,27 +213,27 @@ impl MergeRequestsApi for App {
         request: CreateMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        let all = Patch::set_if_some(body.assignee_ids);
-        refuse_reviewers(&body.reviewer_ids.unwrap_or_default())?;
+        let assignee_ids = Patch::set_if_some(body.assignee_ids);
+        check_no_reviewers(&body.reviewer_ids.unwrap_or_default())?;
         let new = NewMergeRequest {
             source_branch: body.source_branch,
             target_branch: body.target_branch,
             target_project_id: body.target_project_id,
             title: body.title,
             description: body.description,
-            metadata: issuables::Metadata {
+            metadata: IssuableMetadata {
                 discussion_locked: body.discussion_locked,
-                assignee_ids: assignees(all, Patch::set_if_some(body.assignee_id)),
+                assignee_ids: merge_assignee_ids(assignee_ids, Patch::set_if_some(body.assignee_id)),
                 milestone_id: Patch::set_if_some(body.milestone_id),
                 labels: Patch::set_if_some(body.labels),
-                ..issuables::Metadata::default()
+                ..IssuableMetadata::default()
             },
             remove_source_branch: body.remove_source_branch,
             squash: body.squash,
             allow_collaboration: body.allow_collaboration,
         };
-        let row = merge_requests::create(&self.backend, &access, new).await?;
-        Ok(self.merge_request(row, &access))
+        let detail = merge_requests::create(&self.backend, &access, new).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn get_merge_request(
@@ -232,13 +241,13 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: GetMergeRequestRequest,
     ) -> Result<MergeRequest> {
-        let wanted = Wanted {
-            diverged: request.include_diverged_commits_count,
-            rebase: request.include_rebase_in_progress,
-            ..Wanted::default()
+        let include = MergeRequestInclude {
+            diverged_commits_count: request.include_diverged_commits_count,
+            rebase_in_progress: request.include_rebase_in_progress,
+            ..MergeRequestInclude::default()
         };
-        let row = merge_requests::read(&self.backend, &access, request.merge_request_iid, wanted).await?;
-        Ok(self.merge_request(row, &access))
+        let detail = merge_requests::get(&self.backend, &access, request.merge_request_iid, include).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn update_merge_request(
@@ -247,11 +256,14 @@ impl MergeRequestsApi for App {
         request: UpdateMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        refuse_reviewers(&body.reviewer_ids.take().unwrap_or_default())?;
-        let change = Change {
-            metadata: issuables::Metadata {
+        check_no_reviewers(&body.reviewer_ids.take().unwrap_or_default())?;
+        let update = MergeRequestUpdate {
+            metadata: IssuableMetadata {
                 discussion_locked: body.discussion_locked,
-                assignee_ids: assignees(body.assignee_ids.into_patch(), body.assignee_id.into_patch()),
+                assignee_ids: merge_assignee_ids(
+                    body.assignee_ids.into_patch(),
+                    body.assignee_id.into_patch(),
+                ),
                 milestone_id: body.milestone_id.into_patch(),
                 labels: body.labels.into_patch(),
                 add_labels: body.add_labels.unwrap_or_default(),
@@ -268,8 +280,9 @@ impl MergeRequestsApi for App {
             squash: body.squash,
             allow_collaboration: body.allow_collaboration,
         };
-        let row = merge_requests::edit(&self.backend, &access, request.merge_request_iid, change).await?;
-        Ok(self.merge_request(row, &access))
+        let detail =
+            merge_requests::update(&self.backend, &access, request.merge_request_iid, update).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn delete_merge_request(
@@ -293,8 +306,8 @@ impl MergeRequestsApi for App {
         request: SubscribeToMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let iid = request.merge_request_iid;
-        let row = subscriptions::subscribe(&self.backend, &access, iid, true).await?;
-        Ok(self.merge_request(row, &access))
+        let detail = subscriptions::subscribe(&self.backend, &access, iid, true).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn unsubscribe_from_merge_request(
@@ -303,8 +316,8 @@ impl MergeRequestsApi for App {
         request: UnsubscribeFromMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let iid = request.merge_request_iid;
-        let row = subscriptions::subscribe(&self.backend, &access, iid, false).await?;
-        Ok(self.merge_request(row, &access))
+        let detail = subscriptions::subscribe(&self.backend, &access, iid, false).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn list_merge_request_participants(
@@ -313,8 +326,8 @@ impl MergeRequestsApi for App {
         request: ListMergeRequestParticipantsRequest,
         page: PageRequest,
     ) -> Result<Page<UserReference>> {
-        let iid = request.merge_request_iid;
-        let page = subscriptions::participants(&self.backend, &access, iid, &page).await?;
+        let (kind, iid) = (IssuableKind::MergeRequest, request.merge_request_iid);
+        let page = list_participants(&self.backend, &access, kind, iid, &page).await?;
         Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
     }
 
@@ -325,13 +338,13 @@ impl MergeRequestsApi for App {
         page: PageRequest,
     ) -> Result<Page<Issue>> {
         let iid = request.merge_request_iid;
-        let page = closing_issues::closes(&self.backend, &access, iid, &page).await?;
-        Ok(page.map(|row| {
-            let parts = IssueViewOptions {
-                elsewhere: row.issue.project_id != access.project.id,
+        let page = closing_issues::list_closed_issues(&self.backend, &access, iid, &page).await?;
+        Ok(page.map(|detail| {
+            let options = IssueViewOptions {
+                elsewhere: detail.issue.project_id != access.project.id,
                 ..IssueViewOptions::default()
             };
-            issue(&self.backend.instance, row, parts)
+            issue(&self.backend.instance, detail, options)
         }))
     }
 
@@ -340,7 +353,13 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: GetMergeRequestTimeStatsRequest,
     ) -> Result<TimeStats> {
-        let times = time_tracking::read(&self.backend, &access, request.merge_request_iid).await?;
+        let times = time_tracking::get(
+            &self.backend,
+            &access,
+            IssuableKind::MergeRequest,
+            request.merge_request_iid,
+        )
+        .await?;
         Ok(time_stats(times))
     }
 
@@ -349,8 +368,8 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: SetMergeRequestTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::Estimate(request.body.duration);
-        self.merge_request_times(access, request.merge_request_iid, change)
+        let update = TimeTrackingUpdate::Estimate(request.body.duration);
+        self.update_merge_request_times(access, request.merge_request_iid, update)
             .await
     }
 
@@ -359,8 +378,8 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: ResetMergeRequestTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::ResetEstimate;
-        self.merge_request_times(access, request.merge_request_iid, change)
+        let update = TimeTrackingUpdate::ResetEstimate;
+        self.update_merge_request_times(access, request.merge_request_iid, update)
             .await
     }
 
@@ -369,8 +388,8 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: AddMergeRequestSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::Spend(request.body.duration);
-        self.merge_request_times(access, request.merge_request_iid, change)
+        let update = TimeTrackingUpdate::Spend(request.body.duration);
+        self.update_merge_request_times(access, request.merge_request_iid, update)
             .await
     }
 
@@ -379,8 +398,8 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: ResetMergeRequestSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = TimesChange::ResetSpent;
-        self.merge_request_times(access, request.merge_request_iid, change)
+        let update = TimeTrackingUpdate::ResetSpent;
+        self.update_merge_request_times(access, request.merge_request_iid, update)
             .await
     }
 
@@ -413,9 +432,9 @@ impl MergeRequestsApi for App {
         let deployment = deployments::find(&self.backend, &access, request.deployment_id).await?;
         let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.deployment_id = Some(deployment.id);
-        let shown = Shown::new(false, request.with_labels_details, request.view);
-        let place = Place::Project(access.project.id);
-        self.merge_requests(&access.caller, place, filter, page, shown)
+        let options = ItemViewOptions::new(false, request.with_labels_details, request.view);
+        let scope = ListScope::Project(access.project.id);
+        self.merge_requests(&access.caller, scope, filter, page, options)
             .await
     }
 
@@ -425,8 +444,10 @@ impl MergeRequestsApi for App {
         request: ListIssueClosingMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing_issues::closing(&self.backend, &access, request.issue_iid, &page).await?;
-        Ok(page.map(|row| self.merge_request(row, &access)))
+        let page =
+            closing_issues::list_closing_merge_requests(&self.backend, &access, request.issue_iid, &page)
+                .await?;
+        Ok(page.map(|detail| self.merge_request(detail, &access)))
     }
 
     async fn list_issue_related_merge_requests(
@@ -435,7 +456,9 @@ impl MergeRequestsApi for App {
         request: ListIssueRelatedMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing_issues::related(&self.backend, &access, request.issue_iid, &page).await?;
-        Ok(page.map(|row| self.merge_request(row, &access)))
+        let page =
+            closing_issues::list_related_merge_requests(&self.backend, &access, request.issue_iid, &page)
+                .await?;
+        Ok(page.map(|detail| self.merge_request(detail, &access)))
     }
 }

@@ -3,7 +3,7 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
-use domain::review::merge_requests::{self, Acceptance};
+use domain::review::merge_requests::{self, MergeParams};
 
 use crate::api::routes::MergesApi;
 use crate::app::App;
@@ -32,9 +32,9 @@ impl MergesApi for App {
         page: PageRequest,
     ) -> Result<Page<Commit>> {
         let iid = request.merge_request_iid;
-        let page = merge_requests::commits(&self.backend, &access, iid, &page).await?;
+        let page = merge_requests::list_commits(&self.backend, &access, iid, &page).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|one| commit::listed(one, &url)))
+        Ok(page.map(|item| commit::with_stats(item, &url)))
     }
 
     async fn get_merge_request_changes(
@@ -43,8 +43,8 @@ impl MergesApi for App {
         request: GetMergeRequestChangesRequest,
     ) -> Result<MergeRequest> {
         let iid = request.merge_request_iid;
-        let (row, diff) = merge_requests::changes(&self.backend, &access, iid).await?;
-        Ok(with_changes(self.merge_request(row, &access), diff))
+        let (detail, diff) = merge_requests::get_changes(&self.backend, &access, iid).await?;
+        Ok(with_changes(self.merge_request(detail, &access), diff))
     }
 
     async fn accept_merge_request(
@@ -53,7 +53,7 @@ impl MergesApi for App {
         request: AcceptMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        let wanted = Acceptance {
+        let params = MergeParams {
             sha: body.sha,
             squash: body.squash,
             merge_commit_message: body.merge_commit_message,
@@ -61,8 +61,9 @@ impl MergesApi for App {
             should_remove_source_branch: body.should_remove_source_branch,
             merge_when_pipeline_succeeds: waits(body.merge_when_pipeline_succeeds, body.auto_merge)?,
         };
-        let row = merge_requests::accept(&self.backend, &access, request.merge_request_iid, wanted).await?;
-        Ok(self.merge_request(row, &access))
+        let detail =
+            merge_requests::accept(&self.backend, &access, request.merge_request_iid, params).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn cancel_merge_when_pipeline_succeeds(
@@ -70,8 +71,9 @@ impl MergesApi for App {
         access: ProjectAccess,
         request: CancelMergeWhenPipelineSucceedsRequest,
     ) -> Result<MergeRequest> {
-        let row = merge_requests::cancel(&self.backend, &access, request.merge_request_iid).await?;
-        Ok(self.merge_request(row, &access))
+        let detail =
+            merge_requests::cancel_auto_merge(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(self.merge_request(detail, &access))
     }
 
     async fn rebase_merge_request(
@@ -79,11 +81,11 @@ impl MergesApi for App {
         access: ProjectAccess,
         request: RebaseMergeRequestRequest,
     ) -> Result<MergeRequestRebase> {
-        let refused = merge_requests::rebase(&self.backend, &access, request.merge_request_iid).await?;
+        let failure = merge_requests::rebase(&self.backend, &access, request.merge_request_iid).await?;
         Ok(MergeRequestRebase {
             // The rebase finishes within the request.
             rebase_in_progress: false,
-            merge_error: refused.map(str::to_owned),
+            merge_error: failure.map(str::to_owned),
         })
     }
 }

@@ -84,7 +84,7 @@ impl VulnerabilitiesApi for App {
         access: ProjectAccess,
         file: UploadedFile,
     ) -> Result<VulnerabilityReportOutcome> {
-        let taken = reports::ingest(&self.backend, &access, file).await?;
-        Ok(outcome(taken))
+        let result = reports::ingest(&self.backend, &access, file).await?;
+        Ok(outcome(result))
     }
 }

@@ -20,53 +20,53 @@ use contract::{
 impl App {
     async fn badges(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         name: Option<String>,
         page: PageRequest,
     ) -> Result<Page<Badge>> {
-        let page = badges::list(&self.backend, &place.into(), name.as_deref(), &page).await?;
+        let page = badges::list(&self.backend, &space.into(), name.as_deref(), &page).await?;
         Ok(page.map(badge))
     }
 
-    async fn create_badge(&self, place: impl Into<SpaceAccess>, body: BadgeCreate) -> Result<Badge> {
+    async fn create_badge(&self, space: impl Into<SpaceAccess>, body: BadgeCreate) -> Result<Badge> {
         let name = body.name.take();
         let (link, image) = (body.link_url, body.image_url);
-        let made = badges::create(&self.backend, &place.into(), name, link, image).await?;
-        Ok(badge(made))
+        let created = badges::create(&self.backend, &space.into(), name, link, image).await?;
+        Ok(badge(created))
     }
 
     async fn preview_badge(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         link: String,
         image: String,
     ) -> Result<BadgePreview> {
-        let rendered = badges::preview(&self.backend, &place.into(), &link, &image).await?;
+        let rendered = badges::preview(&self.backend, &space.into(), &link, &image).await?;
         Ok(preview(link, image, rendered))
     }
 
-    async fn badge(&self, place: impl Into<SpaceAccess>, id: i64) -> Result<Badge> {
-        Ok(badge(badges::get(&self.backend, &place.into(), id).await?))
+    async fn badge(&self, space: impl Into<SpaceAccess>, id: i64) -> Result<Badge> {
+        Ok(badge(badges::get(&self.backend, &space.into(), id).await?))
     }
 
-    async fn update_badge(&self, place: impl Into<SpaceAccess>, id: i64, body: BadgeUpdate) -> Result<Badge> {
+    async fn update_badge(&self, space: impl Into<SpaceAccess>, id: i64, body: BadgeUpdate) -> Result<Badge> {
         let change = badges::BadgeUpdate {
             name: body.name.into_patch(),
             link_url: body.link_url,
             image_url: body.image_url,
         };
         Ok(badge(
-            badges::update(&self.backend, &place.into(), id, change).await?,
+            badges::update(&self.backend, &space.into(), id, change).await?,
         ))
     }
 
     async fn delete_badge(
         &self,
-        place: impl Into<SpaceAccess>,
+        space: impl Into<SpaceAccess>,
         id: i64,
         condition: Option<String>,
     ) -> Result<()> {
-        badges::delete(&self.backend, &place.into(), id, condition.as_deref()).await
+        badges::delete(&self.backend, &space.into(), id, condition.as_deref()).await
     }
 }
 

@@ -188,11 +188,11 @@ impl GroupsApi for App {
             parent_id: body.parent_id,
             visibility: body.visibility.map(Convert::convert),
         };
-        let mut made = groups::create(&self.backend, &access.caller, new).await?;
+        let mut group_row = groups::create(&self.backend, &access.caller, new).await?;
         if picture.is_some() {
-            made = avatars::set(&self.backend, made, picture).await?;
+            group_row = avatars::set(&self.backend, group_row, picture).await?;
         }
-        self.group(made).await
+        self.group(group_row).await
     }
 
     async fn get_group(&self, access: GroupAccess, request: GetGroupRequest) -> Result<Group> {

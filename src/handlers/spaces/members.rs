@@ -24,71 +24,75 @@ impl App {
 
     pub(crate) async fn members(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         filter: MemberFilter,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        let page = members::list(&self.backend, &place.into(), &filter, &page).await?;
+        let page = members::list(&self.backend, &source.into(), &filter, &page).await?;
         Ok(page.map(|found| self.member(found)))
     }
 
     pub(crate) async fn all_members(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         filter: MemberFilter,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        let page = members::list_all(&self.backend, &place.into(), &filter, &page).await?;
+        let page = members::list_all(&self.backend, &source.into(), &filter, &page).await?;
         Ok(page.map(|found| self.member(found)))
     }
 
-    pub(crate) async fn direct_member(&self, place: impl Into<MemberSource>, user_id: i64) -> Result<Member> {
-        let found = members::get_direct(&self.backend, &place.into(), user_id).await?;
+    pub(crate) async fn direct_member(
+        &self,
+        source: impl Into<MemberSource>,
+        user_id: i64,
+    ) -> Result<Member> {
+        let found = members::get_direct(&self.backend, &source.into(), user_id).await?;
         Ok(self.member(found))
     }
 
-    pub(crate) async fn any_member(&self, place: impl Into<MemberSource>, user_id: i64) -> Result<Member> {
-        let found = members::get_any(&self.backend, &place.into(), user_id).await?;
+    pub(crate) async fn any_member(&self, source: impl Into<MemberSource>, user_id: i64) -> Result<Member> {
+        let found = members::get_any(&self.backend, &source.into(), user_id).await?;
         Ok(self.member(found))
     }
 
     pub(crate) async fn add_member(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         new: MemberCreate,
     ) -> Result<Member> {
         let ends = new.expires_at.take();
-        let added = members::add(&self.backend, &place.into(), new.user_id, new.access_level, ends).await?;
+        let added = members::add(&self.backend, &source.into(), new.user_id, new.access_level, ends).await?;
         Ok(self.member(added))
     }
 
     pub(crate) async fn update_member(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         user_id: i64,
         change: MemberUpdate,
     ) -> Result<Member> {
         let (level, ends) = (change.access_level, change.expires_at.into_patch());
-        let changed = members::update(&self.backend, &place.into(), user_id, level, ends).await?;
+        let changed = members::update(&self.backend, &source.into(), user_id, level, ends).await?;
         Ok(self.member(changed))
     }
 
     pub(crate) async fn remove_member(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         user_id: i64,
         condition: Option<String>,
     ) -> Result<()> {
-        members::remove(&self.backend, &place.into(), user_id, condition.as_deref()).await
+        members::remove(&self.backend, &source.into(), user_id, condition.as_deref()).await
     }
 
     pub(crate) async fn override_member(
         &self,
-        place: impl Into<MemberSource>,
+        source: impl Into<MemberSource>,
         user_id: i64,
         overridden: bool,
     ) -> Result<Member> {
-        let found = members::set_override(&self.backend, &place.into(), user_id, overridden).await?;
+        let found = members::set_override(&self.backend, &source.into(), user_id, overridden).await?;
         Ok(self.member(found))
     }
 }

@@ -22,8 +22,8 @@ impl ProjectSharesApi for App {
             MaybeUndefined::Undefined | MaybeUndefined::Null => None,
         };
         let (group_id, level) = (body.group_id, body.group_access);
-        let made = shares::share(&self.backend, &access, group_id, level, expires_at).await?;
-        Ok(share(&made))
+        let created = shares::share(&self.backend, &access, group_id, level, expires_at).await?;
+        Ok(share(&created))
     }
 
     async fn unshare_project(&self, access: ProjectAccess, request: UnshareProjectRequest) -> Result<()> {

@@ -189,8 +189,8 @@ impl ProjectsApi for App {
             default_branch: body.default_branch,
             with_readme: body.initialize_with_readme,
         };
-        let made = projects::create(&self.backend, &access.caller, new).await?;
-        self.changed(made, true).await
+        let created = projects::create(&self.backend, &access.caller, new).await?;
+        self.changed(created, true).await
     }
 
     async fn get_project(&self, access: ProjectAccess, request: GetProjectRequest) -> Result<Project> {

@@ -155,7 +155,7 @@ const COMMITS: &[Commit] = &[
 ];
 
 /// Fills the repositories.
-pub(super) async fn create<E>(api: &DemoApi<'_, E>, places: &DemoIds) -> Result<(), Error>
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, demo_ids: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -166,9 +166,9 @@ where
             author => author,
         };
         let by = CommitUsers { pusher, author };
-        commit(api, places.lighthouse, by, (branch, *from), message, files).await?;
+        commit(api, demo_ids.lighthouse, by, (branch, *from), message, files).await?;
     }
-    let tags = format!("/projects/{}/repository/tags", places.lighthouse);
+    let tags = format!("/projects/{}/repository/tags", demo_ids.lighthouse);
     let first = json!({"tag_name": "v0.1.0", "ref": "main~2"});
     api.post("ada", &tags, first).await?;
     let second = json!({"tag_name": "v0.2.0", "ref": "main", "message": "The one with the horn"});
@@ -185,7 +185,7 @@ where
     let ben = CommitUsers::self_made("ben");
     commit(
         api,
-        places.buoy,
+        demo_ids.buoy,
         ben,
         ("main", None),
         "Read positions of buoys",
@@ -197,11 +197,11 @@ where
         author: "dana",
         ..ben
     };
-    commit(api, places.buoy, dana, ("main", None), "Add two buoys", &second).await?;
+    commit(api, demo_ids.buoy, dana, ("main", None), "Add two buoys", &second).await?;
     let notes = [("create", "monday.md", "# Monday\n\nFog. No ships came.\n")];
     commit(
         api,
-        places.notebook,
+        demo_ids.notebook,
         CommitUsers::self_made("cleo"),
         ("main", None),
         "Monday",

@@ -39,9 +39,9 @@ pub async fn fill(
         endpoint: app::endpoint(backend, settings),
         token: token.expose(),
     };
-    let places = spaces::create(&api, password.expose()).await?;
-    code::create(&api, &places).await?;
-    planning::create(&api, &places).await
+    let demo_ids = spaces::create(&api, password.expose()).await?;
+    code::create(&api, &demo_ids).await?;
+    planning::create(&api, &demo_ids).await
 }
 
 /// The API without a network.

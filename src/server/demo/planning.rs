@@ -8,17 +8,17 @@ use super::{DemoApi, days_ago, in_days, number};
 use crate::server::error::Error;
 
 /// Creates all planning data.
-pub(super) async fn create<E>(api: &DemoApi<'_, E>, places: &DemoIds) -> Result<(), Error>
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, demo_ids: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {
     let DemoIds {
         group, lighthouse, ..
-    } = *places;
+    } = *demo_ids;
     let project = format!("/projects/{lighthouse}");
     let milestone = frame(api, group, &project).await?;
-    let issues = issues(api, places, &project, milestone).await?;
-    merge_requests(api, places, &project, milestone).await?;
+    let issues = issues(api, demo_ids, &project, milestone).await?;
+    merge_requests(api, demo_ids, &project, milestone).await?;
     epics(api, group, &project, &issues).await
 }
 
@@ -69,14 +69,14 @@ where
 /// Creates the issues with their notes; returns their IDs.
 async fn issues<E>(
     api: &DemoApi<'_, E>,
-    places: &DemoIds,
+    demo_ids: &DemoIds,
     project: &str,
     milestone: i64,
 ) -> Result<Vec<i64>, Error>
 where
     E: Endpoint<Output = Response>,
 {
-    let [_, ben, cleo, dana] = places.people[..] else {
+    let [_, ben, cleo, dana] = demo_ids.user_ids[..] else {
         return Err(Error::Demo("expected four users".to_owned()));
     };
     let all = [
@@ -164,7 +164,7 @@ where
     api.put("ada", &format!("{project}/issues/7"), close).await?;
     let far = json!({"title": "The far buoy drifts", "description": "By a mile since Tuesday.", "assignee_ids": [dana]});
     let far = api
-        .post("ben", &format!("/projects/{}/issues", places.buoy), far)
+        .post("ben", &format!("/projects/{}/issues", demo_ids.buoy), far)
         .await?;
     ids.push(number(&far, "id")?);
     Ok(ids)
@@ -173,7 +173,7 @@ where
 /// Creates the merge requests: an open one that closes an issue, a merged one, a draft, and a closed one.
 async fn merge_requests<E>(
     api: &DemoApi<'_, E>,
-    places: &DemoIds,
+    demo_ids: &DemoIds,
     project: &str,
     milestone: i64,
 ) -> Result<(), Error>
@@ -181,7 +181,7 @@ where
     E: Endpoint<Output = Response>,
 {
     let all = format!("{project}/merge_requests");
-    let ben = places.people.get(1);
+    let ben = demo_ids.user_ids.get(1);
     for (author, source, title, description, labels) in [
         (
             "cleo",

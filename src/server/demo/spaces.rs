@@ -17,11 +17,11 @@ pub(super) struct DemoIds {
     /// A personal project.
     pub notebook: i64,
     /// IDs of [`super::USERS`].
-    pub people: Vec<i64>,
+    pub user_ids: Vec<i64>,
 }
 
 /// User name, name, job title, and access level in the group.
-const PEOPLE: [(&str, &str, &str, i64); 4] = [
+const USER_DETAILS: [(&str, &str, &str, i64); 4] = [
     ("ada", "Ada Lindqvist", "Harbor master", 50),
     ("ben", "Ben Okafor", "Maintainer of the lamp", 40),
     ("cleo", "Cleo Marsh", "Developer", 30),
@@ -33,20 +33,20 @@ pub(super) async fn create<E>(api: &DemoApi<'_, E>, password: &str) -> Result<De
 where
     E: Endpoint<Output = Response>,
 {
-    let mut people = Vec::new();
-    for (username, name, title, _) in PEOPLE {
-        let person = json!({
+    let mut user_ids = Vec::new();
+    for (username, name, title, _) in USER_DETAILS {
+        let user = json!({
             "username": username, "name": name, "email": format!("{username}@harbor.example"), "password": password,
             "job_title": title, "organization": "The Harbor", "skip_confirmation": true,
         });
-        people.push(number(&api.post("root", "/users", person).await?, "id")?);
+        user_ids.push(number(&api.post("root", "/users", user).await?, "id")?);
     }
     let harbor = json!({
         "name": "Harbor", "path": "harbor", "visibility": "public",
         "description": "Everything that keeps ships off the rocks.",
     });
     let group = number(&api.post("root", "/groups", harbor).await?, "id")?;
-    for (user_id, (_, _, _, level)) in people.iter().zip(PEOPLE) {
+    for (user_id, (_, _, _, level)) in user_ids.iter().zip(USER_DETAILS) {
         let member = json!({"user_id": user_id, "access_level": level});
         api.post("root", &format!("/groups/{group}/members"), member)
             .await?;
@@ -65,22 +65,26 @@ where
         "description": "Reads the buoys and prints where they are.", "tag_list": "python",
     });
     let notebook = json!({"name": "Notebook", "path": "notebook", "description": "For my eyes only."});
-    let places = DemoIds {
+    let demo_ids = DemoIds {
         group,
         lighthouse: number(&api.post("ada", "/projects", lighthouse).await?, "id")?,
         buoy: number(&api.post("ben", "/projects", buoy).await?, "id")?,
         notebook: number(&api.post("cleo", "/projects", notebook).await?, "id")?,
-        people,
+        user_ids,
     };
     for user in ["ben", "cleo"] {
-        api.post(user, &format!("/projects/{}/star", places.lighthouse), json!({}))
-            .await?;
+        api.post(
+            user,
+            &format!("/projects/{}/star", demo_ids.lighthouse),
+            json!({}),
+        )
+        .await?;
     }
     let badge = json!({
         "name": "license", "link_url": "https://harbor.example/%{project_path}",
         "image_url": "https://harbor.example/badges/license.svg",
     });
-    api.post("ada", &format!("/projects/{}/badges", places.lighthouse), badge)
+    api.post("ada", &format!("/projects/{}/badges", demo_ids.lighthouse), badge)
         .await?;
-    Ok(places)
+    Ok(demo_ids)
 }

@@ -1,8 +1,8 @@
 //! Events.
 
 use domain::accounts::users::listing::{ProfileDetail, UserProfile};
-use domain::activity::events::listing::{Happened, Noted};
-use domain::activity::push_data::{Change, PushData, RefType};
+use domain::activity::events::listing::{EventDetail, NoteSummary};
+use domain::activity::push_data::{PushAction, PushData, RefType};
 use storage::entities::events::{self, EventAction, Model};
 use storage::entities::users;
 
@@ -14,19 +14,19 @@ use contract::{
 
 /// Returns an event in the format of the contract.
 #[must_use]
-pub fn event(happened: Happened, base_url: &str) -> Event {
-    let Happened {
+pub fn event(detail: EventDetail, base_url: &str) -> Event {
+    let EventDetail {
         event,
         author,
         push,
         comment,
         note,
-    } = happened;
-    let note = note.map(|noted| event_note(noted, base_url));
-    let comment = comment.map(|(comment, writer)| EventNote {
+    } = detail;
+    let note = note.map(|summary| event_note(summary, base_url));
+    let comment = comment.map(|(comment, author)| EventNote {
         id: comment.id,
         body: comment.note,
-        author: user(writer, base_url),
+        author: user(author, base_url),
         created_at: comment.created_at.into(),
         system: false,
         noteable_id: None,
@@ -50,12 +50,12 @@ pub fn event(happened: Happened, base_url: &str) -> Event {
     }
 }
 
-fn event_note(noted: Noted, base_url: &str) -> EventNote {
-    let Noted { note, writer, iid } = noted;
+fn event_note(summary: NoteSummary, base_url: &str) -> EventNote {
+    let NoteSummary { note, author, iid } = summary;
     let (kind, id) = noteable(&note);
     EventNote {
         id: note.id,
-        author: user(writer, base_url),
+        author: user(author, base_url),
         created_at: note.created_at.into(),
         system: note.system,
         noteable_id: Some(id),
@@ -95,9 +95,9 @@ fn action_name(event: &Model, push: Option<&PushData>) -> &'static str {
         EventAction::Left => "left",
         EventAction::Merged => "accepted",
         EventAction::Pushed => match push.map(|push| push.action) {
-            Some(Change::Created) => "pushed new",
-            Some(Change::Removed) => "deleted",
-            Some(Change::Pushed) | None => "pushed to",
+            Some(PushAction::Created) => "pushed new",
+            Some(PushAction::Removed) => "deleted",
+            Some(PushAction::Pushed) | None => "pushed to",
         },
         EventAction::Reopened => "reopened",
         EventAction::Updated => "updated",
@@ -123,9 +123,9 @@ fn push_data(push: PushData) -> EventPushData {
     EventPushData {
         commit_count: number(push.commit_count),
         action: match push.action {
-            Change::Created => EventPushChange::Created,
-            Change::Removed => EventPushChange::Removed,
-            Change::Pushed => EventPushChange::Pushed,
+            PushAction::Created => EventPushChange::Created,
+            PushAction::Removed => EventPushChange::Removed,
+            PushAction::Pushed => EventPushChange::Pushed,
         },
         ref_type: match push.ref_type {
             RefType::Branch => EventRefType::Branch,

@@ -1,7 +1,7 @@
 //! Commits, their changes and comments.
 
-use domain::code::commits::comments::Written;
-use domain::code::commits::listing::{Listed, RefKind};
+use domain::code::commits::comments::CommitCommentDetail;
+use domain::code::commits::listing::{CommitDetail, RefKind};
 use domain::identity::access::ProjectAccess;
 use git::{DiffEntry, DiffStats};
 use storage::entities::commit_comments::LineType;
@@ -14,7 +14,7 @@ use contract::MaybeUndefined;
 use contract::{Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType};
 
 /// Number of digits of a short ID.
-const SHORT: usize = 8;
+const SHORT_ID_DIGITS: usize = 8;
 
 /// Returns the URL of a project's page.
 #[must_use]
@@ -31,7 +31,7 @@ pub fn commit(commit: git::Commit, project_url: &str) -> Commit {
     let id = commit.id.to_string();
     let committed = commit.committer.time.into();
     Commit {
-        short_id: id.chars().take(SHORT).collect(),
+        short_id: id.chars().take(SHORT_ID_DIGITS).collect(),
         created_at: committed,
         parent_ids: commit.parents.iter().map(ToString::to_string).collect(),
         title: commit.title().to_owned(),
@@ -53,27 +53,27 @@ pub fn commit(commit: git::Commit, project_url: &str) -> Commit {
 
 /// Returns a commit of a list, with its statistics if known.
 #[must_use]
-pub fn listed(listed: Listed, project_url: &str) -> Commit {
+pub fn with_stats(detail: CommitDetail, project_url: &str) -> Commit {
     Commit {
-        stats: listed.stats.map(stats),
-        ..commit(listed.commit, project_url)
+        stats: detail.stats.map(stats),
+        ..commit(detail.commit, project_url)
     }
 }
 
 /// Returns a commit of a list with the status of its last pipeline, if visible to the caller.
 #[must_use]
-pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: &str) -> Commit {
+pub fn with_status(detail: CommitDetail, last: Option<&pipelines::Model>, project_url: &str) -> Commit {
     let status = last.map(|last| last.status.convert());
     Commit {
         status: status.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
-        ..listed(found, project_url)
+        ..with_stats(detail, project_url)
     }
 }
 
 /// Returns a commit with details and its last pipeline, if visible to the caller.
 #[must_use]
 pub fn detail(
-    found: Listed,
+    detail: CommitDetail,
     last: Option<&pipelines::Model>,
     project_id: i64,
     at: ProjectLocation<'_>,
@@ -82,7 +82,7 @@ pub fn detail(
     Commit {
         project_id: Some(project_id),
         last_pipeline: pipeline.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
-        ..with_status(found, last, &format!("{}/{}", at.base, at.path))
+        ..with_status(detail, last, &format!("{}/{}", at.base, at.path))
     }
 }
 
@@ -122,7 +122,7 @@ pub fn diff(entry: DiffEntry) -> Diff {
 
 /// Returns a comment.
 #[must_use]
-pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
+pub fn comment((comment, author): CommitCommentDetail, base_url: &str) -> CommitComment {
     CommitComment {
         note: comment.note,
         path: comment.path,
@@ -131,7 +131,7 @@ pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
             LineType::New => DiffLineType::New,
             LineType::Old => DiffLineType::Old,
         }),
-        author: user_view::author(base_url, writer, comment.created_at),
+        author: user_view::author(base_url, author, comment.created_at),
         created_at: comment.created_at.into(),
     }
 }

@@ -1,6 +1,6 @@
 //! Deploy keys.
 
-use domain::code::deploy_keys::Row;
+use domain::code::deploy_keys::DeployKeyDetail;
 use storage::entities::deploy_keys::Model;
 
 use contract::{DeployKey, ProjectDeployKey};
@@ -18,12 +18,12 @@ pub fn deploy_key(key: Model) -> DeployKey {
 
 /// Returns a deploy key of a project.
 #[must_use]
-pub fn project_deploy_key(row: Row) -> ProjectDeployKey {
+pub fn project_deploy_key(detail: DeployKeyDetail) -> ProjectDeployKey {
     ProjectDeployKey {
-        id: row.key.id,
-        title: row.key.title,
-        key: row.key.key,
-        created_at: row.key.created_at.into(),
-        can_push: row.place.can_push,
+        id: detail.key.id,
+        title: detail.key.title,
+        key: detail.key.key,
+        created_at: detail.key.created_at.into(),
+        can_push: detail.project_key.can_push,
     }
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use domain::code::files::{BlamedLines, File};
+use domain::code::files::{BlamedLines, FileDetail};
 use git::Commit;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 
@@ -10,7 +10,7 @@ use contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
 
 /// Returns the nine headers that describe a file, in every format.
 #[must_use]
-pub fn headers(file: &File) -> Vec<(&'static str, String)> {
+pub fn headers(file: &FileDetail) -> Vec<(&'static str, String)> {
     vec![
         ("X-Service-Blob-Id", file.blob.to_string()),
         ("X-Service-Commit-Id", file.commit.to_string()),
@@ -35,7 +35,7 @@ fn header_text(text: &str) -> String {
 
 /// Returns a file with its content.
 #[must_use]
-pub fn file(file: &File, content: &[u8]) -> RepositoryFile {
+pub fn file(file: &FileDetail, content: &[u8]) -> RepositoryFile {
     RepositoryFile {
         file_name: file.name().to_owned(),
         file_path: file.path.clone(),

@@ -1,6 +1,6 @@
 //! Snippets.
 
-use domain::code::snippets::Row;
+use domain::code::snippets::SnippetDetail;
 
 use crate::views::accounts::users::reference;
 use crate::views::enums::Convert;
@@ -8,17 +8,17 @@ use contract::Snippet;
 
 /// Returns a snippet in the format of the contract; `base` is the base URL.
 #[must_use]
-pub fn snippet(base: &str, row: Row) -> Snippet {
-    let Row {
+pub fn snippet(base: &str, detail: SnippetDetail) -> Snippet {
+    let SnippetDetail {
         snippet,
         author,
         project_path,
-    } = row;
-    let home = match project_path {
+    } = detail;
+    let owner_url = match project_path {
         Some(path) => format!("{base}/{path}"),
         None => base.to_owned(),
     };
-    let web_url = format!("{home}/-/snippets/{}", snippet.id);
+    let web_url = format!("{owner_url}/-/snippets/{}", snippet.id);
     Snippet {
         id: snippet.id,
         title: snippet.title,

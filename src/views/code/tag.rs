@@ -1,18 +1,18 @@
 //! Tags.
 
-use domain::code::tags::TagDetails;
+use domain::code::tags::TagDetail;
 
-use crate::views::code::commit;
+use crate::views::code::commit as view;
 
 /// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes and no
 /// protected tags.
 #[must_use]
-pub fn tag(details: TagDetails, project_url: &str) -> contract::Tag {
+pub fn tag(detail: TagDetail, project_url: &str) -> contract::Tag {
     contract::Tag {
-        commit: details.commit.map(|found| commit::commit(found, project_url)),
-        name: details.tag.name,
-        message: details.tag.message,
-        target: details.tag.target.to_string(),
+        commit: detail.commit.map(|commit| view::commit(commit, project_url)),
+        name: detail.tag.name,
+        message: detail.tag.message,
+        target: detail.tag.target.to_string(),
         release: None,
         protected: false,
     }

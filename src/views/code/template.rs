@@ -1,16 +1,16 @@
 //! File templates.
 
-use domain::code::templates::{self, Entry};
+use domain::code::templates::{self, TemplateSummary};
 
 use contract::MaybeUndefined;
 use contract::{LicenseTemplate, Template, TemplateEntry};
 
 /// Returns a template of a list.
 #[must_use]
-pub fn entry(entry: Entry) -> TemplateEntry {
+pub fn entry(summary: TemplateSummary) -> TemplateEntry {
     TemplateEntry {
-        key: entry.key,
-        name: entry.name,
+        key: summary.key,
+        name: summary.name,
     }
 }
 
@@ -38,8 +38,8 @@ pub fn license(license: templates::LicenseTemplate) -> LicenseTemplate {
 
 /// Returns a file or license template.
 #[must_use]
-pub fn template(found: templates::Template) -> Template {
-    match found {
+pub fn template(template: templates::Template) -> Template {
+    match template {
         templates::Template::File { name, content } => Template {
             name,
             content,
@@ -53,8 +53,8 @@ pub fn template(found: templates::Template) -> Template {
             permissions: None,
             limitations: None,
         },
-        templates::Template::License(found) => {
-            let license = license(found);
+        templates::Template::License(template) => {
+            let license = license(template);
             Template {
                 name: license.name,
                 content: license.content,

@@ -12,9 +12,9 @@ use contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 /// Returns a deployment.
 #[must_use]
 pub fn deployment(at: ProjectLocation<'_>, row: DeploymentDetail) -> Deployment {
-    let place = environment(row.environment.clone());
+    let deployed_to = environment(row.environment.clone());
     Deployment {
-        environment: Some(place),
+        environment: Some(deployed_to),
         ..within_environment(at, row)
     }
 }

@@ -1,23 +1,23 @@
 //! Notes.
 
 use domain::discussion::noteable::Noteable;
-use domain::discussion::notes::{Posted, Row};
+use domain::discussion::notes::{NoteDetail, NoteOrAwardEmoji};
 use storage::entities::notes::{Model, NoteKind};
 
 use crate::views::accounts::users::author;
-use crate::views::discussion::award_emoji::award;
+use crate::views::discussion::award_emoji::award_emoji;
 use contract::MaybeUndefined;
 use contract::map::Map;
 use contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
 
 /// Returns a note in the format of the contract.
 #[must_use]
-pub fn note(base: &str, row: Row) -> Note {
-    let Row {
+pub fn note(base: &str, detail: NoteDetail) -> Note {
+    let NoteDetail {
         note,
-        author: writer,
+        author: user,
         iid,
-    } = row;
+    } = detail;
     let (noteable_type, noteable_id) = noteable(&note);
     Note {
         id: note.id,
@@ -25,7 +25,7 @@ pub fn note(base: &str, row: Row) -> Note {
             NoteKind::Diff => NoteType::DiffNote,
             NoteKind::Discussion => NoteType::DiscussionNote,
         }),
-        author: author(base, writer, note.created_at),
+        author: author(base, user, note.created_at),
         attachment: None,
         created_at: note.created_at.into(),
         updated_at: note.updated_at.into(),
@@ -42,13 +42,13 @@ pub fn note(base: &str, row: Row) -> Note {
 
 /// Returns a note with details of its noteable.
 #[must_use]
-pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
-    let note = note(base, row);
+pub fn in_detail(base: &str, detail: NoteDetail, noteable: &Noteable) -> NoteInDetail {
+    let note = note(base, detail);
     NoteInDetail {
         id: note.id,
         r#type: note.r#type,
-        title: on.title().to_owned(),
-        file_name: on.file_name().map(str::to_owned),
+        title: noteable.title().to_owned(),
+        file_name: noteable.file_name().map(str::to_owned),
         expires_at: None,
         body: note.body,
         attachment: note.attachment,
@@ -65,12 +65,12 @@ pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
     }
 }
 
-/// Returns the result of a posted note.
+/// Returns the result of the creation of a note.
 #[must_use]
-pub fn created(base: &str, posted: Posted) -> CreatedNote {
-    match posted {
-        Posted::Note(row) => created_note(note(base, *row)),
-        Posted::Award(given) => created_award(award(base, *given)),
+pub fn created(base: &str, created: NoteOrAwardEmoji) -> CreatedNote {
+    match created {
+        NoteOrAwardEmoji::Note(detail) => created_note(note(base, *detail)),
+        NoteOrAwardEmoji::AwardEmoji(detail) => created_award_emoji(award_emoji(base, *detail)),
     }
 }
 
@@ -97,17 +97,17 @@ fn created_note(note: Note) -> CreatedNote {
     }
 }
 
-fn created_award(award: AwardEmoji) -> CreatedNote {
+fn created_award_emoji(award_emoji: AwardEmoji) -> CreatedNote {
     CreatedNote {
-        id: award.id,
+        id: award_emoji.id,
         r#type: MaybeUndefined::Undefined,
         body: None,
         attachment: MaybeUndefined::Undefined,
         author: None,
-        name: Some(award.name),
-        user: Some(award.user),
-        created_at: award.created_at,
-        updated_at: award.updated_at,
+        name: Some(award_emoji.name),
+        user: Some(award_emoji.user),
+        created_at: award_emoji.created_at,
+        updated_at: award_emoji.updated_at,
         system: None,
         noteable_id: None,
         noteable_type: None,
@@ -115,19 +115,19 @@ fn created_award(award: AwardEmoji) -> CreatedNote {
         confidential: None,
         noteable_iid: MaybeUndefined::Undefined,
         commands_changes: None,
-        awardable_id: Some(award.awardable_id),
-        awardable_type: Some(award.awardable_type),
+        awardable_id: Some(award_emoji.awardable_id),
+        awardable_type: Some(award_emoji.awardable_type),
     }
 }
 
-/// Returns the noteable, which is exactly one of the columns.
+/// Returns the type and ID of the noteable. Exactly one of the columns has a value.
 pub(crate) fn noteable(note: &Model) -> (NoteableType, i64) {
-    let kinds = [
+    let columns = [
         (NoteableType::Issue, note.issue_id),
         (NoteableType::MergeRequest, note.merge_request_id),
         (NoteableType::Snippet, note.snippet_id),
         (NoteableType::Epic, note.epic_id),
     ];
-    let on = kinds.into_iter().find_map(|(kind, id)| Some((kind, id?)));
-    on.unwrap_or((NoteableType::Issue, 0))
+    let noteable = columns.into_iter().find_map(|(kind, id)| Some((kind, id?)));
+    noteable.unwrap_or((NoteableType::Issue, 0))
 }

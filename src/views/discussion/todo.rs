@@ -1,6 +1,6 @@
 //! To-do items.
 
-use domain::discussion::todos::{Home, Row, Thing};
+use domain::discussion::todos::{self, TodoDetail, TodoTargetDetail};
 use domain::kernel::Instance;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,26 +14,26 @@ use contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
 
 /// Returns a to-do item in the format of the contract.
 #[must_use]
-pub fn todo(instance: &Instance, row: Row) -> Todo {
+pub fn todo(instance: &Instance, detail: TodoDetail) -> Todo {
     let base = instance.base_url.as_str();
-    let note = row.todo.note_id;
-    let shown = target_view(instance, row.thing);
+    let note_id = detail.todo.note_id;
+    let target = target_view(instance, detail.target);
     Todo {
-        id: row.todo.id,
-        project: row.home.map(project),
-        group: shown.group,
-        author: row.author.map(|user| reference(base, &user)),
-        action_name: row.todo.action.convert(),
-        target_type: shown.kind,
-        target: shown.target,
-        target_url: match note {
-            Some(id) => format!("{}#note_{id}", shown.url),
-            None => shown.url,
+        id: detail.todo.id,
+        project: detail.project.map(project),
+        group: target.group,
+        author: detail.author.map(|user| reference(base, &user)),
+        action_name: detail.todo.action.convert(),
+        target_type: target.kind,
+        target: target.target,
+        target_url: match note_id {
+            Some(id) => format!("{}#note_{id}", target.url),
+            None => target.url,
         },
-        body: row.note.unwrap_or(shown.title),
-        state: row.todo.state.convert(),
-        created_at: row.todo.created_at.into(),
-        updated_at: row.todo.updated_at.into(),
+        body: detail.note_body.unwrap_or(target.title),
+        state: detail.todo.state.convert(),
+        created_at: detail.todo.created_at.into(),
+        updated_at: detail.todo.updated_at.into(),
     }
 }
 
@@ -46,61 +46,61 @@ struct TargetView {
     group: Option<TodoGroup>,
 }
 
-fn target_view(instance: &Instance, thing: Thing) -> TargetView {
-    let parts = issue::IssueViewOptions {
+fn target_view(instance: &Instance, target: TodoTargetDetail) -> TargetView {
+    let options = issue::IssueViewOptions {
         elsewhere: true,
         labels_details: false,
     };
-    match thing {
-        Thing::Issue(row) => {
-            let shown = issue::issue(instance, *row, parts);
+    match target {
+        TodoTargetDetail::Issue(detail) => {
+            let view = issue::issue(instance, *detail, options);
             TargetView {
                 kind: TodoTargetType::Issue,
-                url: shown.web_url.clone(),
-                title: shown.title.clone(),
+                url: view.web_url.clone(),
+                title: view.title.clone(),
                 group: None,
-                target: value(shown),
+                target: json(view),
             }
         }
-        Thing::MergeRequest(row) => {
-            let shown = merge_request::merge_request(instance, *row, parts);
+        TodoTargetDetail::MergeRequest(detail) => {
+            let view = merge_request::merge_request(instance, *detail, options);
             TargetView {
                 kind: TodoTargetType::MergeRequest,
-                url: shown.web_url.clone(),
-                title: shown.title.clone(),
+                url: view.web_url.clone(),
+                title: view.title.clone(),
                 group: None,
-                target: value(shown),
+                target: json(view),
             }
         }
-        Thing::Epic(row) => {
-            let group = group(&row.group);
-            let parts = epic::EpicViewOptions {
-                group_id: row.epic.namespace_id,
+        TodoTargetDetail::Epic(detail) => {
+            let group = group(&detail.group);
+            let options = epic::EpicViewOptions {
+                group_id: detail.epic.namespace_id,
                 labels_details: false,
             };
-            let shown = epic::epic(&instance.base_url, *row, parts);
+            let view = epic::epic(&instance.base_url, *detail, options);
             TargetView {
                 kind: TodoTargetType::Epic,
-                url: shown.web_url.clone(),
-                title: shown.title.clone(),
+                url: view.web_url.clone(),
+                title: view.title.clone(),
                 group: Some(group),
-                target: value(shown),
+                target: json(view),
             }
         }
     }
 }
 
 /// Converts a type of the contract to JSON, which cannot fail.
-fn value(shown: impl Serialize) -> Value {
-    serde_json::to_value(shown).unwrap_or_default()
+fn json(view: impl Serialize) -> Value {
+    serde_json::to_value(view).unwrap_or_default()
 }
 
-fn project(home: Home) -> TodoProject {
-    let Home {
+fn project(project: todos::TodoProject) -> TodoProject {
+    let todos::TodoProject {
         project,
         path,
         namespace_name,
-    } = home;
+    } = project;
     TodoProject {
         id: project.id,
         description: project.description,

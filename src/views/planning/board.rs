@@ -1,6 +1,6 @@
 //! Boards and their lists.
 
-use domain::planning::boards::{Home, List, Row};
+use domain::planning::boards::{BoardDetail, BoardListDetail, BoardOwner};
 use domain::planning::labels::colors;
 use storage::entities::labels;
 
@@ -11,26 +11,26 @@ use contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
 
 /// Returns a board; `base` is the base URL.
 #[must_use]
-pub fn board(base: &str, row: Row) -> Board {
-    let board = row.board;
-    let (project, group) = match row.home {
-        Home::Project(project, full_path) => {
-            let shown = BoardProject {
+pub fn board(base: &str, detail: BoardDetail) -> Board {
+    let board = detail.board;
+    let (project, group) = match detail.owner {
+        BoardOwner::Project(project, full_path) => {
+            let view = BoardProject {
                 id: project.id,
                 name: project.name,
                 path: project.path,
                 web_url: format!("{base}/{full_path}"),
                 path_with_namespace: full_path,
             };
-            (Some(shown), None)
+            (Some(view), None)
         }
-        Home::Group(group) => {
-            let shown = BoardGroup {
+        BoardOwner::Group(group) => {
+            let view = BoardGroup {
                 id: group.id,
                 name: group.name,
                 web_url: links::group(base, &group.full_path),
             };
-            (None, Some(shown))
+            (None, Some(view))
         }
     };
     Board {
@@ -40,21 +40,25 @@ pub fn board(base: &str, row: Row) -> Board {
         hide_closed_list: board.hide_closed_list,
         project,
         group,
-        milestone: row.milestone.map(|found| milestone(base, found)),
-        assignee: row.assignee.map(|user| users::reference(base, &user)),
-        labels: row.labels.into_iter().map(label).collect(),
+        milestone: detail.milestone.map(|detail| milestone(base, detail)),
+        assignee: detail.assignee.map(|user| users::reference(base, &user)),
+        labels: detail.labels.into_iter().map(label).collect(),
         weight: board.weight.map(Into::into),
-        lists: row.lists.into_iter().map(|found| list(base, found)).collect(),
+        lists: detail
+            .lists
+            .into_iter()
+            .map(|detail| list(base, detail))
+            .collect(),
     }
 }
 
 /// Returns a list of a board; `base` is the base URL.
 #[must_use]
-pub fn list(base: &str, list: List) -> BoardList {
+pub fn list(base: &str, list: BoardListDetail) -> BoardList {
     BoardList {
         id: list.id,
         label: list.label.map(label),
-        milestone: list.milestone.map(|found| milestone(base, found)),
+        milestone: list.milestone.map(|detail| milestone(base, detail)),
         assignee: list.assignee.map(|user| users::reference(base, &user)),
         position: i64::try_from(list.position).unwrap_or(i64::MAX),
     }
@@ -63,7 +67,7 @@ pub fn list(base: &str, list: List) -> BoardList {
 fn label(label: labels::Model) -> BoardLabel {
     BoardLabel {
         id: label.id,
-        text_color: colors::of_text(&label.color).to_owned(),
+        text_color: colors::text_color(&label.color).to_owned(),
         name: label.title,
         color: label.color,
         description_html: html::escape(label.description.as_deref().unwrap_or_default()),

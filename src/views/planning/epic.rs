@@ -1,8 +1,8 @@
 //! Epics and their issues.
 
 use domain::kernel::Instance;
-use domain::planning::epics::Row;
-use domain::planning::epics::issues::Gathered;
+use domain::planning::epics::EpicDetail;
+use domain::planning::epics::issues::EpicIssue;
 
 use crate::views::accounts::users::creator;
 use crate::views::enums::Convert;
@@ -21,18 +21,18 @@ pub struct EpicViewOptions {
 
 /// Returns an epic in the format of the contract; `base` is the base URL.
 #[must_use]
-pub fn epic(base: &str, row: Row, parts: EpicViewOptions) -> Epic {
-    let Row {
+pub fn epic(base: &str, detail: EpicDetail, options: EpicViewOptions) -> Epic {
+    let EpicDetail {
         epic,
         group,
         author,
         labels,
-    } = row;
+    } = detail;
     let short = format!("&{}", epic.iid);
     let full = format!("{}{short}", group.full_path);
     let in_group = format!("{base}/api/v4/groups/{}", epic.namespace_id);
-    let this = format!("{in_group}/epics/{}", epic.iid);
-    let here = epic.namespace_id == parts.group_id;
+    let url = format!("{in_group}/epics/{}", epic.iid);
+    let in_own_group = epic.namespace_id == options.group_id;
     Epic {
         id: epic.id,
         iid: epic.iid,
@@ -44,7 +44,7 @@ pub fn epic(base: &str, row: Row, parts: EpicViewOptions) -> Epic {
         state: epic.state.convert(),
         web_url: format!("{}/-/epics/{}", links::group(base, &group.full_path), epic.iid),
         references: References {
-            relative: if here { short.clone() } else { full.clone() },
+            relative: if in_own_group { short.clone() } else { full.clone() },
             short,
             full,
         },
@@ -57,14 +57,14 @@ pub fn epic(base: &str, row: Row, parts: EpicViewOptions) -> Epic {
         closed_at: epic.closed_at.map(Into::into),
         labels: labels
             .iter()
-            .map(|one| label(one, parts.labels_details))
+            .map(|row| label(row, options.labels_details))
             .collect(),
         upvotes: epic.upvotes.into(),
         downvotes: epic.downvotes.into(),
         user_notes_count: epic.user_notes_count.into(),
         links: EpicLinks {
-            epic_issues: format!("{this}/issues"),
-            self_: this,
+            epic_issues: format!("{url}/issues"),
+            self_: url,
             group: in_group,
         },
     }
@@ -72,29 +72,29 @@ pub fn epic(base: &str, row: Row, parts: EpicViewOptions) -> Epic {
 
 /// Returns an issue with its position in an epic.
 #[must_use]
-pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
-    let parts = issue::IssueViewOptions {
+pub fn epic_issue(instance: &Instance, epic_issue: EpicIssue) -> Issue {
+    let options = issue::IssueViewOptions {
         elsewhere: true,
         labels_details: false,
     };
     Issue {
-        epic_issue_id: Some(found.link.id),
-        relative_position: found.link.relative_position,
-        ..issue(instance, found.issue, parts)
+        epic_issue_id: Some(epic_issue.association.id),
+        relative_position: epic_issue.association.relative_position,
+        ..issue(instance, epic_issue.issue, options)
     }
 }
 
-/// Returns the link between an issue and an epic.
+/// Returns the association of an issue and an epic.
 #[must_use]
-pub fn link(instance: &Instance, row: Row, found: Gathered) -> EpicIssueLink {
-    let parts = EpicViewOptions {
-        group_id: row.epic.namespace_id,
+pub fn epic_issue_link(instance: &Instance, detail: EpicDetail, epic_issue: EpicIssue) -> EpicIssueLink {
+    let options = EpicViewOptions {
+        group_id: detail.epic.namespace_id,
         labels_details: false,
     };
     EpicIssueLink {
-        id: found.link.id,
-        relative_position: found.link.relative_position,
-        epic: epic(&instance.base_url, row, parts),
-        issue: gathered(instance, found),
+        id: epic_issue.association.id,
+        relative_position: epic_issue.association.relative_position,
+        epic: epic(&instance.base_url, detail, options),
+        issue: self::epic_issue(instance, epic_issue),
     }
 }

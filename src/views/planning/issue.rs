@@ -3,8 +3,8 @@
 use domain::kernel::Instance;
 use domain::kernel::durations::format_duration;
 use domain::kernel::policy::InstancePlan;
-use domain::planning::issuables::time_tracking::Times;
-use domain::planning::issues::Row;
+use domain::planning::issuables::time_tracking::TrackedTimes;
+use domain::planning::issues::IssueDetail;
 use domain::planning::labels::colors;
 use serde_json::{Value, json};
 use storage::entities::{issues, labels, users};
@@ -27,23 +27,23 @@ pub struct IssueViewOptions {
 
 /// Returns an issue in the format of the contract.
 #[must_use]
-pub fn issue(instance: &Instance, row: Row, parts: IssueViewOptions) -> Issue {
+pub fn issue(instance: &Instance, detail: IssueDetail, options: IssueViewOptions) -> Issue {
     let base = instance.base_url.as_str();
-    let Row {
+    let IssueDetail {
         issue,
         project_path,
         author,
         closed_by,
         assignees,
         labels,
-        milestone: row_milestone,
+        milestone: milestone_detail,
         subscribed,
-    } = row;
-    let person = |user: Option<users::Model>| user.map(|user| reference(base, &user));
+    } = detail;
+    let user = |user: Option<users::Model>| user.map(|user| reference(base, &user));
     let short = format!("#{}", issue.iid);
     let full = format!("{project_path}{short}");
     let project = format!("{base}/api/v4/projects/{}", issue.project_id);
-    let this = format!("{project}/issues/{}", issue.iid);
+    let url = format!("{project}/issues/{}", issue.iid);
     Issue {
         id: issue.id,
         iid: issue.iid,
@@ -52,12 +52,12 @@ pub fn issue(instance: &Instance, row: Row, parts: IssueViewOptions) -> Issue {
         created_at: issue.created_at.into(),
         updated_at: issue.updated_at.into(),
         closed_at: issue.closed_at.map(Into::into),
-        closed_by: person(closed_by),
+        closed_by: user(closed_by),
         labels: labels
             .iter()
-            .map(|one| label(one, parts.labels_details))
+            .map(|row| label(row, options.labels_details))
             .collect(),
-        milestone: row_milestone.map(|row| milestone(base, row)),
+        milestone: milestone_detail.map(|detail| milestone(base, detail)),
         assignee: assignees.first().map(|user| reference(base, user)),
         assignees: assignees.iter().map(|user| reference(base, user)).collect(),
         author: creator(base, author),
@@ -69,7 +69,7 @@ pub fn issue(instance: &Instance, row: Row, parts: IssueViewOptions) -> Issue {
         confidential: issue.confidential,
         discussion_locked: issue.discussion_locked,
         web_url: format!("{base}/{project_path}/-/issues/{}", issue.iid),
-        time_stats: time_stats(Times {
+        time_stats: time_stats(TrackedTimes {
             estimate: issue.time_estimate,
             spent: issue.total_time_spent,
         }),
@@ -81,13 +81,13 @@ pub fn issue(instance: &Instance, row: Row, parts: IssueViewOptions) -> Issue {
         has_tasks: issue.tasks > 0,
         task_status: format!("{} of {} tasks completed", issue.completed_tasks, issue.tasks),
         links: IssueLinks {
-            notes: format!("{this}/notes"),
-            award_emoji: format!("{this}/award_emoji"),
-            self_: this,
+            notes: format!("{url}/notes"),
+            award_emoji: format!("{url}/award_emoji"),
+            self_: url,
             project,
         },
         references: References {
-            relative: if parts.elsewhere {
+            relative: if options.elsewhere {
                 full.clone()
             } else {
                 short.clone()
@@ -136,13 +136,13 @@ pub(crate) fn label(label: &labels::Model, details: bool) -> Value {
         "color": label.color,
         "description": description,
         "description_html": description.map(html::escape).unwrap_or_default(),
-        "text_color": colors::of_text(&label.color),
+        "text_color": colors::text_color(&label.color),
     })
 }
 
 /// Returns the estimated and the spent time.
 #[must_use]
-pub fn time_stats(times: Times) -> TimeStats {
+pub fn time_stats(times: TrackedTimes) -> TimeStats {
     TimeStats {
         time_estimate: times.estimate,
         total_time_spent: times.spent,

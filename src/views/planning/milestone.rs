@@ -1,6 +1,6 @@
 //! Milestones.
 
-use domain::planning::milestones::Row;
+use domain::planning::milestones::MilestoneDetail;
 
 use crate::views::enums::Convert;
 use crate::views::links;
@@ -8,12 +8,12 @@ use contract::Milestone;
 
 /// Returns a milestone; `base` is the base URL.
 #[must_use]
-pub fn milestone(base: &str, row: Row) -> Milestone {
-    let Row {
+pub fn milestone(base: &str, detail: MilestoneDetail) -> Milestone {
+    let MilestoneDetail {
         milestone,
         full_path,
         expired,
-    } = row;
+    } = detail;
     let page = match milestone.namespace_id {
         Some(_) => links::group(base, &full_path),
         None => format!("{base}/{full_path}"),

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use domain::kernel::Instance;
-use domain::planning::issuables::time_tracking::Times;
-use domain::review::merge_requests::{Details, Row, is_draft};
+use domain::planning::issuables::time_tracking::TrackedTimes;
+use domain::review::merge_requests::{MergeRequestDetail, MergeRequestExtras, is_draft};
 use storage::entities::merge_requests::{MergeRequestState, MergeStatus, Model};
 use storage::entities::{pipelines, users};
 
@@ -20,9 +20,13 @@ use contract::{
 
 /// Returns a merge request in the format of the contract.
 #[must_use]
-pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> MergeRequest {
+pub fn merge_request(
+    instance: &Instance,
+    detail: MergeRequestDetail,
+    options: IssueViewOptions,
+) -> MergeRequest {
     let base = instance.base_url.as_str();
-    let Row {
+    let MergeRequestDetail {
         merge_request,
         project_path,
         author,
@@ -30,19 +34,19 @@ pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> 
         merged_by,
         assignees,
         labels,
-        milestone: row_milestone,
+        milestone: milestone_detail,
         unresolved,
-        details,
-    } = row;
-    let person = |user: Option<users::Model>| nullable(user.map(|user| reference(base, &user)));
+        extras,
+    } = detail;
+    let user = |user: Option<users::Model>| nullable(user.map(|user| reference(base, &user)));
     let short = format!("!{}", merge_request.iid);
     let full = format!("{project_path}{short}");
     let draft = is_draft(&merge_request.title);
     let simple = simple(base, &project_path, merge_request.clone());
-    let shown = MergeRequest {
-        merged_by: person(merged_by),
+    let view = MergeRequest {
+        merged_by: user(merged_by),
         merged_at: nullable(merge_request.merged_at.map(Into::into)),
-        closed_by: person(closed_by),
+        closed_by: user(closed_by),
         closed_at: nullable(merge_request.closed_at.map(Into::into)),
         target_branch: Some(merge_request.target_branch.clone()),
         source_branch: Some(merge_request.source_branch.clone()),
@@ -57,12 +61,12 @@ pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> 
         labels: Some(
             labels
                 .iter()
-                .map(|one| label(one, parts.labels_details))
+                .map(|row| label(row, options.labels_details))
                 .collect(),
         ),
         work_in_progress: Some(draft),
         draft: Some(draft),
-        milestone: nullable(row_milestone.map(|row| milestone(base, row))),
+        milestone: nullable(milestone_detail.map(|detail| milestone(base, detail))),
         merge_when_pipeline_succeeds: Some(merge_request.merge_when_pipeline_succeeds),
         merge_status: Some(merge_request.merge_status.convert()),
         sha: Some(merge_request.head_sha.clone()),
@@ -73,7 +77,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> 
         force_remove_source_branch: nullable(merge_request.force_remove_source_branch),
         allow_collaboration: Some(merge_request.allow_collaboration),
         references: Some(References {
-            relative: if parts.elsewhere {
+            relative: if options.elsewhere {
                 full.clone()
             } else {
                 short.clone()
@@ -82,7 +86,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> 
             full,
         }),
         reference: Some(short),
-        time_stats: Some(time_stats(Times {
+        time_stats: Some(time_stats(TrackedTimes {
             estimate: merge_request.time_estimate,
             spent: merge_request.total_time_spent,
         })),
@@ -95,9 +99,9 @@ pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> 
         blocking_discussions_resolved: Some(!unresolved),
         ..simple
     };
-    match details {
-        Some(details) => with_details(base, shown, &merge_request, details),
-        None => shown,
+    match extras {
+        Some(extras) => with_extras(base, view, &merge_request, extras),
+        None => view,
     }
 }
 
@@ -179,8 +183,8 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
 }
 
 /// Adds the fields that are not in lists.
-fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
-    let pipeline = details.pipeline.as_ref().map(|found| {
+fn with_extras(base: &str, view: MergeRequest, row: &Model, extras: MergeRequestExtras) -> MergeRequest {
+    let pipeline = extras.pipeline.as_ref().map(|found| {
         let path = found.project_path.as_str();
         (ProjectLocation { base, path }, found)
     });
@@ -189,17 +193,17 @@ fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -
         time(&found.pipeline).map(Into::into)
     };
     MergeRequest {
-        subscribed: details.subscribed,
-        changes_count: nullable(details.changes_count),
-        merge_error: nullable(of.merge_error.clone()),
-        first_contribution: Some(details.first_contribution),
+        subscribed: extras.subscribed,
+        changes_count: nullable(extras.changes_count),
+        merge_error: nullable(row.merge_error.clone()),
+        first_contribution: Some(extras.first_contribution),
         user: Some(MergeRequestUser {
-            can_merge: details.can_merge,
+            can_merge: extras.can_merge,
         }),
         diff_refs: Some(DiffRefs {
-            base_sha: of.base_sha.clone(),
-            head_sha: of.head_sha.clone(),
-            start_sha: of.start_sha.clone(),
+            base_sha: row.base_sha.clone(),
+            head_sha: row.head_sha.clone(),
+            start_sha: row.start_sha.clone(),
         }),
         pipeline: nullable(
             pipeline
@@ -211,12 +215,12 @@ fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -
         head_pipeline: nullable(
             pipeline.map(|(at, found)| pipeline_of(at, found.pipeline.clone(), found.user.clone())),
         ),
-        first_deployed_to_production_at: nullable(details.first_deployed_to_production_at.map(Into::into)),
-        diverged_commits_count: details
+        first_deployed_to_production_at: nullable(extras.first_deployed_to_production_at.map(Into::into)),
+        diverged_commits_count: extras
             .diverged_commits_count
             .map(|count| i64::try_from(count).unwrap_or(i64::MAX)),
-        rebase_in_progress: details.rebase_in_progress,
-        ..shown
+        rebase_in_progress: extras.rebase_in_progress,
+        ..view
     }
 }
 
@@ -226,10 +230,10 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
 
 /// Adds the changed files.
 #[must_use]
-pub fn with_changes(shown: MergeRequest, diff: git::Diff) -> MergeRequest {
+pub fn with_changes(view: MergeRequest, diff: git::Diff) -> MergeRequest {
     MergeRequest {
         overflow: Some(diff.truncated),
         changes: Some(diff.entries.into_iter().map(commit::diff).collect()),
-        ..shown
+        ..view
     }
 }

@@ -53,9 +53,9 @@ pub fn group(instance: &Instance, row: GroupSummary, custom_attributes: Option<V
 }
 
 /// Returns a value that requires at least the plan Premium.
-fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
+fn on_premium<T>(instance: &Instance, value: Option<T>) -> MaybeUndefined<T> {
     match instance.plan >= InstancePlan::Premium {
-        true => MaybeUndefined::from_opt_null(told),
+        true => MaybeUndefined::from_opt_null(value),
         false => MaybeUndefined::Undefined,
     }
 }

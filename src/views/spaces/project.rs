@@ -1,6 +1,6 @@
 //! Projects, in the simple and the full format.
 
-use domain::code::code_analysis::{Licensed, Share};
+use domain::code::code_analysis::{DetectedLicense, LanguageShare};
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
 use domain::kernel::urls::ssh_url;
@@ -146,15 +146,15 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
 }
 
 /// Returns a value only if requested.
-fn if_requested<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
-    if asked {
+fn if_requested<T>(requested: bool, value: Option<T>) -> MaybeUndefined<T> {
+    if requested {
         nullable(value)
     } else {
         MaybeUndefined::Undefined
     }
 }
 
-fn license(found: &Licensed) -> ProjectLicense {
+fn license(found: &DetectedLicense) -> ProjectLicense {
     let license = &found.license;
     ProjectLicense {
         key: license.key.clone(),
@@ -167,7 +167,7 @@ fn license(found: &Licensed) -> ProjectLicense {
 
 /// Returns languages with their percentages, in order.
 #[must_use]
-pub fn languages(shares: Vec<Share>) -> Languages {
+pub fn languages(shares: Vec<LanguageShare>) -> Languages {
     shares
         .into_iter()
         .map(|share| (share.language, share.percent))

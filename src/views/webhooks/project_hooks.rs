@@ -39,12 +39,12 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     }
 }
 
-/// Returns a delivery; `whole` adds the request body.
+/// Returns a delivery; `with_bodies` adds the request body.
 #[must_use]
-pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
+pub fn delivery(row: hook_deliveries::Model, with_bodies: bool) -> HookDelivery {
     let sent = row.request_body.as_deref();
     let request_data = sent
-        .filter(|_| whole)
+        .filter(|_| with_bodies)
         .and_then(|body| serde_json::from_str(body).ok());
     let headers = row.response_headers.as_deref().unwrap_or("{}");
     HookDelivery {

@@ -105,7 +105,7 @@ where
 impl<S> Drop for RateLimitedBody<S> {
     fn drop(&mut self) {
         if let (Some(unread), false) = (&self.unread, self.ended) {
-            unread.left(self.inner.take(), self.bytes);
+            unread.record_rest(self.inner.take(), self.bytes);
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// Returns the number of bytes before the body failed, and the reason.
-    async fn refused(
+    async fn read_until_error(
         mut body: RateLimitedBody<impl Stream<Item = io::Result<Bytes>> + Unpin>,
     ) -> (u64, io::ErrorKind) {
         loop {
@@ -139,7 +139,7 @@ mod tests {
     async fn stalled_body_times_out() {
         let began = Instant::now();
         let body = RateLimitedBody::new(drips(1 << 20, CHUNK_TIMEOUT * 2), None);
-        assert_eq!(refused(body).await, (0, io::ErrorKind::TimedOut));
+        assert_eq!(read_until_error(body).await, (0, io::ErrorKind::TimedOut));
         assert_eq!(began.elapsed().as_secs(), CHUNK_TIMEOUT.as_secs());
     }
 
@@ -147,7 +147,7 @@ mod tests {
     async fn slow_body_times_out_after_grace_period() {
         let began = Instant::now();
         let body = RateLimitedBody::new(drips(1, Duration::from_secs(1)), None);
-        let (bytes, kind) = refused(body).await;
+        let (bytes, kind) = read_until_error(body).await;
         assert_eq!(kind, io::ErrorKind::TimedOut);
         assert!((50..=61).contains(&bytes), "{bytes}");
         assert!(began.elapsed() <= GRACE_PERIOD + Duration::from_secs(2));
@@ -166,7 +166,7 @@ mod tests {
     async fn body_with_too_many_tiny_chunks_is_rejected() {
         let ones = stream::repeat_with(|| Ok(Bytes::from_static(b"x")));
         assert_eq!(
-            refused(RateLimitedBody::new(ones, None)).await,
+            read_until_error(RateLimitedBody::new(ones, None)).await,
             (UNLIMITED_CHUNKS + 1, io::ErrorKind::InvalidData)
         );
         let larger = stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 32])));

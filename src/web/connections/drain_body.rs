@@ -42,7 +42,7 @@ impl<S> BodyState<S> {
     }
 
     /// Records that the handler stopped after `read` bytes. `rest` is `None` if the body failed.
-    pub fn left(&self, rest: Option<S>, read: u64) {
+    pub fn record_rest(&self, rest: Option<S>, read: u64) {
         let mut state = self.state();
         let large = match &*state {
             UnreadState::Held(Some(announced)) => announced.saturating_sub(read) > MAX_DRAINED_BYTES,

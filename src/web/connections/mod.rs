@@ -68,7 +68,7 @@ pub async fn serve<E>(
     E: Endpoint<Output = Response> + 'static,
 {
     let endpoint = Arc::new(endpoint);
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let permits = Arc::new(Semaphore::new(limits.connections));
     let (tracker, stopping, cut) = (
         TaskTracker::new(),
         CancellationToken::new(),
@@ -77,10 +77,10 @@ pub async fn serve<E>(
     tokio::pin!(stop);
     loop {
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (permit, listener.accept().await)
         };
-        let (place, accepted) = tokio::select! {
+        let (permit, accepted) = tokio::select! {
             () = &mut stop => break,
             next = next => next,
         };
@@ -95,7 +95,7 @@ pub async fn serve<E>(
                 };
                 let cut = cut.clone();
                 tracker.spawn(async move {
-                    let _place = place;
+                    let _place = permit;
                     cut.run_until_cancelled(connection.serve(stream)).await;
                 });
             }
@@ -161,17 +161,17 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             .header_read_timeout(self.idle)
             .max_header_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(transport), service);
-        let mut told = false;
+        let mut shutdown_started = false;
         let outcome = loop {
             let outcome = tokio::select! {
                 outcome = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(outcome),
-                () = self.stopping.cancelled(), if !told => None,
+                () = self.stopping.cancelled(), if !shutdown_started => None,
             };
             match outcome {
                 Some(outcome) => break outcome,
                 None => Pin::new(&mut connection).graceful_shutdown(),
             }
-            told = true;
+            shutdown_started = true;
         };
         let parts = connection.into_parts();
         let (mut transport, rest) = (parts.io.into_inner(), parts.read_buf);
@@ -223,7 +223,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(transport), service);
         tokio::pin!(connection);
-        let mut told = false;
+        let mut shutdown_started = false;
         loop {
             let ends = async {
                 tokio::select! {
@@ -238,8 +238,8 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
                     }
                     return;
                 }
-                () = ends, if !told => {
-                    told = true;
+                () = ends, if !shutdown_started => {
+                    shutdown_started = true;
                     connection.as_mut().graceful_shutdown();
                 }
             }
@@ -286,8 +286,8 @@ impl Drop for OpenRequestGuard {
 /// Resolves when there was no request for `limit`.
 async fn idle(mut streams: watch::Receiver<usize>, limit: Duration) {
     while streams.wait_for(|count| *count == 0).await.is_ok() {
-        let asked = streams.wait_for(|count| *count > 0);
-        if tokio::time::timeout(limit, asked).await.is_err() {
+        let next_request = streams.wait_for(|count| *count > 0);
+        if tokio::time::timeout(limit, next_request).await.is_err() {
             return;
         }
     }

@@ -30,7 +30,7 @@ pub struct ClientTransport {
     /// Bytes that are read first.
     start: Bytes,
     /// A buffered response that looks like an error of the library.
-    held: Option<Bytes>,
+    buffered: Option<Bytes>,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -40,7 +40,7 @@ impl ClientTransport {
         Self {
             stream,
             start: Bytes::new(),
-            held: None,
+            buffered: None,
             stalled: None,
         }
     }
@@ -52,7 +52,7 @@ impl ClientTransport {
 
     /// Takes the buffered error response, so that it is not sent.
     pub fn take_library_response(&mut self) -> Option<Bytes> {
-        self.held.take()
+        self.buffered.take()
     }
 
     /// Sends a last response and ignores errors.
@@ -73,14 +73,14 @@ impl ClientTransport {
 
     /// Sends the buffered response, which was not an error of the library.
     fn release(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some(mut held) = self.held.take() {
-            let written = Pin::new(&mut self.stream).poll_write(context, &held);
+        while let Some(mut buffered) = self.buffered.take() {
+            let written = Pin::new(&mut self.stream).poll_write(context, &buffered);
             let written = self.watch(context, written);
             if let Poll::Ready(Ok(count)) = &written {
-                held.advance((*count).min(held.len()));
+                buffered.advance((*count).min(buffered.len()));
             }
-            if !held.is_empty() {
-                self.held = Some(held);
+            if !buffered.is_empty() {
+                self.buffered = Some(buffered);
             }
             ready!(written)?;
         }
@@ -125,7 +125,7 @@ impl AsyncWrite for ClientTransport {
     ) -> Poll<io::Result<usize>> {
         ready!(self.release(context))?;
         if invalid_request::is_library_response(bytes) {
-            self.held = Some(Bytes::copy_from_slice(bytes));
+            self.buffered = Some(Bytes::copy_from_slice(bytes));
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);

@@ -51,7 +51,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
     };
     match authorization::check(backend, request_of(&sent)).await {
         Ok(question) => consent_page(&question, &session, &sent),
-        Err(refusal) => refuse(refusal),
+        Err(error) => authorization_error(error),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     }
     let question = match authorization::check(backend, request_of(&sent)).await {
         Ok(question) => question,
-        Err(refusal) => return refuse(refusal),
+        Err(error) => return authorization_error(error),
     };
     if text(&sent, "decision").as_deref() != Some("authorize") {
         return redirect(&authorization::deny(&question));
@@ -111,10 +111,10 @@ fn request_of(sent: &Map<String, Value>) -> AuthorizationRequest {
     }
 }
 
-fn refuse(refusal: AuthorizationError) -> Response {
-    match refusal {
-        AuthorizationError::Told(fault) => error_page(StatusCode::BAD_REQUEST, fault),
-        AuthorizationError::SentBack(address) => redirect(&address),
+fn authorization_error(error: AuthorizationError) -> Response {
+    match error {
+        AuthorizationError::Displayed(fault) => error_page(StatusCode::BAD_REQUEST, fault),
+        AuthorizationError::Redirected(address) => redirect(&address),
         AuthorizationError::Internal(error) => failed(&error),
     }
 }

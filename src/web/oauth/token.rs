@@ -111,16 +111,16 @@ async fn token_info(request: &Request, backend: &Backend) -> Result<Value, Error
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
     let (token, _) = tokens::find(backend, &token).await?;
     let application = applications::application_of_token(backend, &token).await?;
-    let left = tokens::seconds_left(&token);
+    let seconds_left = tokens::seconds_left(&token);
     let scopes: Vec<&str> = token.scopes().collect();
     Ok(json!({
         "resource_owner_id": token.user_id,
         "scope": scopes,
-        "expires_in": left,
+        "expires_in": seconds_left,
         "application": { "uid": application.uid },
         "created_at": token.created_at.timestamp(),
         "scopes": scopes,
-        "expires_in_seconds": left,
+        "expires_in_seconds": seconds_left,
     }))
 }
 

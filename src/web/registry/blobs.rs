@@ -16,7 +16,7 @@ impl RegistryCall<'_> {
     /// Sends a blob, or removes it from the repository.
     pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, RegistryError> {
         let digest = Digest::parse(digest)?;
-        let repository = self.place.repository(self.backend).await?;
+        let repository = self.repository_path.repository(self.backend).await?;
         if request.method() == Method::DELETE {
             blobs::remove(self.backend, repository.id, &digest).await?;
             return Ok(responses::empty(StatusCode::ACCEPTED));
@@ -31,14 +31,14 @@ impl RegistryCall<'_> {
 pub(super) fn content_response(
     content: Download,
     digest: &Digest,
-    kept: &str,
+    cache_control: &str,
     request: &Request,
 ) -> Response {
     let mut response = download::render(content, StatusCode::OK, request.headers());
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
         let text = "the range is outside the blob";
-        let told = responses::error(response.status(), "SIZE_INVALID", text, None);
-        let (parts, body) = (told.headers().clone(), told.into_body());
+        let registry_error = responses::error(response.status(), "SIZE_INVALID", text, None);
+        let (parts, body) = (registry_error.headers().clone(), registry_error.into_body());
         response.headers_mut().extend(parts);
         response.set_body(body);
     }
@@ -46,7 +46,7 @@ pub(super) fn content_response(
     for name in [CONTENT_DISPOSITION, EXPIRES, PRAGMA] {
         headers.remove(name);
     }
-    responses::set(&mut response, CACHE_CONTROL, kept);
+    responses::set(&mut response, CACHE_CONTROL, cache_control);
     responses::set(&mut response, responses::CONTENT_DIGEST, digest.as_str());
     response
 }

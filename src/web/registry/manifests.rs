@@ -31,7 +31,7 @@ impl RegistryCall<'_> {
             return self.push(&ManifestReference::parse(reference)?, request).await;
         }
         let reference = ManifestReference::parse_existing(reference)?;
-        let repository = self.place.repository(self.backend).await?;
+        let repository = self.repository_path.repository(self.backend).await?;
         if request.method() == Method::DELETE {
             match &reference {
                 ManifestReference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
@@ -81,7 +81,7 @@ impl RegistryCall<'_> {
                 ));
             }
         };
-        let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
+        let pushed = manifests::push(self.backend, &self.repository_path, reference, &kind, bytes).await?;
         let mut response = responses::created(self.name(), "manifests", &pushed.digest);
         if let Some(subject) = pushed.subject {
             responses::set(&mut response, SUBJECT, subject.as_str());
@@ -91,8 +91,8 @@ impl RegistryCall<'_> {
 
     /// Sends the tag names, or a page of them.
     pub(super) async fn tags(&self, request: &Request) -> Result<Response, RegistryError> {
-        let asked = parameter(request, "n");
-        let limit = match &asked {
+        let requested = parameter(request, "n");
+        let limit = match &requested {
             None => tags::MAX_PER_PAGE,
             Some(text) => {
                 let wrong = || {
@@ -105,7 +105,7 @@ impl RegistryCall<'_> {
             }
         };
         let last = parameter(request, "last").filter(|last| !last.contains('\0'));
-        let repository = self.place.repository(self.backend).await?;
+        let repository = self.repository_path.repository(self.backend).await?;
         let (names, more) = tags::list_names(self.backend, repository.id, last.as_deref(), limit).await?;
         let next = names.last().filter(|_| more).cloned();
         let text = json!({ "name": self.name().as_str(), "tags": names });
@@ -129,7 +129,7 @@ impl RegistryCall<'_> {
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
         // A repository without pushes has no referrers, which is not an error.
-        let (found, more) = match self.place.repository(self.backend).await {
+        let (found, more) = match self.repository_path.repository(self.backend).await {
             Ok(repository) => {
                 manifests::referrers(self.backend, repository.id, &digest, kind.as_deref(), after).await?
             }

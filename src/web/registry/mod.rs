@@ -96,34 +96,34 @@ struct RegistryProtocol {
 
 impl RegistryProtocol {
     async fn answer(&self, target: RegistryPath, request: Request) -> Response {
-        let (name, what) = match target {
+        let (name, resource) = match target {
             RegistryPath::Tokens => return tokens::answer(&self.backend, &request).await,
             RegistryPath::Base => return self.base(&request).await,
             RegistryPath::Nothing => {
                 let text = "the operation is unsupported";
                 return responses::error(StatusCode::NOT_FOUND, "UNSUPPORTED", text, None);
             }
-            RegistryPath::Of(name, what) => (name, what),
+            RegistryPath::Of(name, resource) => (name, resource),
         };
-        let Some(action) = action(&what, request.method()) else {
-            return responses::not_allowed(methods(&what));
+        let Some(action) = action(&resource, request.method()) else {
+            return responses::not_allowed(methods(&resource));
         };
         let base_url = &self.backend.instance.base_url;
-        let asked = Some((&name, required_actions(action)));
+        let required_access = Some((&name, required_actions(action)));
         let admitted = async {
             let bearer = self.bearer(&request).await?;
-            let place = bearer.authorize(&self.backend, &name, action).await?;
-            Ok::<_, TokenRejection>((bearer, place))
+            let repository_path = bearer.authorize(&self.backend, &name, action).await?;
+            Ok::<_, TokenRejection>((bearer, repository_path))
         };
         match admitted.await {
-            Err(refusal) => responses::rejection(base_url, &refusal, asked),
-            Ok((bearer, place)) => {
+            Err(rejection) => responses::rejection(base_url, &rejection, required_access),
+            Ok((bearer, repository_path)) => {
                 let call = RegistryCall {
                     backend: &self.backend,
                     bearer,
-                    place,
+                    repository_path,
                 };
-                let answer = call.answer(what, request).await;
+                let answer = call.answer(resource, request).await;
                 answer.unwrap_or_else(|fault| responses::from_error(&fault))
             }
         }
@@ -136,7 +136,7 @@ impl RegistryProtocol {
         }
         match self.bearer(request).await {
             Ok(_) => responses::document("application/json", "{}".to_owned()),
-            Err(refusal) => responses::rejection(&self.backend.instance.base_url, &refusal, None),
+            Err(rejection) => responses::rejection(&self.backend.instance.base_url, &rejection, None),
         }
     }
 
@@ -156,12 +156,16 @@ impl RegistryProtocol {
 struct RegistryCall<'a> {
     backend: &'a Backend,
     bearer: TokenBearer,
-    place: RepositoryPath,
+    repository_path: RepositoryPath,
 }
 
 impl RegistryCall<'_> {
-    async fn answer(&self, what: RepositoryResource, request: Request) -> Result<Response, RegistryError> {
-        match what {
+    async fn answer(
+        &self,
+        resource: RepositoryResource,
+        request: Request,
+    ) -> Result<Response, RegistryError> {
+        match resource {
             RepositoryResource::Tags => self.tags(&request).await,
             RepositoryResource::Referrers(digest) => self.referrers(&digest, &request).await,
             RepositoryResource::Manifest(reference) => self.manifest(&reference, request).await,
@@ -172,14 +176,14 @@ impl RegistryCall<'_> {
     }
 
     fn name(&self) -> &ImageName {
-        &self.place.name
+        &self.repository_path.name
     }
 }
 
 /// Returns the action of a request on its target; none if not supported.
-fn action(what: &RepositoryResource, method: &Method) -> Option<RegistryAction> {
+fn action(resource: &RepositoryResource, method: &Method) -> Option<RegistryAction> {
     let read = matches!(*method, Method::GET | Method::HEAD);
-    match what {
+    match resource {
         RepositoryResource::Tags | RepositoryResource::Referrers(_) => read.then_some(RegistryAction::Pull),
         RepositoryResource::Manifest(_) | RepositoryResource::Blob(_) if read => Some(RegistryAction::Pull),
         RepositoryResource::Manifest(_) if *method == Method::PUT => Some(RegistryAction::Push),
@@ -203,8 +207,8 @@ fn action(what: &RepositoryResource, method: &Method) -> Option<RegistryAction> 
 }
 
 /// Returns the methods of a target.
-fn methods(what: &RepositoryResource) -> &'static str {
-    match what {
+fn methods(resource: &RepositoryResource) -> &'static str {
+    match resource {
         RepositoryResource::Tags | RepositoryResource::Referrers(_) => "GET, HEAD",
         RepositoryResource::Manifest(_) => "DELETE, GET, HEAD, PUT",
         RepositoryResource::Blob(_) => "DELETE, GET, HEAD",
@@ -223,14 +227,14 @@ fn required_actions(action: RegistryAction) -> RegistryActions {
 }
 
 /// Returns a decoded query parameter.
-fn parameter(request: &Request, wanted: &str) -> Option<String> {
-    parameters(request, wanted).into_iter().next()
+fn parameter(request: &Request, key: &str) -> Option<String> {
+    parameters(request, key).into_iter().next()
 }
 
 /// Returns all values of a decoded query parameter.
-fn parameters(request: &Request, wanted: &str) -> Vec<String> {
+fn parameters(request: &Request, key: &str) -> Vec<String> {
     let query = request.uri().query().unwrap_or_default();
     let pairs = url::form_urlencoded::parse(query.as_bytes());
-    let values = pairs.filter(|(name, _)| name == wanted);
+    let values = pairs.filter(|(name, _)| name == key);
     values.map(|(_, value)| value.into_owned()).collect()
 }

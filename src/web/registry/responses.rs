@@ -106,12 +106,12 @@ pub fn from_error(fault: &RegistryError) -> Response {
 pub fn token_challenge(
     base_url: &str,
     challenge: &TokenChallenge,
-    asked: Option<(&ImageName, RegistryActions)>,
+    required_access: Option<(&ImageName, RegistryActions)>,
 ) -> Response {
     let text = "authentication required";
     let mut response = error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", text, None);
     let mut challenge_text = format!("Bearer realm=\"{base_url}/jwt/auth\",service=\"{SERVICE}\"");
-    if let Some((name, actions)) = asked {
+    if let Some((name, actions)) = required_access {
         let words = [
             (actions.pull, "pull"),
             (actions.push, "push"),
@@ -134,11 +134,11 @@ pub fn token_challenge(
 /// Returns the response for a rejected bearer token.
 pub fn rejection(
     base_url: &str,
-    refusal: &TokenRejection,
-    asked: Option<(&ImageName, RegistryActions)>,
+    token_rejection: &TokenRejection,
+    required_access: Option<(&ImageName, RegistryActions)>,
 ) -> Response {
-    match refusal {
-        TokenRejection::Challenge(challenge) => token_challenge(base_url, challenge, asked),
+    match token_rejection {
+        TokenRejection::Challenge(challenge) => token_challenge(base_url, challenge, required_access),
         TokenRejection::Fault(fault) => from_error(fault),
     }
 }
@@ -204,8 +204,8 @@ pub async fn to_registry_format(mut plain: Response) -> Response {
         status if status.is_server_error() => "UNKNOWN",
         _ => "UNSUPPORTED",
     };
-    let told: Value = plain.take_body().into_json().await.unwrap_or_default();
-    let text = told["message"].as_str().unwrap_or(status.as_str());
+    let error_body: Value = plain.take_body().into_json().await.unwrap_or_default();
+    let text = error_body["message"].as_str().unwrap_or(status.as_str());
     let mut response = error(status, code, text, None);
     if let Some(seconds) = plain.headers().get(RETRY_AFTER) {
         response.headers_mut().insert(RETRY_AFTER, seconds.clone());

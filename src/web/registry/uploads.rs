@@ -19,10 +19,10 @@ impl RegistryCall<'_> {
             }
         } else if let Some(digest) = parameter(&request, "digest") {
             let digest = Digest::parse(&digest)?;
-            let upload = uploads::begin(self.backend, &self.place).await?;
+            let upload = uploads::begin(self.backend, &self.repository_path).await?;
             return self.finish(upload, &digest, request).await;
         }
-        let upload = uploads::begin(self.backend, &self.place).await?;
+        let upload = uploads::begin(self.backend, &self.repository_path).await?;
         Ok(self.progress(StatusCode::ACCEPTED, &upload))
     }
 
@@ -32,22 +32,22 @@ impl RegistryCall<'_> {
             return Ok(false);
         };
         match self.bearer.find_source(self.backend, &from).await? {
-            Some(source) => blobs::mount(self.backend, &self.place, &source, digest).await,
+            Some(source) => blobs::mount(self.backend, &self.repository_path, &source, digest).await,
             None => Ok(false),
         }
     }
 
     /// Continues, completes or cancels an upload, or returns its progress.
     pub(super) async fn upload(&self, uuid: &str, request: Request) -> Result<Response, RegistryError> {
-        let upload = uploads::find(self.backend, &self.place, uuid).await?;
+        let upload = uploads::find(self.backend, &self.repository_path, uuid).await?;
         match *request.method() {
             Method::PATCH => match self.receive(upload, request).await {
                 Ok(upload) => Ok(self.progress(StatusCode::ACCEPTED, &upload)),
                 Err(fault) => self.resync(fault, uuid),
             },
             Method::PUT => {
-                let wanted = parameter(&request, "digest").unwrap_or_default();
-                let digest = Digest::parse(&wanted)?;
+                let digest_text = parameter(&request, "digest").unwrap_or_default();
+                let digest = Digest::parse(&digest_text)?;
                 match self.finish(upload, &digest, request).await {
                     Ok(response) => Ok(response),
                     Err(fault) => self.resync(fault, uuid),
@@ -89,7 +89,7 @@ impl RegistryCall<'_> {
         let body = request.take_body().into_bytes_stream().boxed();
         uploads::receive(
             self.backend,
-            &self.place,
+            &self.repository_path,
             upload,
             UploadPart { body, start, length },
         )
@@ -105,8 +105,8 @@ impl RegistryCall<'_> {
     fn resync(&self, fault: RegistryError, uuid: &str) -> Result<Response, RegistryError> {
         match fault {
             RegistryError::OutOfOrder(received) => {
-                let refused = responses::from_error(&fault);
-                Ok(responses::progress(refused, self.name(), uuid, received))
+                let error_response = responses::from_error(&fault);
+                Ok(responses::progress(error_response, self.name(), uuid, received))
             }
             fault => Err(fault),
         }

@@ -85,13 +85,13 @@ async fn import_repo_records_events_of_author(site: Site) {
     group(&root, "team", json!({})).await;
     let cases: [(&str, &[&str], &str); 3] =
         [("ann/p", &[], "ann"), ("team/p", &[], "root"), ("team/q", &["--author", "ANN"], "ann")];
-    for (project, author, wanted) in cases {
+    for (project, author, expected) in cases {
         let arguments = [&["admin", "import-repo", "--project", project], author, &[path]].concat();
         site.succeeds(&arguments).await;
         let events = format!("/projects/{}/events", project.replace('/', "%2F"));
         let shown = root.get(&events).await.expect(200);
         assert_eq!(shown.pluck("action_name"), ["pushed new", "created"], "{project}");
-        assert_eq!(shown.pluck("author_username"), [wanted, wanted], "{project}");
+        assert_eq!(shown.pluck("author_username"), [expected, expected], "{project}");
         assert_eq!(shown.json()[0]["push_data"]["ref"], "main", "{project}");
     }
     // An import into an existing project records an event too.

@@ -99,8 +99,8 @@ async fn demo_imports_local_repository() {
     let work = Work::new().await;
     let tip = work.commit("a", "1").await;
     work.git(&["clone", "--quiet", "--bare", ".", "theirs.git"]).await;
-    let theirs = work.path.join("theirs.git");
-    let process = start(directory.path(), &["--repository", theirs.to_str().unwrap()]).await;
+    let other_repository = work.path.join("theirs.git");
+    let process = start(directory.path(), &["--repository", other_repository.to_str().unwrap()]).await;
     let root = Client::new(&process.base, Some(TOKEN));
     let commits = root.get("/projects/harbor%2Ftheirs/repository/commits").await.expect(200);
     assert_eq!(commits.pluck("id")[0], tip);

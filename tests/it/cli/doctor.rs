@@ -23,18 +23,18 @@ async fn doctor_reports_each_repository_problem(site: Site) {
     site.import("head", &work.path).await;
     let head = repositories(&site);
     site.import("gone", &work.path).await;
-    let mut gone = repositories(&site);
-    gone.retain(|path| !head.contains(path));
+    let mut deleted = repositories(&site);
+    deleted.retain(|path| !head.contains(path));
     site.import("broken", &work.path).await;
     let mut broken = repositories(&site);
-    broken.retain(|path| !head.contains(path) && !gone.contains(path));
+    broken.retain(|path| !head.contains(path) && !deleted.contains(path));
     let output = site.succeeds(&["doctor"]).await;
     assert_eq!(output, "Projects: 3. Problems: 0.\n");
 
     // Moves the directory to a name that no project uses.
     let name = "ab".repeat(32);
     std::fs::create_dir_all(site.data.join("repositories/ab/ab")).unwrap();
-    std::fs::rename(&gone[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
+    std::fs::rename(&deleted[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
     std::fs::write(head[0].join("HEAD"), "ref: refs/heads/other\n").unwrap();
     std::fs::write(broken[0].join("refs/heads/bad"), format!("{}\n", "12".repeat(20))).unwrap();
     let output = site.fails(&["doctor"]).await;

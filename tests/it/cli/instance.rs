@@ -45,7 +45,7 @@ fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command that must exit with status 1, and returns its output.
-async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
+async fn rejected(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
     let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not exit")).expect("the binary");
     let printed = git::output_text(&output);
@@ -109,9 +109,9 @@ async fn database_of_another_kind_is_refused(site: Site) {
         crate::support::Kind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
     };
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, url, arguments).await;
-        let wanted = format!("belongs to an instance on {expected}, but the database URL names {found}");
-        assert!(printed.contains(&wanted) && printed.contains("--database-url"), "{printed}");
+        let printed = rejected(&site.data, url, arguments).await;
+        let message = format!("belongs to an instance on {expected}, but the database URL names {found}");
+        assert!(printed.contains(&message) && printed.contains("--database-url"), "{printed}");
     }
     let after = entries(site.data.parent().unwrap());
     assert_eq!(after.iter().filter(|path| !before.contains(path)).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
@@ -122,7 +122,7 @@ async fn commands_create_no_database(site: Site) {
     let other = site.another().await;
     let url = other.database_url();
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, Some(&url), arguments).await;
+        let printed = rejected(&site.data, Some(&url), arguments).await;
         assert!(printed.contains("--database-url"), "{printed}");
         assert!(!other.data.exists() && !site.sibling_path("copy").exists());
     }
@@ -143,9 +143,9 @@ async fn database_of_another_instance_is_refused(site: Site) {
     let (id, other_id) = (instance_id(&site.data), instance_id(&other.data));
     assert_ne!(id, other_id);
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
-        let wanted = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
-        assert!(printed.contains(&wanted), "{printed}");
+        let printed = rejected(&site.data, Some(&other.database_url()), arguments).await;
+        let message = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
+        assert!(printed.contains(&message), "{printed}");
     }
     site.succeeds(&["doctor"]).await;
     other.succeeds(&["doctor"]).await;
@@ -156,9 +156,9 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     let server = site.serve(&[]).await;
     let url = site.database_url();
     let fresh = site.sibling_path("fresh");
-    let printed = refused(&fresh, Some(&url), SERVE).await;
-    let wanted = "has the key none and the repository store none; nodes of one instance share one data directory";
-    assert!(printed.contains(wanted) && printed.contains(&instance_id(&site.data)), "{printed}");
+    let printed = rejected(&fresh, Some(&url), SERVE).await;
+    let message = "has the key none and the repository store none; nodes of one instance share one data directory";
+    assert!(printed.contains(message) && printed.contains(&instance_id(&site.data)), "{printed}");
     assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
 
     // One with a key and repositories of its own.
@@ -167,7 +167,7 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     for file in ["instance.json", "serve.lock"] {
         std::fs::remove_file(own.data.join(file)).unwrap();
     }
-    let printed = refused(&own.data, Some(&url), SERVE).await;
+    let printed = rejected(&own.data, Some(&url), SERVE).await;
     let stores = [&site, &own].map(|site| std::fs::read_to_string(site.data.join("repositories/.store-id")).unwrap());
     assert!(stores.iter().all(|store| printed.contains(store.trim())), "{printed}");
     assert!(!own.data.join("instance.json").exists());
@@ -178,7 +178,7 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     for file in ["instance.json", "secret.key"] {
         std::fs::copy(site.data.join(file), copied.join(file)).unwrap();
     }
-    let printed = refused(&copied, Some(&url), SERVE).await;
+    let printed = rejected(&copied, Some(&url), SERVE).await;
     assert!(printed.contains("the repository store none"), "{printed}");
     assert!(!copied.join("repositories").exists());
     server.stop().await;
@@ -201,7 +201,7 @@ async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
     for text in ["", "{", "{\"format\": 9}"] {
         std::fs::write(&file, text).unwrap();
         for arguments in [&["doctor"][..], SERVE] {
-            let printed = refused(&site.data, Some(&site.database_url()), arguments).await;
+            let printed = rejected(&site.data, Some(&site.database_url()), arguments).await;
             assert!(printed.contains("instance.json is damaged") && printed.contains("remove it"), "{printed}");
         }
     }
@@ -220,9 +220,9 @@ async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site)
     // Neither an empty database nor another directory is taken for the missing part.
     let other = site.another().await;
     for arguments in [&["doctor"][..], SERVE] {
-        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
+        let printed = rejected(&site.data, Some(&other.database_url()), arguments).await;
         assert!(printed.contains("--database-url"), "{printed}");
-        let printed = refused(&other.data, Some(&site.database_url()), arguments).await;
+        let printed = rejected(&other.data, Some(&site.database_url()), arguments).await;
         assert!(printed.contains("--data-dir"), "{printed}");
     }
     assert!(!other.data.join("holdfast.db").exists() && !other.data.join("secret.key").exists());
@@ -239,14 +239,14 @@ async fn restored_instance_is_another_one(site: Site) {
     let printed = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert_eq!(printed, format!("Saved 1 repository to {}\n", copy.display()));
     let printed =
-        refused(&site.sibling_path("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
+        rejected(&site.sibling_path("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
     assert!(printed.contains("is not empty") || printed.contains("exists"), "{printed}");
     let other = site.another().await;
     let printed = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
     assert!(printed.starts_with("Restored 1 repository of "), "{printed}");
     assert_ne!(instance_id(&site.data), instance_id(&other.data));
     for (one, another) in [(&site, &other), (&other, &site)] {
-        let printed = refused(&one.data, Some(&another.database_url()), SERVE).await;
+        let printed = rejected(&one.data, Some(&another.database_url()), SERVE).await;
         assert!(printed.contains("to the same instance"), "{printed}");
     }
     other.succeeds(&["doctor"]).await;
@@ -302,7 +302,7 @@ async fn first_starts_at_the_same_time_agree(site: Site) {
 async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
     let server = site.serve(&[]).await;
     if !kind_is_postgresql(&site.kind) {
-        let printed = refused(&site.data, Some(&site.database_url()), SERVE).await;
+        let printed = rejected(&site.data, Some(&site.database_url()), SERVE).await;
         assert!(printed.contains(&format!("is served by the process {}", server.id())), "{printed}");
     }
     server.kill().await;

@@ -99,8 +99,8 @@ impl Fixture {
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
         let variable = json!({"key": "K", "value": format!("{SECRET}-value")});
-        for place in ["/admin/ci", &of_project, &of_group] {
-            root.post(&format!("{place}/variables"), variable.clone()).await.expect(201);
+        for base_path in ["/admin/ci", &of_project, &of_group] {
+            root.post(&format!("{base_path}/variables"), variable.clone()).await.expect(201);
         }
         let words = json!({"ref": "main", "variables": [variable]});
         let pipeline = Self::write(&root, &format!("{of_project}/pipeline"), words).await;
@@ -143,9 +143,9 @@ impl Fixture {
         let (open, secret) = (iids[0], iids[1]);
         let words = json!({"body": format!("{SECRET} for @guest, @stranger and @reporter; like #{open}")});
         Self::write(root, &format!("{of_project}/issues/{secret}/notes"), words).await;
-        let there = format!("mentioned in issue #{secret}");
+        let existing = format!("mentioned in issue #{secret}");
         let notes = format!("{of_project}/issues/{open}/notes?per_page=100");
-        assert!(reporter.get(&notes).await.expect(200).text().contains(&there));
+        assert!(reporter.get(&notes).await.expect(200).text().contains(&existing));
     }
 
     async fn write(client: &Client, path: &str, body: Value) -> i64 {
@@ -193,9 +193,10 @@ impl Fixture {
     }
 
     /// As [`Fixture::leaks`], only for some operations.
-    async fn leaks_of(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+    async fn leaks_of(&self, client: &Client, is_selected: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut leaks = Vec::new();
-        for operation in operations().iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
+        for operation in operations().iter().filter(|operation| operation.method == "GET" && is_selected(operation.id))
+        {
             // An operation without filters needs only one query.
             let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
             let lists = asks("scope") || asks("search");
@@ -259,11 +260,11 @@ async fn no_route_leaks_confidential_text(server: TestServer) {
     server.insert_member(fixture.project, developer.id, AccessLevel::Developer).await;
     let maintainer = server.create_user("maintainer").await;
     server.insert_member(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
-    let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
+    let is_selected = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
     for (role, client) in
         [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]
     {
-        let leaks: BTreeSet<&str> = fixture.leaks_of(client, asked).await.into_iter().map(|(id, _)| id).collect();
+        let leaks: BTreeSet<&str> = fixture.leaks_of(client, is_selected).await.into_iter().map(|(id, _)| id).collect();
         for (operation, least) in OF_PIPELINES {
             assert_eq!(leaks.contains(operation), role >= least, "{operation} to {role}: {leaks:?}");
         }

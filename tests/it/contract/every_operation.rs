@@ -80,8 +80,8 @@ async fn call(client: &Client, operation: &Operation, path: &str) -> ApiResponse
 }
 
 /// Returns the operations whose status differs from the expected one.
-async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
-    let mut faults = Vec::new();
+async fn errors(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
+    let mut errors = Vec::new();
     for operation in operations() {
         let answer = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
         // SCIM authenticates first, except for errors of the HTTP layer, and tokens of users are not valid.
@@ -90,23 +90,23 @@ async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<Str
             _ => status,
         };
         if answer.status != expected {
-            faults.push(format!("{}: {}", operation.id, answer.status));
+            errors.push(format!("{}: {}", operation.id, answer.status));
         }
     }
-    faults
+    errors
 }
 
 async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: TestServer) {
     let ids = Ids::new(&server).await;
     let ann = server.with_token(&server.create_token(ids.user, &["api"]).await);
     let none: Vec<String> = Vec::new();
-    assert_eq!(faults(&server.with_token("unknown"), &ids, "", 401).await, none);
-    assert_eq!(faults(&server.root(), &ids, "?x=%FF", 400).await, none);
-    assert_eq!(faults(&server.root(), &ids, "?sudo=nobody-at-all", 404).await, none);
-    assert_eq!(faults(&ann, &ids, "?sudo=root", 403).await, none);
-    assert_eq!(faults(&server.root(), &ids, &format!("?x={}", "y".repeat(9_000)), 414).await, none);
+    assert_eq!(errors(&server.with_token("unknown"), &ids, "", 401).await, none);
+    assert_eq!(errors(&server.root(), &ids, "?x=%FF", 400).await, none);
+    assert_eq!(errors(&server.root(), &ids, "?sudo=nobody-at-all", 404).await, none);
+    assert_eq!(errors(&ann, &ids, "?sudo=root", 403).await, none);
+    assert_eq!(errors(&server.root(), &ids, &format!("?x={}", "y".repeat(9_000)), 414).await, none);
     let loaded = server.root().header("X-A", &"y".repeat(40_000));
-    assert_eq!(faults(&loaded, &ids, "", 431).await, none);
+    assert_eq!(errors(&loaded, &ids, "", 431).await, none);
 }
 
 async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {

@@ -475,18 +475,18 @@ fn fixed_texts_are_unchanged() {
     let sources: Vec<String> = ["src", "crates"].into_iter().flat_map(read_sources).collect();
     assert!(sources.len() > 100, "the sources were not found");
     let literals: HashSet<String> = sources.iter().flat_map(|source| read_literals(source)).collect();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for (area, reason, texts) in AREAS {
         let changed = texts.iter().filter(|text| !literals.contains(**text));
-        faults.extend(changed.map(|text| format!("{area}: \"{text}\" is in no string literal. {reason}")));
+        errors.extend(changed.map(|text| format!("{area}: \"{text}\" is in no string literal. {reason}")));
     }
     for kind in KINDS.split(',') {
         let call = format!("not_found(\"{kind}\")");
         if !sources.iter().any(|source| source.contains(&call)) {
-            faults.push(format!("kinds: no source has {call}"));
+            errors.push(format!("kinds: no source has {call}"));
         }
     }
-    assert!(faults.is_empty(), "fixed texts were changed:\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "fixed texts were changed:\n{}", errors.join("\n"));
 }
 
 fn fixed_texts_are_listed_once() {

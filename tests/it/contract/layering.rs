@@ -127,7 +127,7 @@ fn areas_import_only_lower_areas() {
     let rank = |area: &str| AREAS.iter().position(|known| *known == area);
     let sources = sources("crates/domain/src");
     let modules = Modules::read(&sources);
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test() && !source.area().is_empty()) {
         let from = source.area();
         let own = rank(from).unwrap_or_else(|| panic!("{from} is not a known area"));
@@ -135,11 +135,11 @@ fn areas_import_only_lower_areas() {
             let defined = modules.resolve(&source.module, &path);
             let areas = [target(&path), defined.as_ref().and_then(|module| module.first().map(String::as_str))];
             if areas.into_iter().flatten().filter_map(rank).any(|other| other > own) {
-                faults.push(format!("{}: {}", source.path.display(), path.join("::")));
+                errors.push(format!("{}: {}", source.path.display(), path.join("::")));
             }
         }
     }
-    assert!(faults.is_empty(), "imports of higher areas:\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "imports of higher areas:\n{}", errors.join("\n"));
 }
 
 /// Modules may import each other only in one direction. The unit is the outermost module below an area that has items of its
@@ -157,7 +157,7 @@ fn modules_import_in_one_direction() {
 }
 
 fn server_modules_import_in_one_direction() {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for source in sources("src").iter().filter(|source| !source.is_test()) {
         let Some((_, allowed)) = SERVER.iter().find(|(area, _)| *area == source.area()) else { continue };
         for path in paths(source) {
@@ -165,11 +165,11 @@ fn server_modules_import_in_one_direction() {
             let known =
                 to == "handlers" || to == "server" || to == "worker" || SERVER.iter().any(|(area, _)| *area == to);
             if known && to != source.area() && !allowed.contains(&to) {
-                faults.push(format!("{}: {}", source.path.display(), path.join("::")));
+                errors.push(format!("{}: {}", source.path.display(), path.join("::")));
             }
         }
     }
-    assert!(faults.is_empty(), "imports against the direction:\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "imports against the direction:\n{}", errors.join("\n"));
 }
 
 fn only_api_web_and_the_application_name_poem() {
@@ -186,10 +186,11 @@ fn only_api_web_and_the_application_name_poem() {
 
 /// A row that is created and updated at two times would show a change that did not happen.
 fn rows_are_written_with_one_time() {
-    let asks = |line: &&str| ["Set(now())", "Set(Some(now()))", "then(now)"].iter().any(|ask| line.contains(ask));
+    let reads_clock =
+        |line: &&str| ["Set(now())", "Set(Some(now()))", "then(now)"].iter().any(|call| line.contains(call));
     for source in sources("crates/domain/src") {
         let lines = || source.text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-        let twice = lines().zip(lines().skip(1)).find(|(line, next)| asks(line) && asks(next));
+        let twice = lines().zip(lines().skip(1)).find(|(line, next)| reads_clock(line) && reads_clock(next));
         assert!(twice.is_none(), "{} reads the time twice: {twice:?}", source.path.display());
     }
 }

@@ -51,9 +51,9 @@ async fn locked_ref_returns_409_and_changes_nothing(server: TestServer) {
         std::fs::create_dir_all(lock.parent().expect("a directory")).expect("a directory");
         std::fs::write(&lock, "").expect("a lock file");
         let request = root.request(method.clone(), &format!("/projects/{}{path}", project.id)).json(&body);
-        let answer = root.send(request).await;
-        assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text());
-        assert_eq!(answer.json(), json!({ "message": "409 Conflict: Resource lock" }), "{method} {path}");
+        let response = root.send(request).await;
+        assert_eq!(response.status, 409, "{method} {path}: {}", response.text());
+        assert_eq!(response.json(), json!({ "message": "409 Conflict: Resource lock" }), "{method} {path}");
         std::fs::remove_file(&lock).expect("no lock file");
     }
     assert_eq!(state(), before);

@@ -19,7 +19,7 @@ use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, on_every_database, spaces};
 
 /// Maximum number of statements of a list, including authentication.
-const MOST: usize = 15;
+const MAX_STATEMENTS: usize = 15;
 /// Number of rows of most kinds.
 const MANY: usize = 13;
 
@@ -79,22 +79,24 @@ impl Ids {
             let share = json!({ "group_id": other, "group_access": 30 });
             root.post(&format!("/projects/{created}/share"), share).await.expect(201);
             root.post(&format!("/projects/{created}/star"), json!({})).await.expect(201);
-            let person = server.create_user(&format!("person-{number}")).await;
-            for place in [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")] {
-                spaces::join(&root, &place, person.id, 20).await;
+            let member = server.create_user(&format!("person-{number}")).await;
+            for base_path in
+                [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")]
+            {
+                spaces::join(&root, &base_path, member.id, 20).await;
             }
-            person.client.post(&format!("/projects/{}/star", project.id), json!({})).await.expect(201);
+            member.client.post(&format!("/projects/{}/star", project.id), json!({})).await.expect(201);
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
             let title = format!("title-{number}");
-            for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
-                let label = labels::label(&root, &place, &title).await;
-                let milestone = milestones::milestone(&root, &place, &title).await;
-                badges::badge(&root, &place, &title).await;
-                let board = boards::board(&root, &place, &title).await;
-                boards::list(&root, &place, board, json!({ "label_id": label })).await;
-                boards::list(&root, &place, board, json!({ "milestone_id": milestone })).await;
-                boards::list(&root, &place, board, json!({ "assignee_id": 1 })).await;
-                match place.starts_with("/projects") {
+            for base_path in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+                let label = labels::label(&root, &base_path, &title).await;
+                let milestone = milestones::milestone(&root, &base_path, &title).await;
+                badges::badge(&root, &base_path, &title).await;
+                let board = boards::board(&root, &base_path, &title).await;
+                boards::list(&root, &base_path, board, json!({ "label_id": label })).await;
+                boards::list(&root, &base_path, board, json!({ "milestone_id": milestone })).await;
+                boards::list(&root, &base_path, board, json!({ "assignee_id": 1 })).await;
+                match base_path.starts_with("/projects") {
                     true => (project_board, project_milestone) = (board, milestone),
                     false => (group_board, group_milestone) = (board, milestone),
                 }
@@ -102,7 +104,7 @@ impl Ids {
             let milestones = root.get(&format!("/groups/{group}/milestones")).await;
             let milestone = milestones.expect(200).json()[0]["id"].clone();
             for (project, milestone) in [(project.id, json!(null)), (created, milestone)] {
-                let issue = json!({ "title": title, "labels": title, "assignee_ids": [person.id] });
+                let issue = json!({ "title": title, "labels": title, "assignee_ids": [member.id] });
                 let iid = issues::open(&root, project, issue).await;
                 let milestone = json!({ "milestone_id": milestone });
                 root.put(&format!("/projects/{project}/issues/{iid}"), milestone).await.expect(200);
@@ -110,14 +112,14 @@ impl Ids {
                 root.put(&format!("/projects/{project}/issues/{iid}"), close).await.expect(200);
             }
             let mine = json!({ "labels": title });
-            epics::epic(&person.client, below, &title, mine).await;
+            epics::epic(&member.client, below, &title, mine).await;
             let of_group = root.get(&format!("/projects/{created}/issues")).await;
             let gathered = spaces::id(&of_group.expect(200).json()[0]);
             let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
             root.post(&gather, json!({})).await.expect(201);
-            let on_epic = comment(&person.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
+            let on_epic = comment(&member.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
             // Each reader gets to-do items for every kind, in several projects and groups.
-            for (reader, client) in [("root", &person.client), ("ann", &root)] {
+            for (reader, client) in [("root", &member.client), ("ann", &root)] {
                 let text = json!({ "title": title, "description": format!("for @{reader}") });
                 issues::open(client, created, text).await;
                 let text = json!({ "description": format!("for @{reader}") });
@@ -125,16 +127,16 @@ impl Ids {
             }
             let in_project = format!("/projects/{}", project.id);
             let public = json!({ "visibility": "public" });
-            snippets::snippet(&person.client, "", &title, public.clone()).await;
+            snippets::snippet(&member.client, "", &title, public.clone()).await;
             snippets::snippet(&root, "", &title, public.clone()).await;
-            let written = snippets::snippet(&person.client, &in_project, &title, public).await;
+            let written = snippets::snippet(&member.client, &in_project, &title, public).await;
             let one = if number == 0 { written } else { snippet.0 };
             let on_snippet = format!("{in_project}/snippets/{one}");
             let issue = format!("{in_project}/issues/1");
             // Each merge request closes the first issue. The first merge request closes each issue.
             let branch = format!("proposed-{number}");
             project.git(&["branch", &branch, "topic"]);
-            let body = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
+            let body = json!({ "labels": title, "assignee_ids": [member.id], "description": "Closes #1" });
             merge_requests::propose(&root, project.id, &branch, "main", body).await;
             server.insert_merge_request(created, 1, &[], None).await;
             let first = format!("{in_project}/merge_requests/1");
@@ -142,9 +144,9 @@ impl Ids {
             let closes = json!({ "description": format!("Closes {}", all.join(", ")) });
             root.put(&first, closes).await.expect(200);
             let (written, snippet_note, upon) = (
-                comment(&person.client, &issue).await,
-                comment(&person.client, &on_snippet).await,
-                comment(&person.client, &first).await,
+                comment(&member.client, &issue).await,
+                comment(&member.client, &on_snippet).await,
+                comment(&member.client, &first).await,
             );
             if number == 0 {
                 (note, snippet, merge_request_note, epic_note) = (written, (one, snippet_note), upon, on_epic);
@@ -156,14 +158,14 @@ impl Ids {
                 format!("{on_snippet}/notes/{}", snippet.1),
                 format!("{first}/notes/{merge_request_note}"),
             ];
-            for client in [&root, &person.client] {
+            for client in [&root, &member.client] {
                 let both = json!({ "body": "for @ann and @root" });
                 let written = client.post(&format!("{first}/notes"), both).await;
                 written.expect(201);
             }
             for to in [issue, on_snippet, first, epic].into_iter().chain(notes) {
                 let tada = json!({ "name": "tada" });
-                let awarded = person.client.post(&format!("{to}/award_emoji"), tada).await;
+                let awarded = member.client.post(&format!("{to}/award_emoji"), tada).await;
                 awarded.expect(201);
             }
             hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
@@ -184,17 +186,17 @@ impl Ids {
             let job = commit_statuses::report(&root, project.id, &main, status).await;
             environments::environment(&root, &in_project, &title).await;
             clusters::cluster(&root, &in_project, &title).await;
-            for (place, name, tag) in
+            for (base_path, name, tag) in
                 [(project.id, title.as_str(), "v1"), (created, "", "v1"), (project.id, "many", title.as_str())]
             {
-                registry_repository = container_registry::image(server, place, name, tag, None).await;
+                registry_repository = container_registry::image(server, base_path, name, tag, None).await;
             }
             let deploys = json!({
                 "environment": title, "sha": main, "ref": "main", "tag": false, "status": "success", "job_id": job["id"],
             });
             deployment = deployments::deploy(&root, project.id, deploys).await;
-            for place in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
-                variables::variable(&root, &format!("{place}/variables"), &format!("K{number}")).await;
+            for base_path in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
+                variables::variable(&root, &format!("{base_path}/variables"), &format!("K{number}")).await;
             }
         }
         for iid in 1..=MANY {
@@ -279,7 +281,7 @@ async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> 
         let before = server.statements();
         client.get(&path).await;
         let taken = server.statements() - before;
-        if taken > MOST {
+        if taken > MAX_STATEMENTS {
             costly.push(format!("{}: {taken}", operation.id));
         }
     }

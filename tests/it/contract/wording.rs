@@ -33,7 +33,7 @@ fn find<'a>(text: &str, excluded: &'a [String]) -> Vec<&'a str> {
 }
 
 /// Returns a line for each text with an excluded word.
-fn faults(path: &Path, texts: &[Text<'_>], excluded: &[String]) -> Vec<String> {
+fn errors(path: &Path, texts: &[Text<'_>], excluded: &[String]) -> Vec<String> {
     let fault = |text: &Text<'_>| {
         let found = find(text.text, excluded);
         (!found.is_empty()).then(|| format!("{}:{}: {found:?}", path.display(), text.line))
@@ -44,8 +44,8 @@ fn faults(path: &Path, texts: &[Text<'_>], excluded: &[String]) -> Vec<String> {
 fn comments_have_no_excluded_words() {
     let excluded = excluded();
     let sources = FOLDERS.iter().flat_map(|folder| sources(folder));
-    let faults: Vec<_> = sources.flat_map(|source| faults(&source.path, &comments(&source.text), &excluded)).collect();
-    assert!(faults.is_empty(), "see {GUIDE}:\n{}", faults.join("\n"));
+    let errors: Vec<_> = sources.flat_map(|source| errors(&source.path, &comments(&source.text), &excluded)).collect();
+    assert!(errors.is_empty(), "see {GUIDE}:\n{}", errors.join("\n"));
 }
 
 /// Literals without a space are data, such as file names.
@@ -59,7 +59,7 @@ fn texts_of_the_server_have_no_excluded_words() {
         if !tests {
             let body = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let texts: Vec<_> = literals(body).into_iter().filter(|text| is_prose(text.text)).collect();
-            found.extend(faults(&source.path, &texts, &excluded));
+            found.extend(errors(&source.path, &texts, &excluded));
         }
     }
     assert!(found.is_empty(), "see {GUIDE}:\n{}", found.join("\n"));
@@ -95,7 +95,7 @@ fn documents_have_no_excluded_words() {
     for path in documents() {
         let text = std::fs::read_to_string(&path).expect("a document");
         let lines: Vec<_> = text.lines().enumerate().map(|(at, text)| Text { line: at + 1, text }).collect();
-        found.extend(faults(&path, &lines, &excluded));
+        found.extend(errors(&path, &lines, &excluded));
     }
     assert!(found.is_empty(), "see {GUIDE}:\n{}", found.join("\n"));
 }

@@ -63,8 +63,8 @@ async fn missing_and_unknown_tokens_return_401(server: TestServer) {
         anonymous.clone().header("Authorization", ROOT_TOKEN),
         anonymous.clone().header("Cookie", "_service_session=unknown"),
     ] {
-        let refused = client.get("/user").await.expect(401);
-        assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
+        let rejected = client.get("/user").await.expect(401);
+        assert_eq!(rejected.json(), json!({ "message": "401 Unauthorized" }));
     }
     assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
     // A scheme without a token is rejected even if anonymous callers are allowed.
@@ -100,14 +100,14 @@ async fn expired_and_revoked_tokens_return_reason(server: TestServer) {
         (expired, "Token is expired. You can either do re-authorization or token refresh."),
         (revoked, "Token was revoked. You have to re-authorize from the user."),
     ] {
-        let refused = server.with_token(&token).get("/user").await.expect(401);
+        let rejected = server.with_token(&token).get("/user").await.expect(401);
         assert_eq!(
-            refused.json(),
+            rejected.json(),
             json!({
                 "message": "401 Unauthorized", "error": "invalid_token", "error_description": text,
             })
         );
-        let challenge = refused.header("www-authenticate");
+        let challenge = rejected.header("www-authenticate");
         assert!(
             challenge.starts_with("Bearer ")
                 && challenge.contains("error=\"invalid_token\"")
@@ -121,19 +121,19 @@ async fn expired_and_revoked_tokens_return_reason(server: TestServer) {
 async fn insufficient_scope_lists_sufficient_scopes(server: TestServer) {
     let ada = server.create_user("ada").await;
     let token = server.create_token(ada.id, &["read_repository"]).await;
-    let refused = server.with_token(&token).get("/user").await.expect(403);
+    let rejected = server.with_token(&token).get("/user").await.expect(403);
     let text = "The request requires higher privileges than provided by the access token.";
     assert_eq!(
-        refused.json(),
+        rejected.json(),
         json!({
             "error": "insufficient_scope", "error_description": text, "scope": "read_user api read_api",
             "message": format!("403 Forbidden - {text}"),
         })
     );
-    assert_eq!(refused.header("www-authenticate"), "");
+    assert_eq!(rejected.header("www-authenticate"), "");
     let token = server.create_token(1, &["read_api"]).await;
-    let refused = server.with_token(&token).post("/users/1/block", json!({})).await.expect(403);
-    assert_eq!(refused.json()["scope"], "api");
+    let rejected = server.with_token(&token).post("/users/1/block", json!({})).await.expect(403);
+    assert_eq!(rejected.json()["scope"], "api");
 }
 
 async fn sudo_accepts_header_query_username_and_id(server: TestServer) {
@@ -155,18 +155,18 @@ async fn sudo_errors_are_checked_in_order(server: TestServer) {
     let ada = ada(&server).await;
     assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
     let by_user = server.create_token(ada.id, &["api", "sudo"]).await;
-    let refused = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
-    assert_eq!(refused.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
+    let rejected = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
+    assert_eq!(rejected.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
     let by_api = server.create_token(1, &["api"]).await;
-    let refused = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
-    assert_eq!((&refused.json()["error"], &refused.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
+    let rejected = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
+    assert_eq!((&rejected.json()["error"], &rejected.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
     for target in ["nobody", "4711", "99999999999999999999"] {
         let missing = server.root().get(&format!("/user?sudo={target}")).await.expect(404);
         assert_eq!(missing.message(), format!("404 User with ID or username '{target}' Not Found"));
     }
     server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-    let refused = server.root().get("/user?sudo=ada").await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Your account has been blocked.");
+    let rejected = server.root().get("/user?sudo=ada").await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - Your account has been blocked.");
 }
 
 async fn numeric_sudo_is_never_a_username(server: TestServer) {
@@ -177,9 +177,9 @@ async fn numeric_sudo_is_never_a_username(server: TestServer) {
 async fn session_cookie_cannot_use_sudo(server: TestServer) {
     let ada = ada(&server).await;
     server.root().put(&format!("/users/{}", ada.id), json!({ "admin": true })).await.expect(200);
-    let refused = browser(&server, "ada").await.get("/user?sudo=root").await.expect(403);
+    let rejected = browser(&server, "ada").await.get("/user?sudo=root").await.expect(403);
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "403 Forbidden - Must be authenticated using an OAuth or Personal Access Token to use sudo"
     );
 }

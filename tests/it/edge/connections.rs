@@ -2,7 +2,7 @@
 
 use holdfast::config::ConfigOptions;
 
-use crate::support::raw_http::{Wire, exchange};
+use crate::support::raw_http::{RawConnection, exchange};
 use crate::support::{Kind, TestServer, on_every_database};
 
 const TARGET: &str = "/api/v4/version";
@@ -31,34 +31,34 @@ async fn malformed_request_returns_400_in_json(server: TestServer) {
         "GET http://[/api/v4/version HTTP/1.1\r\n\r\n",
         "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
     ] {
-        let answer = exchange(&server.base, text).await;
-        assert_eq!(answer.status, 400, "{text:?}");
-        assert_eq!(answer.message(), "400 Bad Request - the request is not valid HTTP", "{text:?}");
-        assert_eq!(answer.headers["connection"], "close");
-        assert_eq!(answer.headers["x-frame-options"], "SAMEORIGIN");
+        let response = exchange(&server.base, text).await;
+        assert_eq!(response.status, 400, "{text:?}");
+        assert_eq!(response.message(), "400 Bad Request - the request is not valid HTTP", "{text:?}");
+        assert_eq!(response.headers["connection"], "close");
+        assert_eq!(response.headers["x-frame-options"], "SAMEORIGIN");
     }
 }
 
 async fn malformed_request_is_answered_after_earlier_requests(server: TestServer) {
-    let mut wire = Wire::connect(&server.base).await;
+    let mut wire = RawConnection::connect(&server.base).await;
     wire.send(format!("GET {TARGET}?private_token=x HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")).await;
-    assert_eq!(wire.answer().await.status, 401);
-    assert_eq!(wire.answer().await.status, 400);
-    wire.closed().await;
+    assert_eq!(wire.response().await.status, 401);
+    assert_eq!(wire.response().await.status, 400);
+    wire.expect_closed().await;
 }
 
 async fn small_unread_body_keeps_connection_open(server: TestServer) {
-    let mut wire = Wire::connect(&server.base).await;
+    let mut wire = RawConnection::connect(&server.base).await;
     for (target, status) in [("/api/v4/projects/1/issues/1/notes", 401), ("/nothing", 404), ("/api/v4/nothing", 404)] {
         // The body is sent after the server has decided on the response.
         wire.send(post(target, 13)).await;
         server.root().get("/version").await.expect(200);
         wire.send("{\"body\": \"x\"}").await;
-        let answer = wire.answer().await;
-        assert_eq!((answer.status, answer.headers.get("connection")), (status, None), "{target}");
+        let response = wire.response().await;
+        assert_eq!((response.status, response.headers.get("connection")), (status, None), "{target}");
     }
     wire.send(get(TARGET, "")).await;
-    assert_eq!(wire.answer().await.status, 401);
+    assert_eq!(wire.response().await.status, 401);
 }
 
 async fn missing_or_large_unread_body_closes_connection(server: TestServer) {
@@ -68,12 +68,12 @@ async fn missing_or_large_unread_body_closes_connection(server: TestServer) {
         (post("/nothing", 100_000), ""),
         (post("/nothing", 13).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"), ""),
     ] {
-        let mut wire = Wire::connect(&server.base).await;
+        let mut wire = RawConnection::connect(&server.base).await;
         wire.send(format!("{head}{body}")).await;
-        let answer = wire.answer().await;
-        assert!(matches!(answer.status, 401 | 404), "{head}");
-        assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"), "{head}");
-        wire.closed().await;
+        let response = wire.response().await;
+        assert!(matches!(response.status, 401 | 404), "{head}");
+        assert_eq!(response.headers.get("connection").map(String::as_str), Some("close"), "{head}");
+        wire.expect_closed().await;
     }
 }
 
@@ -81,22 +81,22 @@ async fn long_targets_return_414_or_431_in_json(server: TestServer) {
     let query = |length: usize| get(&format!("{TARGET}?x={}", "y".repeat(length)), "");
     assert_eq!(exchange(&server.base, query(8_000)).await.status, 401);
     for length in [9_000, 20_000, 60_000, 70_000, 1 << 20] {
-        let answer = exchange(&server.base, query(length)).await;
-        assert!(matches!(answer.status, 414 | 431), "{length}: {}", answer.status);
-        assert!(answer.message().starts_with("4"), "{length}");
+        let response = exchange(&server.base, query(length)).await;
+        assert!(matches!(response.status, 414 | 431), "{length}: {}", response.status);
+        assert!(response.message().starts_with("4"), "{length}");
     }
     let path = get(&format!("/api/v4/projects/{}", "p".repeat(17_000)), "");
-    let answer = exchange(&server.base, path).await;
+    let response = exchange(&server.base, path).await;
     assert_eq!(
-        (answer.status, answer.message().as_str()),
+        (response.status, response.message().as_str()),
         (414, "414 URI Too Long - path and query are too long (maximum is 16384 bytes)")
     );
 }
 
 async fn long_query_limits_link_header(server: TestServer) {
     server.create_user("ada").await;
-    let answer = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
-    let link = answer.header("link");
+    let response = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
+    let link = response.header("link");
     assert!(link.ends_with("rel=\"next\"") && link.matches("rel=").count() == 1 && link.len() < 9_000, "{link}");
     let next = link.trim_start_matches(&format!("<{}", server.base)).split('>').next().expect("an address");
     server.root().get(&format!("/{next}")).await.expect(200);
@@ -108,9 +108,9 @@ async fn oversized_headers_return_431_in_json(server: TestServer) {
     assert_eq!(exchange(&server.base, large(30_000)).await.status, 401);
     assert_eq!(exchange(&server.base, many(90)).await.status, 401);
     for text in [large(40_000), large(100_000), large(10 << 20), many(99), many(2_000)] {
-        let answer = exchange(&server.base, text).await;
-        assert_eq!(answer.status, 431);
-        assert!(answer.message().starts_with("431 Request Header Fields Too Large - "));
+        let response = exchange(&server.base, text).await;
+        assert_eq!(response.status, 431);
+        assert!(response.message().starts_with("431 Request Header Fields Too Large - "));
     }
 }
 
@@ -119,9 +119,9 @@ async fn millions_of_tiny_chunks_are_rejected(server: TestServer) {
                 Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let body = "1\r\n \r\n".repeat(4_000_000);
     let began = std::time::Instant::now();
-    let answer = exchange(&server.base, format!("{head}{body}0\r\n\r\n")).await;
-    assert_eq!(answer.status, 400);
-    assert_eq!(answer.message(), "the body was sent in too many small chunks");
+    let response = exchange(&server.base, format!("{head}{body}0\r\n\r\n")).await;
+    assert_eq!(response.status, 400);
+    assert_eq!(response.message(), "the body was sent in too many small chunks");
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
@@ -130,17 +130,17 @@ async fn body_in_many_small_chunks_is_accepted(server: TestServer) {
                 Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunks: String = r#"{"name": "tiny", "path": "tiny"}"#.chars().map(|c| format!("1\r\n{c}\r\n")).collect();
     let body = "1\r\n \r\n".repeat(50_000);
-    let answer = exchange(&server.base, format!("{head}{chunks}{body}0\r\n\r\n")).await;
-    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    let response = exchange(&server.base, format!("{head}{chunks}{body}0\r\n\r\n")).await;
+    assert_eq!(response.status, 201, "{}", String::from_utf8_lossy(&response.body));
 }
 
 async fn http2_without_tls_is_supported(server: TestServer) {
     let client = crate::support::client::http().http2_prior_knowledge().build().expect("a client");
-    let answer = client.get(format!("{}{TARGET}", server.base)).send().await.expect("an answer");
-    assert_eq!((answer.status().as_u16(), answer.version()), (401, reqwest::Version::HTTP_2));
+    let response = client.get(format!("{}{TARGET}", server.base)).send().await.expect("a response");
+    assert_eq!((response.status().as_u16(), response.version()), (401, reqwest::Version::HTTP_2));
     let long = format!("{}{TARGET}?x={}", server.base, "y".repeat(9_000));
-    let answer = client.get(long).send().await.expect("an answer");
-    assert_eq!(answer.status().as_u16(), 414);
+    let response = client.get(long).send().await.expect("a response");
+    assert_eq!(response.status().as_u16(), 414);
 }
 
 on_every_database![
@@ -158,42 +158,42 @@ on_every_database![
 
 async fn incomplete_head_returns_408() {
     let server = server(ConfigOptions { idle_timeout: Some(1), ..ConfigOptions::default() }).await;
-    let mut wire = Wire::connect(&server.base).await;
+    let mut wire = RawConnection::connect(&server.base).await;
     wire.send("GET /api/v4/version HTTP/1.1\r\nHos").await;
-    let answer = wire.answer().await;
-    assert_eq!(answer.status, 408);
-    assert_eq!(answer.message(), "408 Request Timeout - the header of the request was not received in time");
-    wire.closed().await;
+    let response = wire.response().await;
+    assert_eq!(response.status, 408);
+    assert_eq!(response.message(), "408 Request Timeout - the header of the request was not received in time");
+    wire.expect_closed().await;
     server.stop().await;
 }
 
 async fn idle_connections_are_closed_without_response() {
     let server = server(ConfigOptions { idle_timeout: Some(1), ..ConfigOptions::default() }).await;
-    let mut fresh = Wire::connect(&server.base).await;
-    let mut used = Wire::connect(&server.base).await;
+    let mut fresh = RawConnection::connect(&server.base).await;
+    let mut used = RawConnection::connect(&server.base).await;
     used.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
-    assert_eq!(used.answer().await.status, 401);
-    fresh.closed().await;
-    used.closed().await;
+    assert_eq!(used.response().await.status, 401);
+    fresh.expect_closed().await;
+    used.expect_closed().await;
     server.stop().await;
 }
 
 async fn connections_beyond_the_limit_wait() {
     let server = server(ConfigOptions { max_connections: Some(2), ..ConfigOptions::default() }).await;
-    let mut held = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..2 {
-        let mut wire = Wire::connect(&server.base).await;
+        let mut wire = RawConnection::connect(&server.base).await;
         wire.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
-        assert_eq!(wire.answer().await.status, 401);
-        held.push(wire);
+        assert_eq!(wire.response().await.status, 401);
+        open.push(wire);
     }
-    let mut waiting = Wire::connect(&server.base).await;
+    let mut waiting = RawConnection::connect(&server.base).await;
     waiting.send(get(TARGET, "")).await;
     let early = tokio::time::timeout(std::time::Duration::from_millis(300), waiting.stream.readable()).await;
     assert!(early.is_err(), "a third connection was served");
-    held.pop();
-    assert_eq!(waiting.answer().await.status, 401);
-    drop(held);
+    open.pop();
+    assert_eq!(waiting.response().await.status, 401);
+    drop(open);
     server.stop().await;
 }
 

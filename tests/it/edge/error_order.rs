@@ -47,7 +47,7 @@ impl Refused<'_> {
 
 async fn parameters_are_checked_before_permissions_except_in_file_forms(server: TestServer) {
     let (root, anonymous_client) = (server.root(), server.anonymous());
-    let (dev, stranger) = (server.create_user("dev").await, server.create_user("stranger").await);
+    let (dev, non_member) = (server.create_user("dev").await, server.create_user("stranger").await);
     let narrow = server.with_token(&server.create_token(dev.id, &["read_api"]).await);
     let open = group(&root, "open", json!({"visibility": "public"})).await;
     let hidden = group(&root, "hidden", json!({})).await;
@@ -64,7 +64,7 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
         right: json!({"description": "d"}),
         status,
     };
-    for refused in [
+    for rejected in [
         Refused {
             client: &dev.client,
             method: Method::POST,
@@ -76,7 +76,7 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
         Refused {
             client: &dev.client,
             method: Method::PUT,
-            path: format!("/users/{}", stranger.id),
+            path: format!("/users/{}", non_member.id),
             wrong: ("admin", "x"),
             right: json!({"bio": "b"}),
             status: 403,
@@ -98,13 +98,13 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
             status: 403,
         },
         put(&dev.client, format!("/groups/{open}"), 403),
-        put(&stranger.client, format!("/groups/{hidden}"), 404),
+        put(&non_member.client, format!("/groups/{hidden}"), 404),
         put(&dev.client, format!("/projects/{shown}"), 403),
-        put(&stranger.client, format!("/projects/{secret}"), 404),
+        put(&non_member.client, format!("/projects/{secret}"), 404),
     ] {
-        let status = refused.status;
-        assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
-        let anonymous = Refused { client: &anonymous_client, ..refused };
+        let status = rejected.status;
+        assert_eq!(rejected.statuses().await, [400, 400, status, status], "{} {}", rejected.method, rejected.path);
+        let anonymous = Refused { client: &anonymous_client, ..rejected };
         assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
     }
 }
@@ -140,8 +140,8 @@ async fn file_size_limit_does_not_apply_to_text_fields(server: TestServer) {
     let text = "x".repeat(1_100_000);
     ada.client.post(&uploads, json!({"file": text})).await.expect(413);
     ada.client.post_form(&uploads, &[("file", &text)]).await.expect(413);
-    let whole = Part::bytes(text.into_bytes()).file_name("a.txt");
-    let form = ada.client.request(Method::POST, &uploads).multipart(Form::new().part("file", whole));
+    let file = Part::bytes(text.into_bytes()).file_name("a.txt");
+    let form = ada.client.request(Method::POST, &uploads).multipart(Form::new().part("file", file));
     ada.client.send(form).await.expect(201);
 }
 

@@ -69,9 +69,9 @@ async fn unknown_parameters_are_ignored_and_path_wins_over_body(server: TestServ
 }
 
 async fn all_parameter_errors_are_returned_under_both_keys(server: TestServer) {
-    let refused =
+    let rejected =
         server.root().post("/users", json!({ "email": 7.5, "admin": "perhaps", "projects_limit": "many" })).await;
-    let body = refused.expect(400).json();
+    let body = rejected.expect(400).json();
     assert_eq!(body["message"], body["error"]);
     let text = body["message"].as_str().expect("a text");
     for part in ["name is missing", "username is missing", "admin is invalid", "projects_limit is invalid"] {
@@ -97,8 +97,8 @@ async fn malformed_bodies_return_400(server: TestServer) {
         ("application/x-www-form-urlencoded", "name=%00&scopes[]=api"),
         ("application/x-www-form-urlencoded", "name[[[[=x"),
     ] {
-        let refused = raw(&root, content_type, body.to_owned()).await;
-        assert_eq!(refused.status, 400, "{content_type}: {}", &body[..body.len().min(60)]);
+        let rejected = raw(&root, content_type, body.to_owned()).await;
+        assert_eq!(rejected.status, 400, "{content_type}: {}", &body[..body.len().min(60)]);
     }
     let invalid = raw(&root, "application/json", b"{\"name\":\"\xff\"}".to_vec()).await;
     assert_eq!(invalid.status, 400);
@@ -117,11 +117,11 @@ async fn empty_body_of_any_type_is_accepted(server: TestServer) {
 
 async fn oversized_bodies_return_413(server: TestServer) {
     let root = server.root();
-    let refused = root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await;
-    assert_eq!((refused.status, refused.message()), (413, "413 Request Entity Too Large".to_owned()));
+    let rejected = root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await;
+    assert_eq!((rejected.status, rejected.message()), (413, "413 Request Entity Too Large".to_owned()));
     let chunks = futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 65_536])));
-    let refused = raw(&root, "application/json", reqwest::Body::wrap_stream(chunks)).await;
-    assert_eq!(refused.status, 413);
+    let rejected = raw(&root, "application/json", reqwest::Body::wrap_stream(chunks)).await;
+    assert_eq!(rejected.status, 413);
 }
 
 async fn page_parameters_are_bounded(server: TestServer) {
@@ -158,8 +158,8 @@ async fn link_header_lists_pages_without_token(server: TestServer) {
     let link = |page: u32, rel: &str| {
         format!("<{}/api/v4/users?page={page}&per_page=2&active=true>; rel=\"{rel}\"", server.base)
     };
-    let wanted = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
-    assert_eq!(seen.header("link"), wanted);
+    let expected = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
+    assert_eq!(seen.header("link"), expected);
     assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
 }
 
@@ -175,12 +175,12 @@ async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
         (Method::PATCH, "/users/1", "DELETE, GET, HEAD, PUT"),
         (Method::GET, "/users/1/block", "POST"),
     ] {
-        let refused = root.send(root.request(method, path)).await.expect(405);
-        assert_eq!(refused.header("allow"), allow, "{path}");
-        assert_eq!(refused.json()["message"], refused.json()["error"]);
+        let rejected = root.send(root.request(method, path)).await.expect(405);
+        assert_eq!(rejected.header("allow"), allow, "{path}");
+        assert_eq!(rejected.json()["message"], rejected.json()["error"]);
     }
-    let gone = root.get("//api/v3/projects").await.expect(410);
-    assert_eq!(gone.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
+    let deleted = root.get("//api/v3/projects").await.expect(410);
+    assert_eq!(deleted.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
 }
 
 async fn valid_request_id_is_echoed(server: TestServer) {

@@ -33,11 +33,11 @@ const RECEIVE: &str = "git-receive-pack";
 
 async fn public_project_allows_anonymous_clone_but_not_push(server: TestServer) {
     server.insert_project_at("g/p", Visibility::Public).await;
-    let answer = advertised_refs(&server, "g/p", UPLOAD, None).await.expect(200);
-    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
-    assert!(answer.header("cache-control").contains("no-cache"));
-    let answer = advertised_refs(&server, "g/p", RECEIVE, None).await.expect(401);
-    assert_eq!(answer.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+    let response = advertised_refs(&server, "g/p", UPLOAD, None).await.expect(200);
+    assert_eq!(response.header("content-type"), "application/x-git-upload-pack-advertisement");
+    assert!(response.header("cache-control").contains("no-cache"));
+    let response = advertised_refs(&server, "g/p", RECEIVE, None).await.expect(401);
+    assert_eq!(response.header("www-authenticate"), "Basic realm=\"Holdfast\"");
 }
 
 async fn hidden_project_returns_same_response_as_missing_one(server: TestServer) {
@@ -75,9 +75,9 @@ async fn private_project_clone_and_push_follow_roles(server: TestServer) {
         (AccessLevel::Developer, 200, 200),
         (AccessLevel::Maintainer, 200, 200),
     ] {
-        let person = server.create_user(&format!("p{}", i32::from(level))).await;
-        server.insert_member(project.id, person.id, level).await;
-        let known = Some((person.row.username.as_str(), person.token.as_str()));
+        let user = server.create_user(&format!("p{}", i32::from(level))).await;
+        server.insert_member(project.id, user.id, level).await;
+        let known = Some((user.row.username.as_str(), user.token.as_str()));
         advertised_refs(&server, "g/p", UPLOAD, known).await.expect(clone);
         advertised_refs(&server, "g/p", RECEIVE, known).await.expect(push);
     }
@@ -99,8 +99,8 @@ async fn git_accepts_every_documented_form_of_credentials(server: TestServer) {
         advertised_refs(&server, "g/p", RECEIVE, Some((name, password))).await.expect(200);
     }
     for (name, password) in [("ann", "wrong"), ("ann", ""), ("", PASSWORD), ("nobody", PASSWORD), ("a\0b", PASSWORD)] {
-        let answer = advertised_refs(&server, "g/p", UPLOAD, Some((name, password))).await.expect(401);
-        assert_eq!(answer.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+        let response = advertised_refs(&server, "g/p", UPLOAD, Some((name, password))).await.expect(401);
+        assert_eq!(response.header("www-authenticate"), "Basic realm=\"Holdfast\"");
     }
 }
 
@@ -120,8 +120,8 @@ async fn password_change_required_returns_403_with_reason(server: TestServer) {
     server.insert_project_at("g/p", Visibility::Public).await;
     let row = users::ActiveModel { id: Set(ann.id), password_change_required: Set(true), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
-    let answer = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", PASSWORD))).await.expect(403);
-    assert!(answer.text().starts_with("Your password must be changed."), "{}", answer.text());
+    let response = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", PASSWORD))).await.expect(403);
+    assert!(response.text().starts_with("Your password must be changed."), "{}", response.text());
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", "wrong"))).await.expect(401);
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
 }
@@ -150,8 +150,8 @@ async fn blocked_user_gets_403_with_reason(server: TestServer) {
     let row = users::ActiveModel { id: Set(ann.id), state: Set(users::UserState::Blocked), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     for password in [ann.token.as_str(), PASSWORD] {
-        let answer = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", password))).await.expect(403);
-        assert_eq!(answer.text(), "Your account has been blocked.\n");
+        let response = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", password))).await.expect(403);
+        assert_eq!(response.text(), "Your account has been blocked.\n");
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::registry::registry_protocol::{Tool, digest, noise};
 use crate::support::git::Work;
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
@@ -22,17 +22,17 @@ use crate::support::{TestServer, on_every_database};
 const EARLY: Duration = Duration::from_millis(700);
 
 /// Sends a request in two parts; no byte of the response may arrive before the second part. Returns the response.
-async fn in_two_parts(base: &str, head: &str, first: &[u8], rest: &[u8], begun: impl AsyncFn()) -> String {
-    let mut wire = Wire::connect(base).await;
+async fn in_two_parts(base: &str, head: &str, first: &[u8], rest: &[u8], after_first: impl AsyncFn()) -> String {
+    let mut connection = RawConnection::connect(base).await;
     let length = first.len() + rest.len();
     let head = format!("{head}Host: h\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-    wire.send(&head).await;
-    wire.send(first).await;
-    begun().await;
-    let early = tokio::time::timeout(EARLY, wire.stream.readable()).await;
+    connection.send(&head).await;
+    connection.send(first).await;
+    after_first().await;
+    let early = tokio::time::timeout(EARLY, connection.stream.readable()).await;
     assert!(early.is_err(), "a response began before the body was sent: {head}");
-    wire.send(rest).await;
-    wire.rest().await
+    connection.send(rest).await;
+    connection.read_to_end().await
 }
 
 fn git_head(service: &str, token: &str) -> String {

@@ -44,8 +44,8 @@ async fn requests_outside_smart_protocol_are_rejected(server: TestServer) {
         (Method::GET, "//g%2F..%2F..%2Fx/p.git/info/refs?service=git-upload-pack", 401),
         (Method::GET, "//g/p%00.git/info/refs?service=git-upload-pack", 401),
     ] {
-        let answer = client.send(client.request(method.clone(), path)).await;
-        assert_eq!(answer.status, status, "{method} {path}: {}", answer.text());
+        let response = client.send(client.request(method.clone(), path)).await;
+        assert_eq!(response.status, status, "{method} {path}: {}", response.text());
     }
 }
 
@@ -81,9 +81,9 @@ async fn gzip_request_body_is_accepted(server: TestServer) {
             .body(body.clone());
         client.send(request).await
     };
-    let answer = send("gzip").await.expect(200);
-    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-result");
-    assert_eq!(answer.body, b"0000");
+    let response = send("gzip").await.expect(200);
+    assert_eq!(response.header("content-type"), "application/x-git-upload-pack-result");
+    assert_eq!(response.body, b"0000");
     send("br").await.expect(415);
 }
 
@@ -103,9 +103,9 @@ async fn interrupted_push_changes_nothing(server: TestServer) {
          Expect: 100-continue\r\n\r\n"
     );
     connection.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = [0; 25];
-    connection.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut response = [0; 25];
+    connection.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");
     let command = format!("{} {} refs/heads/main\0report-status", "0".repeat(40), "a".repeat(40));
     let body = format!("{:04x}{command}0000PACK\0\0\0\u{2}\0\0\0\u{9}", command.len() + 4);
     connection.write_all(body.as_bytes()).await.unwrap();

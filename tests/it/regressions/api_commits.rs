@@ -72,8 +72,8 @@ async fn acknowledged_commits_and_pushes_survive_server_kill(site: Site) {
         assert_eq!(output, "Projects: 1. Problems: 0.\n");
     }
     let acknowledged = acknowledged.lock().await;
-    for wanted in ["main", "pushed"] {
-        assert!(acknowledged.iter().any(|(branch, _)| *branch == wanted), "no commit on {wanted} was acknowledged");
+    for expected in ["main", "pushed"] {
+        assert!(acknowledged.iter().any(|(branch, _)| *branch == expected), "no commit on {expected} was acknowledged");
     }
 }
 

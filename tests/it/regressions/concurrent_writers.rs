@@ -39,10 +39,10 @@ pub async fn sound_copy(server: &Process) -> (Work, Work) {
 pub async fn commit_all(base: String, name: String, count: usize) {
     let http = http();
     for number in 0..count {
-        let mut refused = 0;
+        let mut rejected = 0;
         while commit(&http, &base, "main", &format!("{name}-{number}")).await.is_none() {
-            refused += 1;
-            assert!(refused < 50, "no commit gets through");
+            rejected += 1;
+            assert!(rejected < 50, "no commit gets through");
         }
     }
 }
@@ -54,10 +54,10 @@ pub async fn push_all(address: String, name: String, count: usize) {
     let clone = clones.below("c");
     for number in 0..count {
         clone.commit(&format!("{name}-{number}"), "x").await;
-        let mut refused = 0;
+        let mut rejected = 0;
         while !clone.run(&["push", "--quiet", "origin", "main"]).await.status.success() {
-            refused += 1;
-            assert!(refused < 200, "no push gets through");
+            rejected += 1;
+            assert!(rejected < 200, "no push gets through");
             clone.git(&["pull", "--quiet", "--rebase", "origin", "main"]).await;
         }
     }

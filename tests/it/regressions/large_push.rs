@@ -68,8 +68,8 @@ impl Watch {
 }
 
 async fn large_push_and_clone_use_bounded_memory() {
-    let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
-    let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
+    let requested = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
+    let megabytes = requested.map_or(MEGABYTES, |text| text.parse().expect("a number"));
     let site = Site::on_disk(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;

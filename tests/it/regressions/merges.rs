@@ -62,7 +62,7 @@ async fn merge_is_atomic_when_server_is_killed(site: Site) {
                     let body = json!({"squash": squash, "squash_commit_message": "All of it"});
                     let request = http.put(url).header("Private-Token", TOKEN).json(&body);
                     match request.send().await {
-                        Ok(answer) if answer.status() == 200 => {
+                        Ok(response) if response.status() == 200 => {
                             merged.push(iid);
                             first.notify_one();
                         }

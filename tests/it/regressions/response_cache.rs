@@ -121,10 +121,10 @@ async fn repeated_request_uses_no_database_statements_on_sqlite(server: TestServ
         let first = root.get(&path).await.expect(200);
         let before = before + server.statement_texts(before).len();
         let second = root.get(&path).await.expect(200);
-        let asked = server.statement_texts(before).len();
+        let requested = server.statement_texts(before).len();
         assert_eq!(first.body, second.body, "{path}");
         let on_sqlite = server.backend.database.version().is_some();
-        assert_eq!(asked == 0, on_sqlite, "{path}: {asked} statements");
+        assert_eq!(requested == 0, on_sqlite, "{path}: {requested} statements");
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::support::process::{Site, on_every_site};
 
 /// Maximum time for a response; the request timeout of the server is one second.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Sends a request with an incomplete body and returns the start of the status line of the response.
 async fn send_incomplete_body(base: &str, path: &str) -> String {
@@ -20,8 +20,8 @@ async fn send_incomplete_body(base: &str, path: &str) -> String {
     );
     stream.write_all(head.as_bytes()).await.expect("sending");
     let mut start = [0; 12];
-    let answered = tokio::time::timeout(PATIENCE, stream.read_exact(&mut start)).await;
-    answered.expect("an answer in time").expect("an answer");
+    let answered = tokio::time::timeout(TIME_LIMIT, stream.read_exact(&mut start)).await;
+    answered.expect("a response in time").expect("a response");
     String::from_utf8_lossy(&start).into_owned()
 }
 

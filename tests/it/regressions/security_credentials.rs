@@ -45,8 +45,8 @@ async fn git_password_attempts_are_rate_limited(server: TestServer) {
     for attempt in 0..10 {
         fetch(&server, "ann", &format!("guess {attempt}")).await.expect(401);
     }
-    let refused = fetch(&server, "ann", PASSWORD).await.expect(429);
-    let wait: u64 = refused.header("retry-after").parse().expect("seconds");
+    let rejected = fetch(&server, "ann", PASSWORD).await.expect(429);
+    let wait: u64 = rejected.header("retry-after").parse().expect("seconds");
     assert!((1..=601).contains(&wait), "{wait}");
     // The client address is limited too, for any user name. A token does not count as an attempt.
     fetch(&server, "bob", "guess").await.expect(429);

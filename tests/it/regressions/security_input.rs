@@ -77,7 +77,7 @@ struct Ids {
 fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let body = operation.body.map(|input| required_fields(fields(input))).unwrap_or_default();
-    let make = |about: String, placed: Option<(&str, &str)>, asked: Option<(String, String)>, body: &Map<_, _>| {
+    let make = |about: String, placed: Option<(&str, &str)>, requested: Option<(String, String)>, body: &Map<_, _>| {
         let mut path = match operation.path.strip_prefix("/api/v4") {
             Some(below) => below.to_owned(),
             None => format!("/{}", operation.path),
@@ -96,9 +96,9 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
         let queried =
             operation.parameters.iter().filter(|one| one.location == ParameterLocation::Query && one.required);
         let mut query: Vec<_> = queried.map(|one| (one.name.to_owned(), text(&valid_value(one.input)))).collect();
-        if let Some(asked) = asked {
-            query.retain(|(name, _)| *name != asked.0);
-            query.push(asked);
+        if let Some(requested) = requested {
+            query.retain(|(name, _)| *name != requested.0);
+            query.push(requested);
         }
         let method = operation.method.parse().expect("a method");
         Attack { method, path, query, body: Value::Object(body.clone()), about }
@@ -116,8 +116,8 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
                 }
                 // A valid DELETE would remove the data that the other requests need.
                 ParameterLocation::Query if operation.method != "DELETE" && sent.len() < 10_000 => {
-                    let asked = (parameter.name.to_owned(), sent.clone());
-                    created.push(make(about, None, Some(asked), &body));
+                    let requested = (parameter.name.to_owned(), sent.clone());
+                    created.push(make(about, None, Some(requested), &body));
                 }
                 _ => {}
             }

@@ -11,9 +11,9 @@ use storage::entities::Visibility;
 use crate::support::client::segment;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
-fn comparable(answer: &ApiResponse) -> (u16, String, BTreeSet<String>) {
-    let names = answer.headers.keys().map(ToString::to_string).collect();
-    (answer.status, answer.text(), names)
+fn comparable(response: &ApiResponse) -> (u16, String, BTreeSet<String>) {
+    let names = response.headers.keys().map(ToString::to_string).collect();
+    (response.status, response.text(), names)
 }
 
 async fn request_project(

@@ -18,9 +18,9 @@ async fn fork_cannot_have_restricted_visibility(server: TestServer) {
         root.put("/application/settings", json!({"restricted_visibility_levels": levels})).await.expect(200);
     };
     restrict(&["public"]).await;
-    let refused = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
+    let rejected = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
     assert_eq!(
-        refused.json()["message"],
+        rejected.json()["message"],
         json!({"visibility_level": ["public has been restricted by your administrator"]})
     );
     let created = ada.client.post(&fork, json!({})).await.expect(201).json();
@@ -121,20 +121,20 @@ async fn hidden_project_returns_404_in_all_references(server: TestServer) {
     let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let ada = server.create_user("ada").await;
     let own = project(&ada.client, "own", json!({"initialize_with_readme": true})).await;
-    let ask = async |path: String, body: serde_json::Value| {
-        let answer = ada.client.post(&path, body).await.expect(404);
-        assert_eq!(answer.message(), "404 Project Not Found", "{path}");
+    let post = async |path: String, body: serde_json::Value| {
+        let response = ada.client.post(&path, body).await.expect(404);
+        assert_eq!(response.message(), "404 Project Not Found", "{path}");
     };
     for name in [hidden.id.to_string(), segment("root/hidden"), "999999".to_owned(), segment("root/none")] {
-        ask(format!("/projects/{name}/fork"), json!({})).await;
-        ask(format!("/projects/{own}/fork/{name}"), json!({})).await;
-        ask(format!("/projects/{name}/uploads"), json!({})).await;
-        ask(format!("/projects/{name}/star"), json!({})).await;
+        post(format!("/projects/{name}/fork"), json!({})).await;
+        post(format!("/projects/{own}/fork/{name}"), json!({})).await;
+        post(format!("/projects/{name}/uploads"), json!({})).await;
+        post(format!("/projects/{name}/star"), json!({})).await;
     }
     for name in [json!(hidden.id), json!("root/hidden"), json!(999_999)] {
         let start = json!({"branch": "new", "start_project": name, "start_branch": "main", "commit_message": "x",
             "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
-        ask(format!("/projects/{own}/repository/commits"), start).await;
+        post(format!("/projects/{own}/repository/commits"), start).await;
     }
     let moved =
         ada.client.put(&format!("/projects/{}/transfer", hidden.id), json!({"namespace": "ada"})).await.expect(404);

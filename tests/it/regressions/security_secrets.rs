@@ -27,7 +27,7 @@ const PRIVATE_KEY: &str = "planted-private-key-9";
 /// Sends secrets to a project and a group in accepted and rejected requests, and checks that no error message repeats
 /// them. Returns the trigger token of the project.
 async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) -> String {
-    let refused = async |client: &Client, path: String, body: Value| {
+    let rejected = async |client: &Client, path: String, body: Value| {
         let answer = client.post(&path, body).await;
         assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
         assert!(!answer.text().contains("planted"), "{path}: {}", answer.text());
@@ -36,9 +36,9 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
         let all = format!("{all}/variables");
         let body = json!({ "key": "K", "value": format!("{VARIABLE}-{number}"), "masked": true });
         root.post(&all, body.clone()).await.expect(201);
-        refused(root, all.clone(), body).await;
+        rejected(root, all.clone(), body).await;
         let unmaskable = json!({ "key": "X", "value": format!("{VARIABLE} with blanks"), "masked": true });
-        refused(root, all.clone(), unmaskable).await;
+        rejected(root, all.clone(), unmaskable).await;
         let body = json!({ "value": format!("{VARIABLE}-changed-{number}") });
         root.put(&format!("{all}/K"), body).await.expect(200);
         root.get(&all).await.expect(200);
@@ -49,15 +49,15 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     let variables = format!("{project}/pipelines/{}/variables", created["id"]);
     assert_eq!(root.get(&variables).await.expect(200).json()[0]["value"], variable["value"]);
     let twice = json!({ "ref": "main", "variables": [variable, variable] });
-    refused(root, format!("{project}/pipeline"), twice).await;
+    rejected(root, format!("{project}/pipeline"), twice).await;
     let unused_address = json!({ "ref": "nowhere", "variables": [variable] });
-    refused(root, format!("{project}/pipeline"), unused_address).await;
+    rejected(root, format!("{project}/pipeline"), unused_address).await;
 
     let schedule = crate::delivery::pipeline_schedules::schedule(root, project).await;
     let schedule = format!("{project}/pipeline_schedules/{schedule}");
     let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-schedule") });
     root.post(&format!("{schedule}/variables"), variable.clone()).await.expect(201);
-    refused(root, format!("{schedule}/variables"), variable).await;
+    rejected(root, format!("{schedule}/variables"), variable).await;
     let body = json!({ "value": format!("{VARIABLE}-of-schedule-changed") });
     root.put(&format!("{schedule}/variables/K"), body).await.expect(200);
     root.post(&format!("{schedule}/play"), json!({})).await.expect(201);
@@ -77,15 +77,15 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
         json!({ "token": token, "ref": "nowhere", "variables": variables }),
         json!({ "token": token, "ref": "main", "variables": { "a-b": format!("{VARIABLE}-refused") } }),
     ] {
-        refused(anonymous, run.clone(), body).await;
+        rejected(anonymous, run.clone(), body).await;
     }
-    refused(anonymous, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
+    rejected(anonymous, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
 
     // A private key sent in place of the public key.
     let key = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{PRIVATE_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
     let body = json!({ "title": "deployer", "key": key });
-    refused(root, format!("{project}/deploy_keys"), body.clone()).await;
-    refused(root, "/user/keys".to_owned(), body).await;
+    rejected(root, format!("{project}/deploy_keys"), body.clone()).await;
+    rejected(root, "/user/keys".to_owned(), body).await;
     token
 }
 
@@ -98,34 +98,35 @@ async fn dump_database(server: &TestServer) -> String {
         let text = |row: &QueryResult| row.try_get::<Option<String>>("", "line").expect("a text");
         rows.iter().filter_map(text).collect()
     };
-    let mut kept = String::new();
+    let mut remaining = String::new();
     if backend == DatabaseBackend::Postgres {
         for table in texts("SELECT tablename::text AS line FROM pg_tables WHERE schemaname = 'public'".to_owned()).await
         {
-            kept.push_str(&texts(format!("SELECT t::text AS line FROM \"{table}\" t")).await.join("\n"));
+            remaining.push_str(&texts(format!("SELECT t::text AS line FROM \"{table}\" t")).await.join("\n"));
         }
     } else {
         for table in texts("SELECT name AS line FROM sqlite_master WHERE type = 'table'".to_owned()).await {
             let columns =
                 texts(format!("SELECT 'quote(\"' || name || '\")' AS line FROM pragma_table_info('{table}')")).await;
-            kept.push_str(&texts(format!("SELECT {} AS line FROM \"{table}\"", columns.join(" || "))).await.join("\n"));
+            remaining
+                .push_str(&texts(format!("SELECT {} AS line FROM \"{table}\"", columns.join(" || "))).await.join("\n"));
         }
     }
-    kept
+    remaining
 }
 
 async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "planted", Visibility::Private).await;
-    let (place, team) =
+    let (base_path, team) =
         (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
     let mut receiver = Receiver::start().await;
     let hook = json!({
         "url": receiver.url, "push_events": true, "tag_push_events": true, "issues_events": true, "note_events": true,
         "merge_requests_events": true, "job_events": true, "pipeline_events": true,
     });
-    root.post(&format!("{place}/hooks"), hook).await.expect(201);
-    let token = plant(&root, &server.anonymous(), &place, &team).await;
+    root.post(&format!("{base_path}/hooks"), hook).await.expect(201);
+    let token = plant(&root, &server.anonymous(), &base_path, &team).await;
     report(
         &root,
         project.id,
@@ -139,19 +140,23 @@ async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer
     let response = format!("{response:?}");
     assert!(response.contains("planned-build"));
     let mut listed = String::new();
-    for path in
-        ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"]
-    {
+    for path in [
+        "/events",
+        "/users/1/events",
+        &format!("{base_path}/events"),
+        &format!("{base_path}/pipelines"),
+        "/deploy_keys",
+    ] {
         listed.push_str(&root.get(path).await.expect(200).text());
     }
-    let kept = dump_database(&server).await;
-    assert!(kept.contains("planned-build") && kept.contains("nightly"));
+    let remaining = dump_database(&server).await;
+    assert!(remaining.contains("planned-build") && remaining.contains("nightly"));
     for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
-        for (place, text) in [("the hooks", &response), ("lists", &listed), ("the database", &kept)] {
-            assert!(!text.contains(secret), "{secret} is in {place}");
+        for (base_path, text) in [("the hooks", &response), ("lists", &listed), ("the database", &remaining)] {
+            assert!(!text.contains(secret), "{secret} is in {base_path}");
         }
         // The secret is not stored in hexadecimal form either.
-        assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
+        assert!(!remaining.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
     }
 }
 

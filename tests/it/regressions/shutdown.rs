@@ -12,10 +12,10 @@ use tokio::io::AsyncWriteExt;
 
 use crate::support::git::Work;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 
 /// Time limit of each step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// The request of a push, as sent by the git client.
 struct Push {
@@ -36,8 +36,8 @@ impl Push {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let wanted = format!("{tip}\n^{old}\n");
-        packing.stdin.take().unwrap().write_all(wanted.as_bytes()).await.unwrap();
+        let expected = format!("{tip}\n^{old}\n");
+        packing.stdin.take().unwrap().write_all(expected.as_bytes()).await.unwrap();
         let pack = packing.wait_with_output().await.unwrap().stdout;
         assert!(pack.len() > 1 << 20, "{}", pack.len());
         let command = format!("{old} {tip} refs/heads/main\0report-status");
@@ -56,15 +56,15 @@ impl Push {
 }
 
 /// Sends half of a push and waits until Git reads its pack.
-async fn send_half(server: &Process, push: &Push) -> Wire {
-    let mut wire = Wire::connect(&server.base).await;
-    wire.send(&push.bytes[..push.bytes.len() / 2]).await;
+async fn send_half(server: &Process, push: &Push) -> RawConnection {
+    let mut connection = RawConnection::connect(&server.base).await;
+    connection.send(&push.bytes[..push.bytes.len() / 2]).await;
     let began = Instant::now();
     while !server.descendants().iter().any(|(_, command)| command.contains("index-pack")) {
-        assert!(began.elapsed() < PATIENCE, "Git was never started: {:?}", server.descendants());
+        assert!(began.elapsed() < TIME_LIMIT, "Git was never started: {:?}", server.descendants());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    wire
+    connection
 }
 
 /// Restarts the server, checks the repository with Git and `doctor`, and returns the head of the branch.
@@ -94,15 +94,15 @@ async fn sigterm_waits_for_push_in_progress(site: Site) {
     let server = site.serve(&[]).await;
     site.import("p", &work.path).await;
     let push = Push::new(&work).await;
-    let mut wire = send_half(&server, &push).await;
+    let mut connection = send_half(&server, &push).await;
     server.terminate();
     // The listener is closed after the server has received the signal.
     let address = server.base.trim_start_matches("http://").to_owned();
     while tokio::net::TcpStream::connect(&address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    wire.send(&push.bytes[push.bytes.len() / 2..]).await;
-    let output = wire.rest().await;
+    connection.send(&push.bytes[push.bytes.len() / 2..]).await;
+    let output = connection.read_to_end().await;
     assert!(output.starts_with("HTTP/1.1 200 OK") && output.contains("ok refs/heads/main"), "{output}");
     assert_eq!(server.wait().await.code(), Some(0));
     assert_eq!(branch_afterwards(&site, &work).await, push.tip);
@@ -116,18 +116,18 @@ async fn push_unfinished_at_drain_timeout_is_discarded(site: Site) {
     let old = work.git(&["rev-parse", "HEAD"]).await;
     let before = recorded_updates(&site).await;
     let push = Push::new(&work).await;
-    let wire = send_half(&server, &push).await;
+    let connection = send_half(&server, &push).await;
     let children = server.descendants();
     server.terminate();
     let began = Instant::now();
     assert_eq!(server.wait().await.code(), Some(0));
-    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    drop(wire);
+    assert!(began.elapsed() < TIME_LIMIT, "{:?}", began.elapsed());
+    drop(connection);
     for (id, command) in children {
         let alive = || std::fs::read_to_string(format!("/proc/{id}/cmdline")).is_ok_and(|now| now.contains("git"));
         let began = Instant::now();
         while alive() {
-            assert!(began.elapsed() < PATIENCE, "{command} is still running");
+            assert!(began.elapsed() < TIME_LIMIT, "{command} is still running");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

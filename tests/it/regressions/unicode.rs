@@ -65,8 +65,8 @@ async fn lists_ordered_by_name_ignore_case(server: TestServer) {
     for (path, name) in [("a", "zebra"), ("B", "Apple"), ("c", "Émile"), ("D", "apricot"), ("e", "éclair")] {
         project(&root, path, json!({"name": name})).await;
         group(&root, &format!("g-{path}"), json!({"name": name})).await;
-        let person = server.create_user(&format!("u-{path}")).await;
-        root.put(&format!("/users/{}", person.id), json!({"name": name})).await.expect(200);
+        let user = server.create_user(&format!("u-{path}")).await;
+        root.put(&format!("/users/{}", user.id), json!({"name": name})).await.expect(200);
     }
     let names = ["Apple", "apricot", "zebra", "éclair", "Émile"];
     let list = async |query: &str, field: &str| root.get(query).await.expect(200).pluck(field);

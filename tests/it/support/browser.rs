@@ -41,9 +41,9 @@ impl Browser {
 
     pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Seen {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let answer = request.header(COOKIE, cookies.join("; ")).send().await.expect("an answer");
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let seen = Seen { status, headers, text: answer.text().await.expect("text") };
+        let response = request.header(COOKIE, cookies.join("; ")).send().await.expect("a response");
+        let (status, headers) = (response.status(), response.headers().clone());
+        let seen = Seen { status, headers, text: response.text().await.expect("text") };
         for cookie in seen.set_cookies() {
             let (name, rest) = cookie.split_once('=').expect("a cookie");
             let value = rest.split(';').next().expect("a value");

@@ -64,15 +64,15 @@ impl Client {
     pub async fn send(&self, request: RequestBuilder) -> ApiResponse {
         let request = request.build().expect("a request");
         let (method, path) = (request.method().to_string(), request.url().path().to_owned());
-        let response = self.http.execute(request).await.expect("an answer");
+        let response = self.http.execute(request).await.expect("a response");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().await.expect("a body").to_vec();
-        let answer = ApiResponse { status, headers, body };
+        let response = ApiResponse { status, headers, body };
         // The document describes no operation for itself.
         if path.starts_with("/api/") && !path.starts_with("/api/v4/openapi.") {
-            contract::check(&method, &path, &answer);
+            contract::check(&method, &path, &response);
         }
-        answer
+        response
     }
 
     /// Sends a GET request.
@@ -109,8 +109,8 @@ impl Client {
 impl ApiResponse {
     /// Returns the body as JSON.
     pub fn json(&self) -> Value {
-        let shown = || String::from_utf8_lossy(&self.body).into_owned();
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", shown()))
+        let body = || String::from_utf8_lossy(&self.body).into_owned();
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", body()))
     }
 
     /// Returns the body as text.

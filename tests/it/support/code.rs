@@ -221,8 +221,8 @@ impl<'a> Project<'a> {
 
     /// Creates a user with a role in the project and returns its client.
     pub async fn member(&self, name: &str, role: AccessLevel) -> Client {
-        let person = self.server.create_user(name).await;
-        self.server.insert_member(self.id, person.id, role).await;
-        person.client
+        let user = self.server.create_user(name).await;
+        self.server.insert_member(self.id, user.id, role).await;
+        user.client
     }
 }

@@ -54,9 +54,9 @@ pub fn check(method: &str, path: &str, answer: &ApiResponse) {
     let body = || String::from_utf8_lossy(&answer.body).chars().take(2_000).collect::<String>();
     assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
     // Duplicate slashes are accepted in some paths.
-    let meant = path.replace("//", "/");
-    let meant = meant.strip_suffix('/').unwrap_or(&meant);
-    let Some(operation) = operation(method, path).or_else(|| operation(method, meant)) else {
+    let expected = path.replace("//", "/");
+    let expected = expected.strip_suffix('/').unwrap_or(&expected);
+    let Some(operation) = operation(method, path).or_else(|| operation(method, expected)) else {
         assert!(matches!(answer.status, 404 | 405 | 410), "{method} {path} is no operation but {}", answer.status);
         if method != "HEAD" {
             assert!(answer.json()["message"].is_string(), "{method} {path}: {}", body());
@@ -106,9 +106,9 @@ fn validate(answer: Documented, schema: &Value, value: &Value) {
         let options = options.with_registry(&COMPONENTS);
         options.build(&schema).expect("a schema")
     });
-    let faults: Vec<String> =
+    let errors: Vec<String> =
         validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-    assert!(faults.is_empty(), "{answer:?} breaks its schema:\n{}\n{value:#}", faults.join("\n"));
+    assert!(errors.is_empty(), "{answer:?} breaks its schema:\n{}\n{value:#}", errors.join("\n"));
 }
 
 /// Base URI of the referenced components.

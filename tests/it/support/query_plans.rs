@@ -14,8 +14,8 @@ pub async fn statements(server: &TestServer, client: &Client, path: &str) -> Vec
 /// Returns the statement of a list request that contains all these parts.
 pub async fn statement_with(server: &TestServer, client: &Client, path: &str, parts: &[&str]) -> String {
     let texts = statements(server, client, path).await;
-    let wanted = |text: &&String| parts.iter().all(|part| text.contains(part));
-    texts.iter().find(wanted).expect("the statement").clone()
+    let expected = |text: &&String| parts.iter().all(|part| text.contains(part));
+    texts.iter().find(expected).expect("the statement").clone()
 }
 
 /// Returns the lines of the plan of a statement. In PostgreSQL each parameter except the limit is `value`, or unknown.
@@ -63,7 +63,7 @@ async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&s
 }
 
 /// Maximum number of statements for a page of a list.
-const MOST: usize = 15;
+const MAX_STATEMENTS: usize = 15;
 
 /// Requests the first page of each list with each query and client. Returns the statements, with their plans, that scan
 /// the whole table without using an order. Counts are skipped, because they stop at their limit. A query with a scope
@@ -84,7 +84,7 @@ pub async fn full_scans(
                     false => format!("{list}&{question}"),
                 };
                 let all = statements(server, client, &path).await;
-                assert!(all.len() <= MOST, "{path}: {} statements", all.len());
+                assert!(all.len() <= MAX_STATEMENTS, "{path}: {} statements", all.len());
                 let concerns =
                     |sql: &&String| sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)");
                 for sql in all.iter().filter(concerns) {

@@ -1,4 +1,4 @@
-//! Raw HTTP connections, for requests that client libraries do not send.
+//! RawResponse HTTP connections, for requests that client libraries do not send.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use super::ApiResponse;
 
 /// Time limit of each step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection.
-pub struct Wire {
+pub struct RawConnection {
     /// Stream of the connection.
     pub stream: TcpStream,
     read: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Wire {
 
 /// A response read from the connection.
 #[derive(Debug)]
-pub struct Raw {
+pub struct RawResponse {
     /// Status code.
     pub status: u16,
     /// Headers by lower-case name.
@@ -31,7 +31,7 @@ pub struct Raw {
     pub body: Vec<u8>,
 }
 
-impl Raw {
+impl RawResponse {
     /// Returns the error message. The response must be JSON with a request ID.
     pub fn message(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/json");
@@ -41,8 +41,8 @@ impl Raw {
     }
 }
 
-impl From<Raw> for ApiResponse {
-    fn from(raw: Raw) -> Self {
+impl From<RawResponse> for ApiResponse {
+    fn from(raw: RawResponse) -> Self {
         let headers = raw.headers.iter().map(|(name, value)| {
             let name: HeaderName = name.parse().expect("a name");
             (name, value.parse().expect("a value"))
@@ -51,7 +51,7 @@ impl From<Raw> for ApiResponse {
     }
 }
 
-impl Wire {
+impl RawConnection {
     /// Connects to a server at `http://host:port`.
     pub async fn connect(base: &str) -> Self {
         let address = base.trim_start_matches("http://");
@@ -64,16 +64,16 @@ impl Wire {
     }
 
     /// Reads one response with a `content-length`.
-    pub async fn answer(&mut self) -> Raw {
-        tokio::time::timeout(PATIENCE, self.parse()).await.expect("an answer in time")
+    pub async fn response(&mut self) -> RawResponse {
+        tokio::time::timeout(TIME_LIMIT, self.parse()).await.expect("a response in time")
     }
 
-    async fn parse(&mut self) -> Raw {
+    async fn parse(&mut self) -> RawResponse {
         let end = loop {
-            let found = self.read.windows(4).position(|part| part == b"\r\n\r\n");
-            match found {
+            let end = self.read.windows(4).position(|part| part == b"\r\n\r\n");
+            match end {
                 Some(end) => break end,
-                None => assert!(self.more().await > 0, "no whole answer"),
+                None => assert!(self.read_more().await > 0, "an incomplete response"),
             }
         };
         let head: Vec<u8> = self.read.drain(..end + 4).collect();
@@ -86,32 +86,32 @@ impl Wire {
             .collect();
         let length: usize = headers.get("content-length").map_or(0, |value| value.parse().expect("a length"));
         while self.read.len() < length {
-            assert!(self.more().await > 0, "no whole body");
+            assert!(self.read_more().await > 0, "an incomplete body");
         }
-        Raw { status: status.expect("a status"), headers, body: self.read.drain(..length).collect() }
+        RawResponse { status: status.expect("a status"), headers, body: self.read.drain(..length).collect() }
     }
 
-    async fn more(&mut self) -> usize {
+    async fn read_more(&mut self) -> usize {
         self.stream.read_buf(&mut self.read).await.expect("reading")
     }
 
     /// Reads as text until the server closes the connection.
-    pub async fn rest(&mut self) -> String {
-        let whole = tokio::time::timeout(PATIENCE, self.stream.read_to_end(&mut self.read)).await;
-        whole.expect("an end in time").expect("reading");
+    pub async fn read_to_end(&mut self) -> String {
+        let read_all = tokio::time::timeout(TIME_LIMIT, self.stream.read_to_end(&mut self.read)).await;
+        read_all.expect("an end in time").expect("reading");
         String::from_utf8_lossy(&self.read).into_owned()
     }
 
     /// Waits until the server closes the connection; no bytes may arrive.
-    pub async fn closed(&mut self) {
-        let read = tokio::time::timeout(PATIENCE, self.more()).await;
+    pub async fn expect_closed(&mut self) {
+        let read = tokio::time::timeout(TIME_LIMIT, self.read_more()).await;
         assert_eq!(read.expect("an end in time"), 0, "{:?}", self.read);
     }
 }
 
 /// Sends bytes on a new connection and reads the response while sending.
-pub async fn exchange(base: &str, bytes: impl AsRef<[u8]>) -> Raw {
-    let Wire { stream, .. } = Wire::connect(base).await;
+pub async fn exchange(base: &str, bytes: impl AsRef<[u8]>) -> RawResponse {
+    let RawConnection { stream, .. } = RawConnection::connect(base).await;
     let (read, mut write) = stream.into_split();
     let bytes = bytes.as_ref().to_vec();
     let sending = tokio::spawn(async move {
@@ -120,12 +120,12 @@ pub async fn exchange(base: &str, bytes: impl AsRef<[u8]>) -> Raw {
     });
     let mut text = Vec::new();
     let mut read = read.take(1 << 20);
-    let whole = tokio::time::timeout(PATIENCE, read.read_to_end(&mut text)).await;
-    whole.expect("an end in time").expect("reading");
+    let read_all = tokio::time::timeout(TIME_LIMIT, read.read_to_end(&mut text)).await;
+    read_all.expect("an end in time").expect("reading");
     drop(sending.await);
-    let mut wire = Wire {
+    let mut connection = RawConnection {
         stream: TcpStream::connect(base.trim_start_matches("http://")).await.expect("a connection"),
         read: text,
     };
-    wire.answer().await
+    connection.response().await
 }

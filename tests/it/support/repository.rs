@@ -135,11 +135,11 @@ impl<'a> Sample<'a> {
 
     /// Creates a user with a token of these scopes and returns its client.
     pub async fn member_with_scopes(&self, level: Option<AccessLevel>, scopes: &[&str]) -> Client {
-        let person = self.server.create_user_with_scopes(&unused("user"), scopes).await;
+        let user = self.server.create_user_with_scopes(&unused("user"), scopes).await;
         if let Some(level) = level {
-            self.server.insert_member(self.id, person.id, level).await;
+            self.server.insert_member(self.id, user.id, level).await;
         }
-        person.client
+        user.client
     }
 
     /// Returns the commit ID of a revision.

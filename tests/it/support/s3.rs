@@ -43,7 +43,7 @@ struct Contents {
     uploads: HashMap<String, BTreeMap<u32, Vec<u8>>>,
     begun: usize,
     requests: Vec<String>,
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 /// A running bucket.
@@ -73,12 +73,12 @@ impl Bucket {
         let contents = Arc::new(Mutex::new(Contents::default()));
         let changed = Arc::new(Notify::new());
         let script: Script = Arc::new(script);
-        let (kept, told) = (Arc::clone(&contents), Arc::clone(&changed));
+        let (remaining, told) = (Arc::clone(&contents), Arc::clone(&changed));
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
-                let (contents, changed, script) = (Arc::clone(&kept), Arc::clone(&told), Arc::clone(&script));
+                let (contents, changed, script) = (Arc::clone(&remaining), Arc::clone(&told), Arc::clone(&script));
                 connections.spawn(async move {
                     serve(stream, &contents, &script).await;
                     changed.notify_waiters();
@@ -142,8 +142,8 @@ impl Bucket {
 
     /// Asserts that a real S3 server would have accepted every request.
     pub fn assert_valid_requests(&self) {
-        let faults = self.look(|contents| contents.faults.clone());
-        assert!(faults.is_empty(), "{faults:#?}");
+        let errors = self.look(|contents| contents.errors.clone());
+        assert!(errors.is_empty(), "{errors:#?}");
     }
 
     fn look<T>(&self, look: impl FnOnce(&Contents) -> T) -> T {
@@ -281,8 +281,8 @@ impl Contents {
 
     fn delete(&mut self, body: &[u8]) -> ApiResponse {
         let mut done = "<DeleteResult>".to_owned();
-        let asked = String::from_utf8_lossy(body);
-        for key in asked.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
+        let requested = String::from_utf8_lossy(body);
+        for key in requested.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
             self.objects.remove(key);
             write!(done, "<Deleted><Key>{key}</Key></Deleted>").expect("text");
         }
@@ -334,14 +334,14 @@ impl Contents {
         let signed = header("authorization");
         let credential = format!("AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/");
         if !signed.starts_with(&credential) || !signed.contains(&format!("/{REGION}/s3/aws4_request")) {
-            self.faults.push(format!("not signed as it should be: {signed}"));
+            self.errors.push(format!("not signed as it should be: {signed}"));
         }
         let digest = header("x-amz-content-sha256");
         if digest != hex::encode(Sha256::digest(&request.body)) {
-            self.faults.push(format!("the body is not that of the digest {digest}"));
+            self.errors.push(format!("the body is not that of the digest {digest}"));
         }
         if header("content-length").is_empty() && matches!(request.method.as_str(), "PUT") {
-            self.faults.push("a body without a length".to_owned());
+            self.errors.push("a body without a length".to_owned());
         }
     }
 }

@@ -15,9 +15,9 @@ impl TestServer {
     pub async fn create_member_per_role(&self, owner: &Client, group: i64) -> Vec<(i64, TestUser)> {
         let mut cast = Vec::new();
         for (level, name) in [(10, "guest"), (20, "reporter"), (30, "developer"), (40, "maintainer"), (50, "owner")] {
-            let person = self.create_user(name).await;
-            join(owner, &format!("/groups/{group}"), person.id, level).await;
-            cast.push((level, person));
+            let user = self.create_user(name).await;
+            join(owner, &format!("/groups/{group}"), user.id, level).await;
+            cast.push((level, user));
         }
         cast
     }
@@ -156,9 +156,9 @@ pub async fn project(client: &Client, path: &str, extra: Value) -> i64 {
 }
 
 /// Adds a user as a member of `/groups/:id` or `/projects/:id`.
-pub async fn join(client: &Client, place: &str, user_id: i64, level: i64) {
+pub async fn join(client: &Client, base_path: &str, user_id: i64, level: i64) {
     let body = json!({ "user_id": user_id, "access_level": level });
-    client.post(&format!("{place}/members"), body).await.expect(201);
+    client.post(&format!("{base_path}/members"), body).await.expect(201);
 }
 
 /// Returns the `id` of a JSON object.

@@ -12,7 +12,7 @@ use storage::jobs;
 
 use super::{Client, TestServer};
 
-/// Password that [`TestServer::give_password`] sets.
+/// Password that [`TestServer::set_password`] sets.
 pub const PASSWORD: &str = "correct horse battery";
 
 /// A user and a client with their token.
@@ -48,9 +48,9 @@ impl TestServer {
     }
 
     /// Sets [`PASSWORD`] for a user.
-    pub async fn set_password(&self, person: &TestUser) {
+    pub async fn set_password(&self, user: &TestUser) {
         let hash = domain::identity::passwords::hash_password(PASSWORD.to_owned()).await.expect("a hash");
-        let mut row = person.row.clone().into_active_model();
+        let mut row = user.row.clone().into_active_model();
         row.password_hash = Set(Some(hash));
         row.update(self.backend.database.write()).await.expect("a row");
     }

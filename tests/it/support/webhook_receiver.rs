@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use super::http_request::{Received, receive};
 
 /// Time limit, after which a test fails instead of blocking.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reaction of a receiver to a request.
 #[derive(Debug, Clone)]
@@ -79,14 +79,14 @@ impl Receiver {
 
     /// Starts a TLS receiver with a self-signed certificate.
     pub async fn self_signed() -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("protocol versions")
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.cert.der().clone()], key)
             .expect("a configuration");
         Self::launch(Arc::new(|_| Reply::Status(200)), Some(TlsAcceptor::from(Arc::new(config)))).await
     }
@@ -121,8 +121,8 @@ impl Receiver {
 
     /// Returns the next request.
     pub async fn next(&mut self) -> ReceivedRequest {
-        let next = timeout(PATIENCE, self.arrivals.recv()).await;
-        next.expect("nothing arrives").expect("a receiver")
+        let next = timeout(TIME_LIMIT, self.arrivals.recv()).await;
+        next.expect("a request in time").expect("a receiver")
     }
 
     /// Returns the received requests that the test has not consumed.
@@ -138,20 +138,20 @@ pub async fn unused_address() -> String {
 }
 
 /// Binds a listener to an address returned by [`unused_address`].
-pub async fn relay(url: &str) -> TcpListener {
+pub async fn listen_on(url: &str) -> TcpListener {
     let address = url.strip_prefix("http://").expect("an address");
     TcpListener::bind(address).await.expect("the port")
 }
 
-/// Answers one request of a listener with 200 and returns it.
-pub async fn take(listener: &TcpListener) -> ReceivedRequest {
+/// Receives one request on a listener, responds with 200 and returns the request.
+pub async fn receive_one(listener: &TcpListener) -> ReceivedRequest {
     let (sender, mut arrivals) = mpsc::unbounded_channel();
     let work = async {
         let (stream, _): (TcpStream, _) = listener.accept().await.expect("a connection");
         serve(stream, Reply::Status(200), sender).await;
         arrivals.recv().await.expect("a request")
     };
-    timeout(PATIENCE, work).await.expect("nothing arrives")
+    timeout(TIME_LIMIT, work).await.expect("a request in time")
 }
 
 async fn serve(
@@ -162,9 +162,9 @@ async fn serve(
     let Received { line, headers, body } = receive(&mut stream).await?;
     let arrived = ReceivedRequest { line, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) };
     sender.send(arrived).ok()?;
-    let answer = match reply {
+    let response = match reply {
         Reply::Status(status) => {
-            format!("HTTP/1.1 {status} Said\r\nX-Answer: yes\r\nContent-Length: 4\r\n\r\nDone")
+            format!("HTTP/1.1 {status} Status\r\nX-Answer: yes\r\nContent-Length: 4\r\n\r\nDone")
         }
         Reply::Redirect(status, to) => {
             format!("HTTP/1.1 {status} Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
@@ -182,6 +182,6 @@ async fn serve(
             }
         }
     };
-    stream.write_all(answer.as_bytes()).await.ok()?;
+    stream.write_all(response.as_bytes()).await.ok()?;
     stream.shutdown().await.ok()
 }

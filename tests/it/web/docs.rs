@@ -35,15 +35,15 @@ async fn docs_page_loads_only_local_files(server: TestServer) {
 
 async fn openapi_document_is_compressed_on_request(server: TestServer) {
     let client = server.anonymous();
-    let asked = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "br, gzip;q=0.5");
-    let answer = client.send(asked).await;
+    let requested = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "br, gzip;q=0.5");
+    let answer = client.send(requested).await;
     assert_eq!(answer.header("content-encoding"), "gzip");
     assert!(answer.body.len() * 4 < DOCUMENT_JSON.len(), "{} bytes", answer.body.len());
     let mut unpacked = String::new();
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&answer.body[..]), &mut unpacked).expect("gzip");
     assert_eq!(unpacked, DOCUMENT_JSON);
-    let refused = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "gzip;q=0");
-    assert_eq!(client.send(refused).await.header("content-encoding"), "");
+    let rejected = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "gzip;q=0");
+    assert_eq!(client.send(rejected).await.header("content-encoding"), "");
 }
 
 on_every_database![

@@ -7,17 +7,17 @@ use crate::support::{Kind, TestServer, on_every_database};
 
 async fn every_response_has_security_headers_and_request_id(server: TestServer) {
     for path in ["/version", "/nothing", "//docs/", "//-/liveness"] {
-        let answer = server.anonymous().get(path).await;
-        assert_eq!(answer.header("x-frame-options"), "SAMEORIGIN", "{path}");
-        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
-        assert_eq!(answer.header("x-request-id").len(), 32, "{path}");
+        let response = server.anonymous().get(path).await;
+        assert_eq!(response.header("x-frame-options"), "SAMEORIGIN", "{path}");
+        assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(response.header("x-request-id").len(), 32, "{path}");
     }
 }
 
 async fn file_metadata_headers_have_no_alias_by_default(server: TestServer) {
-    let answer = file(&server).await;
-    assert_eq!(answer.header("x-service-file-name"), "README.md");
-    assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
+    let response = file(&server).await;
+    assert_eq!(response.header("x-service-file-name"), "README.md");
+    assert!(!response.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
 }
 
 on_every_database![every_response_has_security_headers_and_request_id, file_metadata_headers_have_no_alias_by_default,];
@@ -33,10 +33,10 @@ async fn file(server: &TestServer) -> crate::support::ApiResponse {
 async fn compat_option_adds_aliases_of_metadata_headers() {
     let options = ConfigOptions { compat: Some(true), ..ConfigOptions::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
-    let answer = file(&server).await;
-    assert_eq!(answer.header("x-service-blob-id").len(), 40);
-    assert_eq!(answer.header("x-gitlab-blob-id"), answer.header("x-service-blob-id"));
-    assert_eq!(answer.header("x-gitlab-file-name"), "README.md");
+    let response = file(&server).await;
+    assert_eq!(response.header("x-service-blob-id").len(), 40);
+    assert_eq!(response.header("x-gitlab-blob-id"), response.header("x-service-blob-id"));
+    assert_eq!(response.header("x-gitlab-file-name"), "README.md");
     server.stop().await;
 }
 

@@ -3,10 +3,10 @@
 use crate::support::{TestServer, on_every_database};
 
 async fn health_endpoints_require_no_token(server: TestServer) {
-    let anyone = server.anonymous();
-    assert_eq!(anyone.get("//-/liveness").await.expect(200).json()["status"], "ok");
+    let client = server.anonymous();
+    assert_eq!(client.get("//-/liveness").await.expect(200).json()["status"], "ok");
     for path in ["//-/health", "//-/readiness"] {
-        let health = anyone.get(path).await.expect(200).json();
+        let health = client.get(path).await.expect(200).json();
         assert_eq!(health["status"], "ok");
         assert_eq!(health["checks"]["database"], "ok");
         assert_eq!(health["checks"]["repositories"], "ok");
@@ -16,18 +16,18 @@ async fn health_endpoints_require_no_token(server: TestServer) {
 async fn missing_repositories_make_server_unready_but_alive(server: TestServer) {
     let repositories = server.data().join("repositories");
     std::fs::rename(&repositories, server.data().join("elsewhere")).expect("a rename");
-    let anyone = server.anonymous();
-    let health = anyone.get("//-/readiness").await.expect(503).json();
+    let client = server.anonymous();
+    let health = client.get("//-/readiness").await.expect(503).json();
     assert_eq!((&health["status"], &health["checks"]["repositories"]), (&"failed".into(), &"failed".into()));
-    anyone.get("//-/liveness").await.expect(200);
+    client.get("//-/liveness").await.expect(200);
     std::fs::rename(server.data().join("elsewhere"), &repositories).expect("a rename");
-    anyone.get("//-/readiness").await.expect(200);
+    client.get("//-/readiness").await.expect(200);
 }
 
 async fn metrics_count_requests(server: TestServer) {
-    let anyone = server.anonymous();
-    anyone.get("//-/liveness").await.expect(200);
-    let metrics = anyone.get("//-/metrics").await.expect(200);
+    let client = server.anonymous();
+    client.get("//-/liveness").await.expect(200);
+    let metrics = client.get("//-/metrics").await.expect(200);
     assert!(metrics.header("content-type").starts_with("text/plain"));
     let text = metrics.text();
     let counted = text.lines().find(|line| line.starts_with("holdfast_requests_total") && line.contains("\"200\""));

@@ -126,11 +126,11 @@ pub async fn create(
             Ok::<_, Error>(row.insert(transaction).await?)
         })
         .await?;
-    let made = ProjectToken {
+    let token_detail = ProjectToken {
         token,
         access_level: Some(level),
     };
-    Ok((made, secret))
+    Ok((token_detail, secret))
 }
 
 /// Revokes a token permanently and deletes its bot.
@@ -168,8 +168,8 @@ async fn levels(backend: &Backend, project_id: i64, tokens: &[Model]) -> Result<
     Ok(rows.into_iter().collect())
 }
 
-fn parse_level(wanted: Option<i64>) -> Result<AccessLevel> {
-    let Some(number) = wanted else {
+fn parse_level(level: Option<i64>) -> Result<AccessLevel> {
+    let Some(number) = level else {
         return Ok(AccessLevel::Maintainer);
     };
     i32::try_from(number)

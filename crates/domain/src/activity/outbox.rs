@@ -6,7 +6,7 @@ use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 use storage::jobs;
 
-use crate::activity::jobs::deliver_hook::DeliverHook;
+use crate::activity::jobs::deliver_webhook::DeliverWebhook;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patterns::matches_pattern;
 
@@ -24,16 +24,21 @@ pub struct WebhookTarget {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn announce(
+pub(crate) async fn enqueue(
     transaction: &DatabaseTransaction,
     event: &events::Model,
-    told: &WebhookTarget,
+    target: &WebhookTarget,
 ) -> Result<()> {
     let Some(project_id) = event.project_id else {
         return Ok(());
     };
-    let mut hooks = project_hooks::subscribed_to(transaction, project_id, told.kind).await?;
-    hooks.retain(|hook| wants(hook.push_events_branch_filter.as_deref(), told.branch.as_deref()));
+    let mut hooks = project_hooks::subscribed_to(transaction, project_id, target.kind).await?;
+    hooks.retain(|hook| {
+        accepts_branch(
+            hook.push_events_branch_filter.as_deref(),
+            target.branch.as_deref(),
+        )
+    });
     if hooks.is_empty() {
         return Ok(());
     }
@@ -42,7 +47,7 @@ pub(crate) async fn announce(
         hook_id: Set(hook.id),
         event_id: Set(Some(event.id)),
         uuid: Set(uuid()),
-        kind: Set(told.kind),
+        kind: Set(target.kind),
         url: Set(hook.url.clone()),
         state: Set(DeliveryState::Pending),
         next_attempt_at: Set(at),
@@ -53,7 +58,7 @@ pub(crate) async fn announce(
         .exec_without_returning(transaction)
         .await?;
     for hook in hooks.iter().filter(|hook| hook.disabled_at.is_none()) {
-        let job = DeliverHook { hook_id: hook.id };
+        let job = DeliverWebhook { hook_id: hook.id };
         jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
     }
     Ok(())
@@ -61,7 +66,7 @@ pub(crate) async fn announce(
 
 /// Returns whether a webhook with this branch filter receives an event of a branch. Events without a branch
 /// are not filtered.
-fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
+fn accepts_branch(filter: Option<&str>, branch: Option<&str>) -> bool {
     match (filter, branch) {
         (Some(filter), Some(branch)) => filter.is_empty() || matches_pattern(filter, branch),
         _ => true,
@@ -75,13 +80,23 @@ pub(crate) fn uuid() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::wants;
+    use super::accepts_branch;
 
     #[test]
     fn branch_filter_matches_name_or_wildcard() {
-        assert!(wants(None, Some("main")) && wants(Some(""), Some("main")) && wants(Some("main"), None));
-        assert!(wants(Some("main"), Some("main")) && !wants(Some("main"), Some("mainly")));
-        assert!(wants(Some("feature/*"), Some("feature/x/y")) && !wants(Some("feature/*"), Some("feature")));
-        assert!(wants(Some("*-stable"), Some("1-stable")) && !wants(Some("*-stable"), Some("1-unstable-2")));
+        assert!(
+            accepts_branch(None, Some("main"))
+                && accepts_branch(Some(""), Some("main"))
+                && accepts_branch(Some("main"), None)
+        );
+        assert!(accepts_branch(Some("main"), Some("main")) && !accepts_branch(Some("main"), Some("mainly")));
+        assert!(
+            accepts_branch(Some("feature/*"), Some("feature/x/y"))
+                && !accepts_branch(Some("feature/*"), Some("feature"))
+        );
+        assert!(
+            accepts_branch(Some("*-stable"), Some("1-stable"))
+                && !accepts_branch(Some("*-stable"), Some("1-unstable-2"))
+        );
     }
 }

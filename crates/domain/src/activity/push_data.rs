@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number up to which the commits of a push are counted, because the client waits.
-pub const COUNTED: usize = 10_001;
+/// Maximum number of commits that are counted in a push, because the client waits.
+pub const MAX_COUNTED_COMMITS: usize = 10_001;
 
-/// Change of a ref.
+/// Change of a ref in a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum PushAction {
     /// The ref was created.
     Created,
     /// The ref was deleted.
@@ -30,10 +30,10 @@ pub enum RefType {
 /// Details of a push event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushData {
-    /// Number of pushed commits, at most [`COUNTED`].
+    /// Number of pushed commits, at most [`MAX_COUNTED_COMMITS`].
     pub commit_count: usize,
     /// Change of the ref.
-    pub action: Change,
+    pub action: PushAction,
     /// Kind of the ref.
     pub ref_type: RefType,
     /// ID of the previous object; absent for a new ref.

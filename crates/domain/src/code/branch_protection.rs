@@ -12,11 +12,11 @@ use crate::kernel::patterns::matches_pattern;
 use crate::kernel::policy::Role;
 
 /// Push access level of instance administrators.
-const ADMINS: i32 = 60;
+const ADMIN_LEVEL: i32 = 60;
 
-/// Push permissions of a caller in a project.
+/// Permissions of a caller on the branches of a project.
 #[derive(Debug, Clone)]
-pub struct PushRules {
+pub struct BranchRules {
     admin: bool,
     role: Option<Role>,
     archived: bool,
@@ -28,12 +28,12 @@ pub struct PushRules {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn rules(backend: &Backend, access: &ProjectAccess) -> Result<PushRules> {
+pub async fn branch_rules(backend: &Backend, access: &ProjectAccess) -> Result<BranchRules> {
     let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
-    Ok(PushRules::new(access, protected))
+    Ok(BranchRules::new(access, protected))
 }
 
-impl PushRules {
+impl BranchRules {
     /// Creates the rules for a caller and these protected branches.
     #[must_use]
     pub fn new(access: &ProjectAccess, protected: Vec<protected_branches::Model>) -> Self {
@@ -55,51 +55,51 @@ impl PushRules {
     /// Returns whether the branch is protected.
     #[must_use]
     pub fn is_protected(&self, branch: &str) -> bool {
-        self.covering(branch).next().is_some()
+        self.matching(branch).next().is_some()
     }
 
     /// Returns whether the caller may push commits to the branch or create it. An unprotected branch requires
     /// a Developer, a protected one the level of its protection. Archived projects accept no pushes.
     #[must_use]
-    pub fn may_push(&self, branch: &str) -> bool {
-        self.may(branch, |row| row.push_access_level)
+    pub fn can_push(&self, branch: &str) -> bool {
+        self.has_level_for(branch, |row| row.push_access_level)
     }
 
     /// Returns whether the caller may merge into the branch. An unprotected branch requires a Developer, a
     /// protected one the merge or push level of its protection. Archived projects accept no merges.
     #[must_use]
-    pub fn may_merge(&self, branch: &str) -> bool {
-        self.may(branch, |row| row.merge_access_level) || self.may_push(branch)
+    pub fn can_merge(&self, branch: &str) -> bool {
+        self.has_level_for(branch, |row| row.merge_access_level) || self.can_push(branch)
     }
 
-    fn may(&self, branch: &str, level: impl Fn(&protected_branches::Model) -> i32) -> bool {
+    fn has_level_for(&self, branch: &str, level: impl Fn(&protected_branches::Model) -> i32) -> bool {
         if self.archived {
             return false;
         }
-        let mut levels = self.covering(branch).map(level).peekable();
+        let mut levels = self.matching(branch).map(level).peekable();
         if levels.peek().is_none() {
-            return self.reaches(Role::Developer.into());
+            return self.has_level(Role::Developer.into());
         }
-        levels.any(|level| level > 0 && self.reaches(level))
+        levels.any(|level| level > 0 && self.has_level(level))
     }
 
     /// Returns whether the caller may force-push to the branch: never if it is protected.
     #[must_use]
-    pub fn may_force(&self, branch: &str) -> bool {
-        !self.is_protected(branch) && self.may_push(branch)
+    pub fn can_force_push(&self, branch: &str) -> bool {
+        !self.is_protected(branch) && self.can_push(branch)
     }
 
     /// Returns whether the caller may delete the branch by a push: never a protected or the default branch.
     #[must_use]
-    pub fn may_delete(&self, branch: &str) -> bool {
-        self.default_branch.as_deref() != Some(branch) && self.may_force(branch)
+    pub fn can_delete(&self, branch: &str) -> bool {
+        self.default_branch.as_deref() != Some(branch) && self.can_force_push(branch)
     }
 
-    fn reaches(&self, level: i32) -> bool {
-        self.admin || (level < ADMINS && self.role.is_some_and(|role| i32::from(role) >= level))
+    fn has_level(&self, level: i32) -> bool {
+        self.admin || (level < ADMIN_LEVEL && self.role.is_some_and(|role| i32::from(role) >= level))
     }
 
-    fn covering<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a protected_branches::Model> {
+    fn matching<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a protected_branches::Model> {
         self.protected
             .iter()
             .filter(move |row| matches_pattern(&row.name, branch))
@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    fn rules(role: Option<Role>, protected: Vec<protected_branches::Model>) -> PushRules {
-        PushRules {
+    fn rules(role: Option<Role>, protected: Vec<protected_branches::Model>) -> BranchRules {
+        BranchRules {
             admin: false,
             role,
             archived: false,
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn unprotected_branch_accepts_push_of_developer() {
-        assert!(rules(Some(Role::Developer), vec![]).may_push("x"));
-        assert!(!rules(Some(Role::Reporter), vec![]).may_push("x"));
-        assert!(!rules(None, vec![]).may_push("x"));
+        assert!(rules(Some(Role::Developer), vec![]).can_push("x"));
+        assert!(!rules(Some(Role::Reporter), vec![]).can_push("x"));
+        assert!(!rules(None, vec![]).can_push("x"));
     }
 
     #[test]
@@ -151,15 +151,15 @@ mod tests {
         };
         let developer = rules(Some(Role::Developer), protected());
         let maintainer = rules(Some(Role::Maintainer), protected());
-        let admin = PushRules {
+        let admin = BranchRules {
             admin: true,
             ..rules(None, protected())
         };
-        assert!(!developer.may_push("main") && maintainer.may_push("main") && admin.may_push("main"));
-        assert!(!maintainer.may_push("none") && !admin.may_push("none"));
-        assert!(!maintainer.may_push("admins") && admin.may_push("admins"));
-        assert!(!admin.may_force("main") && !admin.may_delete("main"));
-        assert!(developer.may_force("topic") && developer.may_delete("topic"));
+        assert!(!developer.can_push("main") && maintainer.can_push("main") && admin.can_push("main"));
+        assert!(!maintainer.can_push("none") && !admin.can_push("none"));
+        assert!(!maintainer.can_push("admins") && admin.can_push("admins"));
+        assert!(!admin.can_force_push("main") && !admin.can_delete("main"));
+        assert!(developer.can_force_push("topic") && developer.can_delete("topic"));
     }
 
     #[test]
@@ -169,31 +169,31 @@ mod tests {
             ..protection("main", 40)
         };
         let developer = rules(Some(Role::Developer), vec![row.clone()]);
-        assert!(developer.may_merge("main") && !developer.may_push("main"));
-        assert!(!rules(Some(Role::Reporter), vec![row]).may_merge("main"));
+        assert!(developer.can_merge("main") && !developer.can_push("main"));
+        assert!(!rules(Some(Role::Reporter), vec![row]).can_merge("main"));
         let no_access = rules(Some(Role::Owner), vec![protection("main", 0)]);
-        assert!(!no_access.may_merge("main"));
-        assert!(rules(Some(Role::Developer), vec![]).may_merge("topic"));
+        assert!(!no_access.can_merge("main"));
+        assert!(rules(Some(Role::Developer), vec![]).can_merge("topic"));
     }
 
     #[test]
     fn most_permissive_protection_applies() {
         let both = vec![protection("release/*", 40), protection("release/1", 30)];
-        assert!(rules(Some(Role::Developer), both.clone()).may_push("release/1"));
-        assert!(!rules(Some(Role::Developer), both).may_push("release/2"));
+        assert!(rules(Some(Role::Developer), both.clone()).can_push("release/1"));
+        assert!(!rules(Some(Role::Developer), both).can_push("release/2"));
     }
 
     #[test]
     fn default_branch_cannot_be_deleted() {
-        assert!(!rules(Some(Role::Owner), vec![]).may_delete("main"));
+        assert!(!rules(Some(Role::Owner), vec![]).can_delete("main"));
     }
 
     #[test]
     fn archived_project_rejects_push() {
-        let archived = PushRules {
+        let archived = BranchRules {
             archived: true,
             ..rules(Some(Role::Owner), vec![])
         };
-        assert!(!archived.may_push("x") && !archived.may_force("x") && !archived.may_delete("x"));
+        assert!(!archived.can_push("x") && !archived.can_force_push("x") && !archived.can_delete("x"));
     }
 }

@@ -6,10 +6,10 @@ use sea_orm::{
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
-use crate::code::branch_protection::{self, PushRules};
+use crate::code::branch_protection::{self, BranchRules};
 use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -22,7 +22,7 @@ use crate::kernel::ref_changes::RefChange;
 
 /// A branch with its attributes in the project.
 #[derive(Debug, Clone)]
-pub struct BranchDetails {
+pub struct BranchDetail {
     /// Name of the branch.
     pub name: String,
     /// The commit at its head.
@@ -43,7 +43,7 @@ pub struct BranchDetails {
 
 /// Rights of Developers on a protected branch; absent ones stay.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Protection {
+pub struct ProtectionUpdate {
     /// Whether they may push.
     pub developers_can_push: Option<bool>,
     /// Whether they may merge.
@@ -59,13 +59,15 @@ pub async fn list(
     access: &ProjectAccess,
     search: Option<&str>,
     page: &PageRequest,
-) -> Result<Page<BranchDetails>> {
+) -> Result<Page<BranchDetail>> {
     let repository = repository_access::repository(backend, access)?;
-    let found = repository.branches(search, repositories::window(page)).await?;
-    let found = Page::new(page, found.branches, found.total as u64);
+    let list = repository
+        .branches(search, repositories::page_window(page))
+        .await?;
+    let branches = Page::new(page, list.branches, list.total as u64);
     Ok(Page {
-        items: details(backend, access, &repository, found.items).await?,
-        rest: found.rest,
+        items: load_details(backend, access, &repository, branches.items).await?,
+        rest: branches.rest,
     })
 }
 
@@ -73,19 +75,19 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
-pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
-    let branch = repository.branch(name).await.map_err(unfit_name)?;
-    one(backend, access, &repository, branch).await
+    let branch = repository.branch(name).await.map_err(branch_name_error)?;
+    load_detail(backend, access, &repository, branch).await
 }
 
 /// Checks that a branch exists.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
-pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
+pub async fn check_exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
-    repository.branch(name).await.map_err(unfit_name)?;
+    repository.branch(name).await.map_err(branch_name_error)?;
     Ok(())
 }
 
@@ -99,29 +101,32 @@ pub async fn create(
     access: &ProjectAccess,
     name: String,
     revision: String,
-) -> Result<BranchDetails> {
+) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
     git::check_branch_name(&name).map_err(|_| Error::Rejected("Branch name is invalid".into()))?;
-    if !branch_protection::rules(backend, access).await?.may_push(&name) {
-        return Err(Error::forbidden_because(commit::NOT_ALLOWED));
+    if !branch_protection::branch_rules(backend, access)
+        .await?
+        .can_push(&name)
+    {
+        return Err(Error::forbidden_because(commit::PUSH_NOT_ALLOWED));
     }
     let planned = vec![format!("refs/heads/{name}")];
     let writer = repository.clone();
-    let branch = moving(backend, commit::mover(access), planned, async move {
-        let made = writer.create_branch(&name, &revision).await;
-        let branch = made.map_err(|error| match error {
+    let branch = update_refs(backend, commit::ref_update(access), planned, async move {
+        let branch = writer.create_branch(&name, &revision).await;
+        let branch = branch.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected("Branch already exists".into()),
             git::Error::RevisionNotFound => {
                 Error::Rejected(format!("Invalid reference name: {revision}").into())
             }
-            other => repositories::write_failure(other),
+            other => repositories::ref_update_error(other),
         })?;
-        let moved = RefChange::branch(&branch.name, None, Some(branch.commit));
-        Ok((branch, vec![moved]))
+        let change = RefChange::branch(&branch.name, None, Some(branch.commit));
+        Ok((branch, vec![change]))
     })
     .await?;
     if access.project.default_branch.is_some() {
-        return one(backend, access, &repository, branch).await;
+        return load_detail(backend, access, &repository, branch).await;
     }
     // The first branch of a repository becomes its default branch.
     let project = projects::Entity::find_by_id(access.project.id)
@@ -132,7 +137,7 @@ pub async fn create(
         project,
         ..access.clone()
     };
-    one(backend, &access, &repository, branch).await
+    load_detail(backend, &access, &repository, branch).await
 }
 
 /// Deletes a branch that is neither the default branch nor protected.
@@ -140,7 +145,7 @@ pub async fn create(
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::PreconditionFailed` if its head is
 /// newer than `unmodified_since`. Returns `Error::Rejected` if it may not be deleted. Returns
-/// `Error::Conflict` if it moves meanwhile.
+/// `Error::Conflict` if it is updated concurrently.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -148,21 +153,24 @@ pub async fn delete(
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
-    let branch = repository.branch(name).await.map_err(unfit_name)?;
+    let branch = repository.branch(name).await.map_err(branch_name_error)?;
     let commit = repository.commit(branch.commit).await?;
     preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     if access.project.default_branch.as_deref() == Some(name) {
         return Err(Error::Rejected("The default branch cannot be deleted".into()));
     }
-    if !branch_protection::rules(backend, access).await?.may_delete(name) {
+    if !branch_protection::branch_rules(backend, access)
+        .await?
+        .can_delete(name)
+    {
         return Err(Error::Rejected("A protected branch cannot be deleted".into()));
     }
     let planned = vec![format!("refs/heads/{name}")];
-    moving(backend, commit::mover(access), planned, async move {
+    update_refs(backend, commit::ref_update(access), planned, async move {
         let old = repository
             .delete_branch(&branch.name, Some(branch.commit))
             .await
-            .map_err(repositories::write_failure)?;
+            .map_err(repositories::ref_update_error)?;
         Ok(((), vec![RefChange::branch(&branch.name, Some(old), None)]))
     })
     .await
@@ -185,7 +193,7 @@ pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<
         .await
 }
 
-/// Protects a branch. Maintainers may push and merge, Developers according to `protection`.
+/// Protects a branch. Maintainers may push and merge, Developers according to `update`.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
@@ -193,10 +201,10 @@ pub async fn protect(
     backend: &Backend,
     access: &ProjectAccess,
     name: &str,
-    protection: Protection,
-) -> Result<BranchDetails> {
+    update: ProtectionUpdate,
+) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
-    let branch = repository.branch(name).await.map_err(unfit_name)?;
+    let branch = repository.branch(name).await.map_err(branch_name_error)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -205,36 +213,36 @@ pub async fn protect(
                 .lock_exclusive()
                 .one(transaction)
                 .await?;
-            let known = protected_branches::of_project(transaction, access.project.id).await?;
-            match known.into_iter().find(|row| row.name == name) {
-                Some(row) => change(row, protection).update(transaction).await,
+            let protected = protected_branches::of_project(transaction, access.project.id).await?;
+            match protected.into_iter().find(|row| row.name == name) {
+                Some(row) => apply_update(row, update).update(transaction).await,
                 None => {
-                    new_row(access.project.id, name, protection)
+                    new_protection(access.project.id, name, update)
                         .insert(transaction)
                         .await
                 }
             }
         })
         .await?;
-    one(backend, access, &repository, branch).await
+    load_detail(backend, access, &repository, branch).await
 }
 
 /// Removes the protection of exactly this name. Patterns that match the name stay.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
-pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
+pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
-    let branch = repository.branch(name).await.map_err(unfit_name)?;
+    let branch = repository.branch(name).await.map_err(branch_name_error)?;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(access.project.id))
         .filter(protected_branches::Column::Name.eq(name))
         .exec(backend.database.write())
         .await?;
-    one(backend, access, &repository, branch).await
+    load_detail(backend, access, &repository, branch).await
 }
 
-fn level(developers: bool) -> i32 {
+fn access_level(developers: bool) -> i32 {
     let role = if developers {
         AccessLevel::Developer
     } else {
@@ -243,46 +251,46 @@ fn level(developers: bool) -> i32 {
     role.into()
 }
 
-fn new_row(project_id: i64, name: &str, protection: Protection) -> protected_branches::ActiveModel {
+fn new_protection(project_id: i64, name: &str, update: ProtectionUpdate) -> protected_branches::ActiveModel {
     let at = now();
     protected_branches::ActiveModel {
         project_id: Set(project_id),
         name: Set(name.to_owned()),
-        push_access_level: Set(level(protection.developers_can_push.unwrap_or(false))),
-        merge_access_level: Set(level(protection.developers_can_merge.unwrap_or(false))),
+        push_access_level: Set(access_level(update.developers_can_push.unwrap_or(false))),
+        merge_access_level: Set(access_level(update.developers_can_merge.unwrap_or(false))),
         created_at: Set(at),
         updated_at: Set(at),
         ..Default::default()
     }
 }
 
-fn change(row: protected_branches::Model, protection: Protection) -> protected_branches::ActiveModel {
+fn apply_update(row: protected_branches::Model, update: ProtectionUpdate) -> protected_branches::ActiveModel {
     let mut row = row.into_active_model();
-    if let Some(push) = protection.developers_can_push {
-        row.push_access_level = Set(level(push));
+    if let Some(push) = update.developers_can_push {
+        row.push_access_level = Set(access_level(push));
     }
-    if let Some(merge) = protection.developers_can_merge {
-        row.merge_access_level = Set(level(merge));
+    if let Some(merge) = update.developers_can_merge {
+        row.merge_access_level = Set(access_level(merge));
     }
     row.updated_at = Set(now());
     row
 }
 
 /// Maps an invalid branch name to an error of the caller.
-fn unfit_name(error: git::Error) -> Error {
+fn branch_name_error(error: git::Error) -> Error {
     match error {
         git::Error::InvalidReferenceName => Error::Rejected("The branch refname is invalid".into()),
         other => other.into(),
     }
 }
 
-async fn one(
+async fn load_detail(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &git::Repository,
     branch: git::Branch,
-) -> Result<BranchDetails> {
-    let details = details(backend, access, repository, vec![branch]).await?;
+) -> Result<BranchDetail> {
+    let details = load_details(backend, access, repository, vec![branch]).await?;
     details
         .into_iter()
         .next()
@@ -290,40 +298,40 @@ async fn one(
 }
 
 /// Loads the details of branches with one statement and one walk for all of them.
-async fn details(
+async fn load_details(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &git::Repository,
     branches: Vec<git::Branch>,
-) -> Result<Vec<BranchDetails>> {
+) -> Result<Vec<BranchDetail>> {
     let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
-    let rules = PushRules::new(access, protected);
+    let rules = BranchRules::new(access, protected);
     let default = access.project.default_branch.as_deref();
-    let tips: Vec<git::Oid> = branches.iter().map(|branch| branch.commit).collect();
+    let heads: Vec<git::Oid> = branches.iter().map(|branch| branch.commit).collect();
     let merged = match default {
         Some(name) => match repository.branch(name).await {
-            Ok(base) => repository.merged_into(base.commit, tips.clone()).await?,
+            Ok(base) => repository.merged_into(base.commit, heads.clone()).await?,
             Err(git::Error::BranchNotFound) => Default::default(),
             Err(error) => return Err(error.into()),
         },
         None => Default::default(),
     };
-    let commits = repository.commits(tips).await?;
+    let commits = repository.commits(heads).await?;
     let details = branches.into_iter().zip(commits).map(|(branch, commit)| {
         let is_default = default == Some(branch.name.as_str());
-        let developers = |level: fn(&protected_branches::Model) -> i32| {
-            let mut covering = rules
+        let allows_developers = |level: fn(&protected_branches::Model) -> i32| {
+            let mut matching = rules
                 .protected()
                 .iter()
                 .filter(|row| matches_pattern(&row.name, &branch.name));
-            covering.any(|row| level(row) == i32::from(AccessLevel::Developer))
+            matching.any(|row| level(row) == i32::from(AccessLevel::Developer))
         };
-        BranchDetails {
+        BranchDetail {
             merged: !is_default && merged.contains(&branch.commit),
             protected: rules.is_protected(&branch.name),
-            developers_can_push: developers(|row| row.push_access_level),
-            developers_can_merge: developers(|row| row.merge_access_level),
-            can_push: rules.may_push(&branch.name),
+            developers_can_push: allows_developers(|row| row.push_access_level),
+            developers_can_merge: allows_developers(|row| row.merge_access_level),
+            can_push: rules.can_push(&branch.name),
             default: is_default,
             name: branch.name,
             commit,

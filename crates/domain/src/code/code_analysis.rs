@@ -19,19 +19,19 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum files of a branch whose languages are detected.
-const MOST_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 /// Files opened per batch.
-const BATCH: usize = 500;
+const BATCH_SIZE: usize = 500;
 /// Time limit for reading contents. Afterwards, languages are detected by file name only.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Maximum size of a text that is compared with licenses, in bytes.
-const LONGEST_LICENSE: u64 = 256 << 10;
+const MAX_LICENSE_BYTES: u64 = 256 << 10;
 /// Mode of a symbolic link, whose content is a path.
-const LINK: u32 = 0o120_000;
+const SYMLINK_MODE: u32 = 0o120_000;
 
-/// A language and its share.
+/// A language and its share of the code.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Share {
+pub struct LanguageShare {
     /// Name of the language.
     pub language: String,
     /// Share of the code, in percent with two decimals.
@@ -40,7 +40,7 @@ pub struct Share {
 
 /// A recognized license and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Licensed {
+pub struct DetectedLicense {
     /// The license.
     pub license: LicenseDetail,
     /// Path of the file in the default branch.
@@ -51,16 +51,16 @@ pub struct Licensed {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the repository is not available to the caller.
-pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<Share>> {
+pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<LanguageShare>> {
     // Called for its check only: the repository feature may be disabled.
     repository_access::repository(backend, access)?;
-    if current(backend, &access.project).await?.is_none() {
+    if get_or_create(backend, &access.project).await?.is_none() {
         return Ok(Vec::new());
     }
     let rows = project_languages::of_project(backend.database.write(), access.project.id).await?;
-    let whole: i64 = rows.iter().map(|row| row.size).sum();
-    let shares = rows.into_iter().map(|row| Share {
-        percent: percent(row.size, whole),
+    let total: i64 = rows.iter().map(|row| row.size).sum();
+    let shares = rows.into_iter().map(|row| LanguageShare {
+        percent: percent(row.size, total),
         language: row.name,
     });
     Ok(shares.collect())
@@ -68,8 +68,8 @@ pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<
 
 /// Returns a share in percent, rounded to two decimals.
 #[allow(clippy::cast_precision_loss)] // Sizes of source code are far below 2^52 bytes.
-fn percent(part: i64, whole: i64) -> f64 {
-    (part as f64 * 10_000.0 / whole.max(1) as f64).round() / 100.0
+fn percent(part: i64, total: i64) -> f64 {
+    (part as f64 * 10_000.0 / total.max(1) as f64).round() / 100.0
 }
 
 /// Returns the license of a project's default branch. Returns `None` if no license is recognized or the
@@ -77,13 +77,13 @@ fn percent(part: i64, whole: i64) -> f64 {
 ///
 /// # Errors
 /// Returns an error if Git or the database fails.
-pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<Licensed>> {
+pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<DetectedLicense>> {
     if !access.can_read_code() {
         return Ok(None);
     }
-    let found = current(backend, &access.project).await?;
-    Ok(found.and_then(|row| {
-        Some(Licensed {
+    let analysis = get_or_create(backend, &access.project).await?;
+    Ok(analysis.and_then(|row| {
+        Some(DetectedLicense {
             license: licenses::describe(row.license_key.as_deref()?)?,
             path: row.license_path?,
         })
@@ -95,7 +95,10 @@ pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option
 ///
 /// # Errors
 /// Returns an error if Git or the database fails.
-pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Option<code_analyses::Model>> {
+pub async fn get_or_create(
+    backend: &Backend,
+    project: &projects::Model,
+) -> Result<Option<code_analyses::Model>> {
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
     let Some(branch) = project.default_branch.as_deref() else {
@@ -106,13 +109,13 @@ pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Opt
         branch => branch?.commit,
     };
     let commit_id = commit.to_string();
-    let known = code_analyses::of_project(backend.database.read(), project.id).await?;
-    let valid =
+    let existing = code_analyses::of_project(backend.database.read(), project.id).await?;
+    let is_current =
         |row: &code_analyses::Model| row.commit_id == commit_id && row.revision == languages::REVISION;
-    if let Some(known) = known.filter(valid) {
-        return Ok(Some(known));
+    if let Some(existing) = existing.filter(is_current) {
+        return Ok(Some(existing));
     }
-    let sizes = sizes(&repository, commit).await?;
+    let sizes = language_sizes(&repository, commit).await?;
     let license = find_license(&repository, commit).await?;
     let (license_key, license_path) = license.unzip();
     let row = code_analyses::ActiveModel {
@@ -124,11 +127,11 @@ pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Opt
         created_at: Set(now()),
         ..Default::default()
     };
-    let kept = backend
+    let replaced = backend
         .database
-        .transaction(async |transaction| keep(transaction, project.id, row, sizes).await)
+        .transaction(async |transaction| replace(transaction, project.id, row, sizes).await)
         .await;
-    match kept {
+    match replaced {
         Ok(row) => Ok(Some(row)),
         // A concurrent analysis finished first, or the project was deleted.
         Err(Error::Conflict(_)) => Ok(code_analyses::of_project(backend.database.write(), project.id).await?),
@@ -137,7 +140,7 @@ pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Opt
 }
 
 /// Replaces the analysis of a project.
-async fn keep(
+async fn replace(
     transaction: &DatabaseTransaction,
     project_id: i64,
     row: code_analyses::ActiveModel,
@@ -177,51 +180,51 @@ async fn keep(
 }
 
 /// Returns the bytes of each language in a commit.
-async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static str, u64>> {
+async fn language_sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static str, u64>> {
     let window = PageWindow {
         offset: 0,
-        limit: MOST_FILES,
+        limit: MAX_FILES,
     };
     let page = repository.tree(commit, "", true, window).await?;
     let mut sizes = HashMap::new();
-    if page.total > MOST_FILES {
+    if page.total > MAX_FILES {
         return Ok(sizes);
     }
-    let files = tokio::task::spawn_blocking(move || by_paths(page.entries)).await;
-    let mut known = Vec::new();
-    let mut open = Vec::new();
+    let files = tokio::task::spawn_blocking(move || guess_by_path(page.entries)).await;
+    let mut detected = Vec::new();
+    let mut undetected = Vec::new();
     for (file, guess) in files.map_err(Error::internal)? {
         match guess {
-            LanguageGuess::Language(language) => known.push((file.id, language)),
-            LanguageGuess::Content => open.push(file),
+            LanguageGuess::Language(language) => detected.push((file.id, language)),
+            LanguageGuess::Content => undetected.push(file),
             LanguageGuess::Nothing => {}
         }
     }
-    let end = Instant::now() + TIME_LIMIT;
-    while !open.is_empty() {
-        let batch: Vec<TreeEntry> = open.drain(..open.len().min(BATCH)).collect();
+    let deadline = Instant::now() + TIME_LIMIT;
+    while !undetected.is_empty() {
+        let batch: Vec<TreeEntry> = undetected.drain(..undetected.len().min(BATCH_SIZE)).collect();
         let ids = batch.iter().map(|file| file.id).collect();
-        let starts = if Instant::now() < end {
+        let starts = if Instant::now() < deadline {
             repository.blob_starts(ids, languages::INSPECTED_BYTES).await?
         } else {
             Vec::new()
         };
-        let told = tokio::task::spawn_blocking(move || {
+        let by_content = tokio::task::spawn_blocking(move || {
             let mut starts = starts.into_iter();
-            let mut told = Vec::new();
+            let mut detected = Vec::new();
             for file in batch {
                 let language = match starts.next() {
-                    Some(start) if Instant::now() < end => languages::by_content(&file.path, &start),
+                    Some(start) if Instant::now() < deadline => languages::by_content(&file.path, &start),
                     _ => languages::most_likely(&file.path),
                 };
-                told.extend(language.map(|language| (file.id, language)));
+                detected.extend(language.map(|language| (file.id, language)));
             }
-            told
+            detected
         });
-        known.extend(told.await.map_err(Error::internal)?);
+        detected.extend(by_content.await.map_err(Error::internal)?);
     }
-    let ids = known.iter().map(|(id, _)| *id).collect();
-    for (size, (_, language)) in repository.blob_sizes(ids).await?.into_iter().zip(known) {
+    let ids = detected.iter().map(|(id, _)| *id).collect();
+    for (size, (_, language)) in repository.blob_sizes(ids).await?.into_iter().zip(detected) {
         *sizes.entry(language).or_default() += size;
     }
     // Languages of empty files have no share.
@@ -230,10 +233,10 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
 }
 
 /// Returns the relevant files of the project itself, with the guesses from their paths.
-fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, LanguageGuess)> {
+fn guess_by_path(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, LanguageGuess)> {
     entries
         .into_iter()
-        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != LINK)
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != SYMLINK_MODE)
         .map(|entry| {
             let guess = languages::by_path(&entry.path);
             (entry, guess)
@@ -246,24 +249,24 @@ fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, LanguageGuess)> {
 async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'static str, String)>> {
     let window = PageWindow {
         offset: 0,
-        limit: MOST_FILES,
+        limit: MAX_FILES,
     };
     let root = repository.tree(commit, "", false, window).await?.entries;
     let mut files: Vec<_> = root
         .into_iter()
-        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != LINK)
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != SYMLINK_MODE)
         .filter_map(|entry| Some((licenses::rank(entry.name())?, entry)))
         .collect();
     files.sort_by(|(a, x), (b, y)| (a, &x.path).cmp(&(b, &y.path)));
     // A project with several license files has the relevant one under one of the first names.
     for (_, file) in files.into_iter().take(3) {
-        let blob = match repository.blob(file.id, LONGEST_LICENSE).await {
+        let blob = match repository.blob(file.id, MAX_LICENSE_BYTES).await {
             Err(git::Error::LimitExceeded(_)) => continue,
             blob => blob?,
         };
         let text = String::from_utf8_lossy(&blob.data).into_owned();
-        let found = tokio::task::spawn_blocking(move || licenses::recognize(&text)).await;
-        if let Some(id) = found.map_err(Error::internal)? {
+        let license = tokio::task::spawn_blocking(move || licenses::recognize(&text)).await;
+        if let Some(id) = license.map_err(Error::internal)? {
             return Ok(Some((id, file.path)));
         }
     }

@@ -8,7 +8,9 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::access::projects_with_level;
 use storage::entities::taken_fingerprints::{self, FingerprintOwner};
-use storage::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
+use storage::entities::{
+    AccessLevel, deploy_keys as keys, now, project_deploy_keys as project_keys, projects,
+};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -20,18 +22,18 @@ use crate::kernel::query::{bounded_count, page_of};
 use crate::kernel::ssh_keys::{PublicKey, malformed};
 
 /// Maximum deploy keys of a project.
-const MOST: u64 = 100;
+const MAX_DEPLOY_KEYS: u64 = 100;
 
 /// Prefix of attribute names in errors.
 const ATTRIBUTES: &str = "deploy_key.";
 
 /// A deploy key in a project.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct DeployKeyDetail {
     /// The key.
     pub key: keys::Model,
     /// Its settings in the project.
-    pub place: places::Model,
+    pub project_key: project_keys::Model,
 }
 
 /// Returns a page of the deploy keys of all projects, oldest first.
@@ -39,48 +41,55 @@ pub struct Row {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn list_all(backend: &Backend, page: &PageRequest) -> Result<Page<keys::Model>> {
-    let wanted = keys::Entity::find().order_by_asc(keys::Column::Id);
-    page_of(backend.database.read(), wanted, page).await
+    let query = keys::Entity::find().order_by_asc(keys::Column::Id);
+    page_of(backend.database.read(), query, page).await
 }
 
 /// Returns a page of a project's deploy keys, oldest first.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    page: &PageRequest,
+) -> Result<Page<DeployKeyDetail>> {
     let db = backend.database.read();
-    let wanted = places::of_project(access.project.id);
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
-    let found = wanted
+    let query = project_keys::of_project(access.project.id);
+    let total = bounded_count(db, query.clone().into_query()).await?;
+    let rows = query
         .find_also_related(keys::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
-    let rows = found.into_iter().filter_map(row).collect();
-    Ok(Page::new(page, rows, total))
+    let details = rows.into_iter().filter_map(detail).collect();
+    Ok(Page::new(page, details, total))
 }
 
-fn row((place, key): (places::Model, Option<keys::Model>)) -> Option<Row> {
-    Some(Row { key: key?, place })
+fn detail((project_key, key): (project_keys::Model, Option<keys::Model>)) -> Option<DeployKeyDetail> {
+    Some(DeployKeyDetail {
+        key: key?,
+        project_key,
+    })
 }
 
 /// Returns one deploy key of a project.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the project has no such key.
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<DeployKeyDetail> {
     let found = find(backend.database.read(), access.project.id, id).await?;
     found.ok_or_else(|| Error::not_found(""))
 }
 
-async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Option<Row>> {
-    let found = places::of_project(project_id)
-        .filter(places::Column::DeployKeyId.eq(id))
+async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Option<DeployKeyDetail>> {
+    let row = project_keys::of_project(project_id)
+        .filter(project_keys::Column::DeployKeyId.eq(id))
         .find_also_related(keys::Entity)
         .one(db)
         .await?;
-    Ok(found.and_then(row))
+    Ok(row.and_then(detail))
 }
 
 /// Adds a key to a project. A key that the project already has stays unchanged. A key that the caller can see
@@ -88,35 +97,35 @@ async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Opt
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank, the key is malformed or already taken. Returns
-/// `Error::Rejected` if the project has `MOST` deploy keys already.
+/// `Error::Rejected` if the project has `MAX_DEPLOY_KEYS` deploy keys already.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
     title: String,
     key: &str,
     can_push: bool,
-) -> Result<Row> {
+) -> Result<DeployKeyDetail> {
     let key = PublicKey::parse(key).ok_or_else(|| malformed(ATTRIBUTES))?;
     check_title(&title)?;
     let project_id = access.project.id;
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, project_id).await?;
-            let same = keys::Entity::find()
+            lock_project(transaction, project_id).await?;
+            let existing = keys::Entity::find()
                 .filter(keys::Column::Fingerprint.eq(&key.fingerprint))
                 .filter(keys::Column::Key.eq(&key.text))
                 .lock_exclusive()
                 .one(transaction)
                 .await?;
-            if let Some(same) = same {
-                if let Some(there) = find(transaction, project_id, same.id).await? {
-                    return Ok(there);
+            if let Some(existing) = existing {
+                if let Some(detail) = find(transaction, project_id, existing.id).await? {
+                    return Ok(detail);
                 }
-                if is_known(transaction, &access.caller, same.id).await? {
-                    return join(transaction, project_id, same, can_push).await;
+                if can_see(transaction, &access.caller, existing.id).await? {
+                    return add_to_project(transaction, project_id, existing, can_push).await;
                 }
-                return Err(taken());
+                return Err(already_taken());
             }
             let at = now();
             let row = keys::ActiveModel {
@@ -127,12 +136,12 @@ pub async fn create(
                 updated_at: Set(at),
                 ..Default::default()
             };
-            let made = row.insert(transaction).await.map_err(refused)?;
-            let holder = FingerprintOwner::DeployKey(made.id);
-            taken_fingerprints::take(transaction, &made.fingerprint, holder)
+            let key = row.insert(transaction).await.map_err(insert_error)?;
+            let owner = FingerprintOwner::DeployKey(key.id);
+            taken_fingerprints::take(transaction, &key.fingerprint, owner)
                 .await
-                .map_err(refused)?;
-            join(transaction, project_id, made, can_push).await
+                .map_err(insert_error)?;
+            add_to_project(transaction, project_id, key, can_push).await
         })
         .await
 }
@@ -142,25 +151,25 @@ pub async fn create(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the caller is not a member of a project with the key. Returns
-/// `Error::Rejected` if the project has `MOST` deploy keys already.
+/// `Error::Rejected` if the project has `MAX_DEPLOY_KEYS` deploy keys already.
 pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<keys::Model> {
     let project_id = access.project.id;
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, project_id).await?;
-            if let Some(there) = find(transaction, project_id, id).await? {
-                return Ok(there.key);
+            lock_project(transaction, project_id).await?;
+            if let Some(detail) = find(transaction, project_id, id).await? {
+                return Ok(detail.key);
             }
             let key = keys::Entity::find_by_id(id)
                 .lock_exclusive()
                 .one(transaction)
                 .await?;
-            let key = key.ok_or_else(missing)?;
-            if !is_known(transaction, &access.caller, id).await? {
-                return Err(missing());
+            let key = key.ok_or_else(key_not_found)?;
+            if !can_see(transaction, &access.caller, id).await? {
+                return Err(key_not_found());
             }
-            Ok(join(transaction, project_id, key, false).await?.key)
+            Ok(add_to_project(transaction, project_id, key, false).await?.key)
         })
         .await
 }
@@ -176,29 +185,32 @@ pub async fn update(
     id: i64,
     title: Option<String>,
     can_push: Option<bool>,
-) -> Result<Row> {
+) -> Result<DeployKeyDetail> {
     if title.is_none() && can_push.is_none() {
         return Err(Error::no_parameters(&["title", "can_push"]));
     }
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, access.project.id).await?;
+            lock_project(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
-            let Row { mut key, mut place } = found.ok_or_else(|| Error::not_found(""))?;
+            let DeployKeyDetail {
+                mut key,
+                mut project_key,
+            } = found.ok_or_else(|| Error::not_found(""))?;
             if let Some(title) = title {
                 check_title(&title)?;
                 let mut row = key.into_active_model();
                 (row.title, row.updated_at) = (Set(title), Set(now()));
                 key = row.update(transaction).await?;
             }
-            let mut row = place.into_active_model();
+            let mut row = project_key.into_active_model();
             if let Some(can_push) = can_push {
                 row.can_push = Set(can_push);
             }
             row.updated_at = Set(now());
-            place = row.update(transaction).await?;
-            Ok(Row { key, place })
+            project_key = row.update(transaction).await?;
+            Ok(DeployKeyDetail { key, project_key })
         })
         .await
 }
@@ -223,9 +235,11 @@ pub async fn remove(
                 .one(transaction)
                 .await?;
             let found = find(transaction, access.project.id, id).await?;
-            let place = found.ok_or_else(missing)?.place;
-            preconditions::check_unmodified_since(unmodified_since, place.updated_at)?;
-            places::Entity::delete_by_id(place.id).exec(transaction).await?;
+            let project_key = found.ok_or_else(key_not_found)?.project_key;
+            preconditions::check_unmodified_since(unmodified_since, project_key.updated_at)?;
+            project_keys::Entity::delete_by_id(project_key.id)
+                .exec(transaction)
+                .await?;
             keys::remove_unused(transaction, vec![id]).await?;
             Ok(())
         })
@@ -237,10 +251,10 @@ pub async fn remove(
 /// # Errors
 /// Returns an error if the database fails.
 pub(crate) async fn remove_all(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
-    let of_project = places::of_project(project_id)
+    let of_project = project_keys::of_project(project_id)
         .select_only()
-        .column(places::Column::DeployKeyId);
-    let had: Vec<i64> = keys::Entity::find()
+        .column(project_keys::Column::DeployKeyId);
+    let key_ids: Vec<i64> = keys::Entity::find()
         .select_only()
         .column(keys::Column::Id)
         .filter(keys::Column::Id.in_subquery(of_project.into_query()))
@@ -249,45 +263,45 @@ pub(crate) async fn remove_all(transaction: &DatabaseTransaction, project_id: i6
         .into_tuple()
         .all(transaction)
         .await?;
-    places::Entity::delete_many()
-        .filter(places::Column::ProjectId.eq(project_id))
+    project_keys::Entity::delete_many()
+        .filter(project_keys::Column::ProjectId.eq(project_id))
         .exec(transaction)
         .await?;
-    Ok(keys::remove_unused(transaction, had).await?)
+    Ok(keys::remove_unused(transaction, key_ids).await?)
 }
 
 /// Returns whether the caller is a member of a project that has the key. Administrators can see every key.
-async fn is_known(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -> Result<bool> {
+async fn can_see(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -> Result<bool> {
     if caller.is_admin() {
         return Ok(true);
     }
-    let having = places::Entity::find()
+    let project_ids = project_keys::Entity::find()
         .select_only()
-        .column(places::Column::ProjectId)
-        .filter(places::Column::DeployKeyId.eq(id));
-    let known = projects::not_deleted()
-        .filter(projects::Column::Id.in_subquery(having.into_query()))
+        .column(project_keys::Column::ProjectId)
+        .filter(project_keys::Column::DeployKeyId.eq(id));
+    let visible = projects::not_deleted()
+        .filter(projects::Column::Id.in_subquery(project_ids.into_query()))
         .filter(projects_with_level(
             caller.signed_in()?.id,
             AccessLevel::Guest,
             now().date_naive(),
         ));
-    Ok(known.count(transaction).await? > 0)
+    Ok(visible.count(transaction).await? > 0)
 }
 
 /// Adds a key to a project, which is locked.
-async fn join(
+async fn add_to_project(
     transaction: &DatabaseTransaction,
     project_id: i64,
     key: keys::Model,
     can_push: bool,
-) -> Result<Row> {
-    if places::of_project(project_id).count(transaction).await? >= MOST {
-        let text = format!("The maximum number of deploy keys ({MOST}) is reached");
+) -> Result<DeployKeyDetail> {
+    if project_keys::of_project(project_id).count(transaction).await? >= MAX_DEPLOY_KEYS {
+        let text = format!("The maximum number of deploy keys ({MAX_DEPLOY_KEYS}) is reached");
         return Err(Error::Rejected(text.into()));
     }
     let at = now();
-    let row = places::ActiveModel {
+    let row = project_keys::ActiveModel {
         project_id: Set(project_id),
         deploy_key_id: Set(key.id),
         can_push: Set(can_push),
@@ -295,14 +309,14 @@ async fn join(
         updated_at: Set(at),
         ..Default::default()
     };
-    let place = row.insert(transaction).await?;
-    Ok(Row { key, place })
+    let project_key = row.insert(transaction).await?;
+    Ok(DeployKeyDetail { key, project_key })
 }
 
 /// Locks the project, so that concurrent additions of keys wait.
-async fn lock(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
-    let there = projects::lock(transaction, project_id).await?;
-    there.map(drop).ok_or_else(|| Error::not_found("Project"))
+async fn lock_project(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
+    let project = projects::lock(transaction, project_id).await?;
+    project.map(drop).ok_or_else(|| Error::not_found("Project"))
 }
 
 fn check_title(title: &str) -> Result<()> {
@@ -313,17 +327,17 @@ fn check_title(title: &str) -> Result<()> {
 }
 
 /// Maps a database error of an insert.
-fn refused(error: DbErr) -> Error {
+fn insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
-        Some(Violation::Unique(_)) => taken(),
+        Some(Violation::Unique(_)) => already_taken(),
         _ => error.into(),
     }
 }
 
-fn taken() -> Error {
+fn already_taken() -> Error {
     Error::attribute(format!("{ATTRIBUTES}fingerprint"), "has already been taken")
 }
 
-fn missing() -> Error {
+fn key_not_found() -> Error {
     Error::not_found("Deploy Key")
 }

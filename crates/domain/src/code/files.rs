@@ -9,7 +9,7 @@ use git::{
 };
 
 use crate::code::commits::commit::{self, AuthorOverride};
-use crate::code::repositories::LARGEST_IN_JSON;
+use crate::code::repositories::MAX_JSON_BLOB_BYTES;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -19,7 +19,7 @@ use crate::kernel::error::{Error, Result};
 
 /// Metadata of a file at a revision.
 #[derive(Debug, Clone)]
-pub struct File {
+pub struct FileDetail {
     /// Path from the root of the repository.
     pub path: String,
     /// The revision as requested.
@@ -36,7 +36,7 @@ pub struct File {
     pub sha256: Arc<str>,
 }
 
-impl File {
+impl FileDetail {
     /// Returns the last part of the path.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -55,7 +55,7 @@ pub struct BlamedLines {
 
 /// A change of one file in a new commit.
 #[derive(Debug, Clone)]
-pub struct Write {
+pub struct NewFileCommit {
     /// Path of the file.
     pub path: String,
     /// Branch to commit to.
@@ -67,12 +67,12 @@ pub struct Write {
     /// Author, if not the caller.
     pub author: AuthorOverride,
     /// The change.
-    pub change: Change,
+    pub change: FileChange,
 }
 
 /// A change of a file.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub enum FileChange {
     /// Creates the file.
     Create {
         /// Content of the file.
@@ -111,7 +111,7 @@ fn check_path(path: &str) -> Result<()> {
 }
 
 /// A file in a tree, before its metadata is loaded.
-struct Spot {
+struct LocatedFile {
     commit: Oid,
     blob: Oid,
     size: u64,
@@ -123,38 +123,41 @@ async fn locate(
     repository: &Repository,
     path: &str,
     revision: &str,
-) -> Result<Spot> {
+) -> Result<LocatedFile> {
     check_path(path)?;
     let resolve = repository.resolve_commit(revision);
-    let question = (access.project.id, revision.to_owned());
+    let key = (access.project.id, revision.to_owned());
     let revisions = &backend.caches.revisions;
-    let commit = revisions
-        .get_or_load(&backend.database, question, resolve)
-        .await?;
-    let located = repository.locate(commit, path).await?;
-    let entry = located
+    let commit = revisions.get_or_load(&backend.database, key, resolve).await?;
+    let found = repository.locate(commit, path).await?;
+    let entry = found
         .entry
         .filter(|entry| entry.kind == EntryKind::Blob && entry.path == path)
         .ok_or_else(|| Error::not_found("File"))?;
-    Ok(Spot {
+    Ok(LocatedFile {
         commit,
         blob: entry.id,
-        size: located.size,
+        size: found.size,
     })
 }
 
-async fn describe(repository: &Repository, spot: &Spot, path: String, revision: String) -> Result<File> {
+async fn load_detail(
+    repository: &Repository,
+    located: &LocatedFile,
+    path: String,
+    revision: String,
+) -> Result<FileDetail> {
     let (sha256, last_commit) = tokio::try_join!(
-        repository.content_sha256(spot.blob),
-        repository.last_commit_of(spot.commit, &path),
+        repository.content_sha256(located.blob),
+        repository.last_commit_of(located.commit, &path),
     )?;
-    Ok(File {
+    Ok(FileDetail {
         path,
         revision,
-        commit: spot.commit,
-        last_commit: last_commit.unwrap_or(spot.commit),
-        blob: spot.blob,
-        size: spot.size,
+        commit: located.commit,
+        last_commit: last_commit.unwrap_or(located.commit),
+        blob: located.blob,
+        size: located.size,
         sha256,
     })
 }
@@ -164,26 +167,35 @@ async fn describe(repository: &Repository, spot: &Spot, path: String, revision: 
 /// # Errors
 /// Returns `Error::InvalidParameters` if the path leads out of the repository. Returns `Error::NotFound` if
 /// the commit or file does not exist. Returns `Error::Forbidden` if the repository is disabled.
-pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revision: String) -> Result<File> {
+pub async fn get(
+    backend: &Backend,
+    access: &ProjectAccess,
+    path: String,
+    revision: String,
+) -> Result<FileDetail> {
     let repository = repository(backend, access)?;
-    let spot = locate(backend, access, &repository, &path, &revision).await?;
-    describe(&repository, &spot, path, revision).await
+    let located = locate(backend, access, &repository, &path, &revision).await?;
+    load_detail(&repository, &located, path, revision).await
 }
 
-/// Returns the whole content of a file.
+/// Returns the complete content of a file.
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the content exceeds the limit of a single response.
-pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Bytes> {
+pub async fn content(backend: &Backend, access: &ProjectAccess, file: &FileDetail) -> Result<Bytes> {
     let repository = repository(backend, access)?;
-    Ok(repository.blob(file.blob, LARGEST_IN_JSON).await?.data)
+    Ok(repository.blob(file.blob, MAX_JSON_BLOB_BYTES).await?.data)
 }
 
 /// Opens the content of a file as a stream, and returns whether it is text.
 ///
 /// # Errors
 /// Returns an error if the content cannot be read.
-pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(DownloadContent, bool)> {
+pub async fn open(
+    backend: &Backend,
+    access: &ProjectAccess,
+    file: &FileDetail,
+) -> Result<(DownloadContent, bool)> {
     let repository = repository(backend, access)?;
     blob_content::content(repository.open_blob(file.blob).await?).await
 }
@@ -191,20 +203,20 @@ pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Res
 /// Returns the metadata of a file and the commits that last changed its lines, from the top.
 ///
 /// # Errors
-/// Fails like [`find`]. Returns `Error::Rejected` if the file is too large, and `Error::TimedOut` if the blame
+/// Fails like [`get`]. Returns `Error::Rejected` if the file is too large, and `Error::TimedOut` if the blame
 /// takes too long.
 pub async fn blame(
     backend: &Backend,
     access: &ProjectAccess,
     path: String,
     revision: String,
-) -> Result<(File, Vec<BlamedLines>)> {
+) -> Result<(FileDetail, Vec<BlamedLines>)> {
     let repository = repository(backend, access)?;
-    let spot = locate(backend, access, &repository, &path, &revision).await?;
+    let located = locate(backend, access, &repository, &path, &revision).await?;
     // Blame takes by far the longest, so the metadata is loaded concurrently.
     tokio::try_join!(
-        describe(&repository, &spot, path.clone(), revision),
-        blamed_lines(&repository, spot.commit, &path),
+        load_detail(&repository, &located, path.clone(), revision),
+        blamed_lines(&repository, located.commit, &path),
     )
 }
 
@@ -232,61 +244,61 @@ async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Resul
 /// # Errors
 /// Returns an error if the commit is rejected. Returns `Error::Rejected` if the caller may not push to the
 /// branch.
-pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<String> {
+pub async fn commit_change(backend: &Backend, access: &ProjectAccess, new: NewFileCommit) -> Result<String> {
     let repository = repository(backend, access)?;
-    check_path(&write.path)?;
-    if !commit::may_push(backend, access, &write.branch).await? {
-        return Err(Error::Rejected(commit::NOT_ALLOWED.into()));
+    check_path(&new.path)?;
+    if !commit::can_push(backend, access, &new.branch).await? {
+        return Err(Error::Rejected(commit::PUSH_NOT_ALLOWED.into()));
     }
-    let path = write.path;
+    let path = new.path;
     // The normalized path for the response. An invalid path is rejected with the commit.
-    let normal = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
-    let known = |id: Option<String>| id.filter(|id| !id.is_empty());
-    let action = match write.change {
-        Change::Create { content } => FileAction::Create { path, content },
-        Change::Update {
+    let normalized = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
+    let non_empty = |id: Option<String>| id.filter(|id| !id.is_empty());
+    let action = match new.change {
+        FileChange::Create { content } => FileAction::Create { path, content },
+        FileChange::Update {
             content,
             last_commit_id,
         } => FileAction::Update {
             path,
             content,
-            last_commit_id: known(last_commit_id),
+            last_commit_id: non_empty(last_commit_id),
         },
-        Change::Delete { last_commit_id } => FileAction::Delete {
+        FileChange::Delete { last_commit_id } => FileAction::Delete {
             path,
-            last_commit_id: known(last_commit_id),
+            last_commit_id: non_empty(last_commit_id),
         },
     };
     // In a repository without branches, any branch is the first one and the start branch is ignored.
-    let start = match write.start_branch {
-        Some(name) if name != write.branch && access.project.default_branch.is_some() => {
+    let start = match new.start_branch {
+        Some(name) if name != new.branch && access.project.default_branch.is_some() => {
             BranchStart::Branch(name)
         }
         _ => BranchStart::Head,
     };
-    let (author, committer) = commit::signatures(access, write.author)?;
+    let (author, committer) = commit::signatures(access, new.author)?;
     let request = CommitRequest {
-        branch: write.branch,
+        branch: new.branch,
         start,
         force: false,
         allow_empty: false,
-        message: write.message,
+        message: new.message,
         author,
         committer,
         actions: vec![action],
     };
-    commit::commit(backend, access, &repository, request, refusal, async |_| {
-        Ok(normal)
+    commit::commit(backend, access, &repository, request, commit_error, async |_| {
+        Ok(normalized)
     })
     .await
 }
 
 /// Maps the error of a rejected commit, with its own text for a changed file.
-fn refusal(error: git::Error, branch: &str) -> Error {
+fn commit_error(error: git::Error, branch: &str) -> Error {
     match error {
         git::Error::Action(ActionError::FileChanged(_)) => Error::Rejected(
             "You are attempting to update a file that has changed since you started editing it.".into(),
         ),
-        other => commit::refusal(other, branch),
+        other => commit::commit_error(other, branch),
     }
 }

@@ -9,14 +9,14 @@ use storage::jobs;
 
 use crate::activity::events::{self, EventAction, NewEvent};
 use crate::activity::outbox::WebhookTarget;
-use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
-use crate::code::jobs::read_messages::{ReadMessages, Unread};
+use crate::activity::push_data::{MAX_COUNTED_COMMITS, PushAction, PushData, RefType};
+use crate::code::jobs::process_commit_messages::{PendingMessages, ProcessCommitMessages};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::kernel::text::references::has_references;
 
-/// Maximum branches, or tags, updated together that get an event each.
-const TOLD_SINGLY: usize = 3;
+/// Maximum number of branches, or tags, updated together that each get an event.
+const MAX_SEPARATE_EVENTS: usize = 3;
 
 /// Records events for ref updates.
 pub struct PushEvents;
@@ -31,13 +31,13 @@ impl RefUpdateListener for PushEvents {
     }
 }
 
-/// Effects of a push.
+/// Events and pending commit messages of a push.
 #[derive(Debug, Default)]
 struct PlannedEvents {
     /// The events.
     events: Vec<NewEvent>,
     /// Commits pushed to branches, whose messages may contain references.
-    unread: Vec<Unread>,
+    pending: Vec<PendingMessages>,
 }
 
 impl PlannedEffect for PlannedEvents {
@@ -48,14 +48,14 @@ impl PlannedEffect for PlannedEvents {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for event in self.events {
-                events::write(transaction, event).await?;
+                events::insert(transaction, event).await?;
             }
-            match (update.user_id, self.unread.is_empty()) {
+            match (update.user_id, self.pending.is_empty()) {
                 (Some(user_id), false) => {
-                    let job = ReadMessages {
+                    let job = ProcessCommitMessages {
                         project_id: update.project_id,
                         user_id,
-                        unread: self.unread,
+                        unread: self.pending,
                     };
                     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
                 }
@@ -75,35 +75,37 @@ async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
         let changes: Vec<(&str, &RefChange)> = refs
             .changes
             .iter()
-            .filter(|moved| moved.old != moved.new)
-            .filter_map(|moved| Some((moved.reference.strip_prefix(prefix)?, moved)))
+            .filter(|change| change.old != change.new)
+            .filter_map(|change| Some((change.reference.strip_prefix(prefix)?, change)))
             .collect();
-        if changes.len() > TOLD_SINGLY {
-            for action in [Change::Created, Change::Pushed, Change::Removed] {
+        if changes.len() > MAX_SEPARATE_EVENTS {
+            for action in [PushAction::Created, PushAction::Pushed, PushAction::Removed] {
                 let count = changes
                     .iter()
-                    .filter(|(_, moved)| change(moved) == action)
+                    .filter(|(_, change)| push_action(change) == action)
                     .count();
                 if count > 0 {
-                    events.extend(event(refs, together(ref_type, action, count), None));
+                    events.extend(push_event(refs, group_push_data(ref_type, action, count), None));
                 }
             }
-            let by_default = |(name, _): &&(&str, &RefChange)| Some(*name) == refs.default_branch;
-            if let (RefType::Branch, Some((name, moved))) = (ref_type, changes.iter().find(by_default)) {
-                planned.unread.extend(branch(refs, name, moved).await.1);
+            let is_default = |(name, _): &&(&str, &RefChange)| Some(*name) == refs.default_branch;
+            if let (RefType::Branch, Some((name, change))) = (ref_type, changes.iter().find(is_default)) {
+                planned
+                    .pending
+                    .extend(branch_push_data(refs, name, change).await.1);
             }
             continue;
         }
-        for (name, moved) in changes {
+        for (name, change) in changes {
             let data = match ref_type {
                 RefType::Branch => {
-                    let (data, unread) = branch(refs, name, moved).await;
-                    planned.unread.extend(unread);
+                    let (data, pending) = branch_push_data(refs, name, change).await;
+                    planned.pending.extend(pending);
                     data
                 }
-                RefType::Tag => tag(refs, name, moved).await,
+                RefType::Tag => tag_push_data(refs, name, change).await,
             };
-            let told = match ref_type {
+            let target = match ref_type {
                 RefType::Branch => WebhookTarget {
                     kind: HookEvent::Push,
                     branch: Some(name.to_owned()),
@@ -113,21 +115,21 @@ async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
                     branch: None,
                 },
             };
-            events.extend(event(refs, data, Some(told)));
+            events.extend(push_event(refs, data, Some(target)));
         }
     }
     planned
 }
 
-fn change(moved: &RefChange) -> Change {
-    match (&moved.old, &moved.new) {
-        (None, _) => Change::Created,
-        (_, None) => Change::Removed,
-        _ => Change::Pushed,
+fn push_action(change: &RefChange) -> PushAction {
+    match (&change.old, &change.new) {
+        (None, _) => PushAction::Created,
+        (_, None) => PushAction::Removed,
+        _ => PushAction::Pushed,
     }
 }
 
-fn together(ref_type: RefType, action: Change, count: usize) -> PushData {
+fn group_push_data(ref_type: RefType, action: PushAction, count: usize) -> PushData {
     PushData {
         commit_count: 0,
         action,
@@ -141,24 +143,28 @@ fn together(ref_type: RefType, action: Change, count: usize) -> PushData {
     }
 }
 
-fn event(refs: &UpdatedRefs<'_>, data: PushData, told: Option<WebhookTarget>) -> Option<NewEvent> {
+fn push_event(
+    refs: &UpdatedRefs<'_>,
+    data: PushData,
+    webhook_target: Option<WebhookTarget>,
+) -> Option<NewEvent> {
     Some(NewEvent {
         project_id: Some(refs.project.id),
         author_id: refs.update.user_id,
         action: EventAction::Pushed,
         target: None,
         data: Some(serde_json::to_string(&data).ok()?),
-        told,
+        webhook_target,
     })
 }
 
-fn plain(ref_type: RefType, name: &str, moved: &RefChange) -> PushData {
+fn ref_push_data(ref_type: RefType, name: &str, change: &RefChange) -> PushData {
     PushData {
         commit_count: 0,
-        action: change(moved),
+        action: push_action(change),
         ref_type,
-        commit_from: moved.old.clone(),
-        commit_to: moved.new.clone(),
+        commit_from: change.old.clone(),
+        commit_to: change.new.clone(),
         name: Some(name.to_owned()),
         commit_title: None,
         ref_count: None,
@@ -166,12 +172,16 @@ fn plain(ref_type: RefType, name: &str, moved: &RefChange) -> PushData {
     }
 }
 
-async fn branch(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> (PushData, Option<Unread>) {
-    let mut data = plain(RefType::Branch, name, moved);
-    let Some(tip) = moved.new.as_deref().and_then(oid) else {
+async fn branch_push_data(
+    refs: &UpdatedRefs<'_>,
+    name: &str,
+    change: &RefChange,
+) -> (PushData, Option<PendingMessages>) {
+    let mut data = ref_push_data(RefType::Branch, name, change);
+    let Some(tip) = change.new.as_deref().and_then(oid) else {
         return (data, None);
     };
-    data.base = match (&moved.old, refs.default_branch) {
+    data.base = match (&change.old, refs.default_branch) {
         (Some(old), _) => Some(old.clone()),
         (None, Some(default)) if default != name => {
             let default = refs.repository.branch(default).await;
@@ -180,13 +190,18 @@ async fn branch(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> (PushD
         (None, _) => None,
     };
     let base = data.base.as_deref().and_then(oid);
-    let newest = told(refs.repository.commit(tip).await);
+    let newest = ok_or_log(refs.repository.commit(tip).await);
     data.commit_count = match (&newest, base) {
         // Most pushes contain one commit, which needs no walk through history.
         (Some(commit), Some(base)) if commit.parents == [base] => 1,
-        _ => told(refs.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
+        _ => ok_or_log(
+            refs.repository
+                .count_commits(between(base, tip), MAX_COUNTED_COMMITS)
+                .await,
+        )
+        .unwrap_or(0),
     };
-    let silent = match data.commit_count {
+    let no_references = match data.commit_count {
         0 => true,
         1 => newest
             .as_ref()
@@ -194,23 +209,23 @@ async fn branch(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> (PushD
         _ => false,
     };
     data.commit_title = newest.map(|commit| commit.title().to_owned());
-    let unread = Unread {
+    let pending = PendingMessages {
         branch: name.to_owned(),
         base: data.base.clone(),
         tip: tip.to_string(),
     };
-    (data, (!silent).then_some(unread))
+    (data, (!no_references).then_some(pending))
 }
 
-async fn tag(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> PushData {
-    let mut data = plain(RefType::Tag, name, moved);
-    let Some(target) = moved.new.as_deref().and_then(oid) else {
+async fn tag_push_data(refs: &UpdatedRefs<'_>, name: &str, change: &RefChange) -> PushData {
+    let mut data = ref_push_data(RefType::Tag, name, change);
+    let Some(target) = change.new.as_deref().and_then(oid) else {
         return data;
     };
-    let tag = told(refs.repository.tag_at(name, target).await);
+    let tag = ok_or_log(refs.repository.tag_at(name, target).await);
     // A tag may point to an object that is not a commit.
     if let Some(commit) = tag.and_then(|tag| tag.commit)
-        && let Some(commit) = told(refs.repository.commit(commit).await)
+        && let Some(commit) = ok_or_log(refs.repository.commit(commit).await)
     {
         data.commit_count = 1;
         data.commit_title = Some(commit.title().to_owned());
@@ -234,8 +249,8 @@ pub fn oid(text: &str) -> Option<Oid> {
     text.parse().ok()
 }
 
-fn told<T>(answer: git::Result<T>) -> Option<T> {
-    answer
+fn ok_or_log<T>(result: git::Result<T>) -> Option<T> {
+    result
         .inspect_err(|error| tracing::warn!(%error, "failed to list pushed commits"))
         .ok()
 }

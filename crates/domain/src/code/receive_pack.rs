@@ -9,7 +9,7 @@ use git::{ByteStream, OpenPush, ReceivePolicy, RefCommand, RepositoryId};
 use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
-use crate::code::branch_protection::{self, PushRules};
+use crate::code::branch_protection::{self, BranchRules};
 use crate::code::ref_updates;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -17,8 +17,8 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
-/// The response stream.
-pub type Answer = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+/// Stream of the response to a push.
+pub type ReceivePackResponse = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 /// Returns the repository of a project that the caller has access to.
 #[must_use]
@@ -40,20 +40,20 @@ pub async fn receive(
     push: OpenPush,
     max_bytes: Option<u64>,
     protocol: Option<&str>,
-) -> Result<Answer> {
-    let rules = branch_protection::rules(backend, access).await?;
+) -> Result<ReceivePackResponse> {
+    let rules = branch_protection::branch_rules(backend, access).await?;
     let policy = ReceivePolicy {
         max_bytes,
-        ..judge(&rules, access, push.commands())
+        ..receive_policy(&rules, access, push.commands())
     };
     let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: RefUpdateKind::Push,
     };
     let protocol = protocol.map(str::to_owned);
-    let (sender, begun) = oneshot::channel::<ByteStream>();
+    let (sender, started) = oneshot::channel::<ByteStream>();
     let work = async move {
         let received = push.receive(policy, protocol.as_deref()).await?;
         // The push continues if the client has disconnected.
@@ -61,19 +61,19 @@ pub async fn receive(
         let applied = received.outcome.applied().await?;
         Ok(((), applied.into_iter().map(RefChange::from).collect()))
     };
-    let moving = {
+    let update_task = {
         let backend = backend.clone();
-        tokio::spawn(async move { ref_updates::moving(&backend, mover, planned, work).await })
+        tokio::spawn(async move { ref_updates::update_refs(&backend, update, planned, work).await })
     };
-    let settled = async { moving.await.map_err(Error::internal)? };
-    let Ok(mut response) = begun.await else {
+    let recorded = async { update_task.await.map_err(Error::internal)? };
+    let Ok(mut response) = started.await else {
         // The push failed before it started; this returns the reason.
-        settled.await?;
+        recorded.await?;
         return Err(Error::internal("the push ended before it started"));
     };
     response.begun().await?;
-    let end = futures_util::stream::once(settled).filter_map(|settled| async {
-        settled.err().map(|error| {
+    let end = futures_util::stream::once(recorded).filter_map(|recorded| async {
+        recorded.err().map(|error| {
             tracing::warn!(%error, "failed to record a push");
             Err(std::io::Error::other("the push was not recorded"))
         })
@@ -92,17 +92,18 @@ impl From<RefCommand> for RefChange {
 }
 
 /// Returns the decision on each command; the texts are for the pusher.
-fn judge(rules: &PushRules, access: &ProjectAccess, commands: &[RefCommand]) -> ReceivePolicy {
+fn receive_policy(rules: &BranchRules, access: &ProjectAccess, commands: &[RefCommand]) -> ReceivePolicy {
     let mut policy = ReceivePolicy::default();
     let default_branch = access.project.default_branch.as_deref();
     for command in commands {
         let reference = command.reference.clone();
         if let Some(branch) = command.reference.strip_prefix("refs/heads/") {
-            let by_default = default_branch == Some(branch);
-            let may_force = rules.may_force(branch) && (!by_default || access.has_role(Role::Maintainer));
-            match refusal(rules, by_default, branch, command) {
-                Some(text) => policy.refused.push((reference, text)),
-                None if !may_force => {
+            let is_default = default_branch == Some(branch);
+            let can_force =
+                rules.can_force_push(branch) && (!is_default || access.has_role(Role::Maintainer));
+            match rejection_reason(rules, is_default, branch, command) {
+                Some(text) => policy.rejected.push((reference, text)),
+                None if !can_force => {
                     let text = format!("You are not allowed to force push to the branch {branch}.");
                     policy.fast_forward_only.push((reference, text));
                 }
@@ -113,7 +114,7 @@ fn judge(rules: &PushRules, access: &ProjectAccess, commands: &[RefCommand]) -> 
             && git::check_tag_name(tag).is_err()
         {
             let text = format!("The tag name {tag} is not allowed.");
-            policy.refused.push((reference, text));
+            policy.rejected.push((reference, text));
         }
     }
     policy
@@ -123,11 +124,16 @@ fn is_new(command: &RefCommand) -> bool {
     command.old.is_none() && command.new.is_some()
 }
 
-/// Returns why a command on a branch is refused, if it is.
-fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefCommand) -> Option<String> {
+/// Returns the reason to reject a command on a branch, if any.
+fn rejection_reason(
+    rules: &BranchRules,
+    is_default: bool,
+    branch: &str,
+    command: &RefCommand,
+) -> Option<String> {
     if command.new.is_none() {
-        return (!rules.may_delete(branch)).then(|| {
-            if by_default {
+        return (!rules.can_delete(branch)).then(|| {
+            if is_default {
                 format!("The default branch {branch} cannot be deleted.")
             } else {
                 format!("You are not allowed to delete the protected branch {branch} by pushing.")
@@ -137,6 +143,6 @@ fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefComma
     if is_new(command) && git::check_branch_name(branch).is_err() {
         return Some(format!("The branch name {branch} is not allowed."));
     }
-    (!rules.may_push(branch))
+    (!rules.can_push(branch))
         .then(|| format!("You are not allowed to push code to the protected branch {branch}."))
 }

@@ -1,4 +1,4 @@
-//! Ref updates: every change of a repository's refs uses [`moving`].
+//! Ref updates: every change of a repository's refs uses [`update_refs`].
 //!
 //! An intent is recorded first. After the update, one transaction records all effects: those of the listeners
 //! of [`Backend`], activity and maintenance. For a formerly empty repository it also sets and protects the
@@ -27,22 +27,27 @@ use crate::kernel::ref_changes::{RefChange, RefUpdate, UpdatedRefs};
 ///
 /// # Errors
 /// Returns the error of `work`; nothing is recorded then.
-pub async fn moving<T, F>(backend: &Backend, mover: RefUpdate, planned: Vec<String>, work: F) -> Result<T>
+pub async fn update_refs<T, F>(
+    backend: &Backend,
+    update: RefUpdate,
+    planned: Vec<String>,
+    work: F,
+) -> Result<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<(T, Vec<RefChange>)>> + Send + 'static,
 {
-    moving_prepared(backend, mover, planned, async { Ok(()) }, |()| work).await
+    prepare_and_update_refs(backend, update, planned, async { Ok(()) }, |()| work).await
 }
 
-/// As [`moving`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and
+/// As [`update_refs`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and
 /// `work` gets its result.
 ///
 /// # Errors
 /// Returns the error of `prepare` or `work`; nothing is recorded then.
-pub async fn moving_prepared<P, T, F>(
+pub async fn prepare_and_update_refs<P, T, F>(
     backend: &Backend,
-    mover: RefUpdate,
+    update: RefUpdate,
     planned: Vec<String>,
     prepare: impl Future<Output = Result<P>> + Send + 'static,
     work: impl FnOnce(P) -> F + Send + 'static,
@@ -54,15 +59,15 @@ where
 {
     let backend = backend.clone();
     let task = backend.ref_update_tasks.clone().spawn(async move {
-        let (intent, prepared) = tokio::join!(intend(&backend, &mover, &planned), prepare);
+        let (intent, prepared) = tokio::join!(insert_intent(&backend, &update, &planned), prepare);
         let intent = intent?;
-        let done = match prepared {
+        let result = match prepared {
             Ok(prepared) => work(prepared).await,
             Err(error) => Err(error),
         };
-        match done {
-            Ok((value, moved)) => {
-                settle(&backend, intent, &mover, &moved).await?;
+        match result {
+            Ok((value, changes)) => {
+                complete(&backend, intent, &update, &changes).await?;
                 Ok(value)
             }
             Err(error) => {
@@ -76,10 +81,11 @@ where
     task.await.map_err(Error::internal)?
 }
 
-async fn intend(backend: &Backend, mover: &RefUpdate, planned: &[String]) -> Result<i64> {
+/// Inserts the intent and returns its ID.
+async fn insert_intent(backend: &Backend, update: &RefUpdate, planned: &[String]) -> Result<i64> {
     // The current targets show after a kill which refs were updated.
-    let standing = standing(backend, mover.project_id, planned.to_vec()).await?;
-    let planned = planned.iter().cloned().zip(standing);
+    let targets = current_targets(backend, update.project_id, planned.to_vec()).await?;
+    let planned = planned.iter().cloned().zip(targets);
     let planned: Vec<RefChange> = planned
         .map(|(reference, old)| RefChange {
             reference,
@@ -88,9 +94,9 @@ async fn intend(backend: &Backend, mover: &RefUpdate, planned: &[String]) -> Res
         })
         .collect();
     let row = ref_updates::ActiveModel {
-        project_id: Set(mover.project_id),
-        user_id: Set(mover.user_id),
-        kind: Set(mover.kind),
+        project_id: Set(update.project_id),
+        user_id: Set(update.user_id),
+        kind: Set(update.kind),
         changes: Set(serde_json::to_string(&planned).map_err(Error::internal)?),
         state: Set(RefUpdateState::Pending),
         created_at: Set(now()),
@@ -100,7 +106,7 @@ async fn intend(backend: &Backend, mover: &RefUpdate, planned: &[String]) -> Res
 }
 
 /// Returns the targets of refs; `None` without such a ref or a repository.
-async fn standing(
+async fn current_targets(
     backend: &Backend,
     project_id: i64,
     references: Vec<String>,
@@ -123,8 +129,8 @@ fn repository(backend: &Backend, project_id: i64) -> git::Repository {
 }
 
 /// Records the updates with all their effects.
-async fn settle(backend: &Backend, intent: i64, mover: &RefUpdate, moved: &[RefChange]) -> Result<()> {
-    let project_id = mover.project_id;
+async fn complete(backend: &Backend, intent: i64, update: &RefUpdate, changes: &[RefChange]) -> Result<()> {
+    let project_id = update.project_id;
     let project = projects::Entity::find_by_id(project_id)
         .one(backend.database.read())
         .await?;
@@ -137,45 +143,46 @@ async fn settle(backend: &Backend, intent: i64, mover: &RefUpdate, moved: &[RefC
         let refs = UpdatedRefs {
             project,
             default_branch: project.default_branch.as_deref().or(default_branch.as_deref()),
-            update: mover,
-            changes: moved,
+            update,
+            changes,
             repository: &repository,
         };
         let listeners = backend.ref_update_listeners.iter();
         effects = try_join_all(listeners.map(|listener| listener.plan(&backend.database, &refs))).await?;
     }
-    let changes = serde_json::to_string(moved).map_err(Error::internal)?;
+    let serialized = serde_json::to_string(changes).map_err(Error::internal)?;
     backend
         .database
         .transaction(async |transaction| {
-            let settled = ref_updates::Entity::update_many()
-                .col_expr(ref_updates::Column::Changes, Expr::value(changes.clone()))
+            let applied = ref_updates::Entity::update_many()
+                .col_expr(ref_updates::Column::Changes, Expr::value(serialized.clone()))
                 .col_expr(ref_updates::Column::State, Expr::value(RefUpdateState::Applied))
                 .filter(ref_updates::Column::Id.eq(intent))
                 .filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
-            if settled.exec(transaction).await?.rows_affected == 0 || moved.is_empty() {
+            if applied.exec(transaction).await?.rows_affected == 0 || changes.is_empty() {
                 return Ok(());
             }
             for effect in effects {
-                effect.apply(transaction, mover).await?;
+                effect.apply(transaction, update).await?;
             }
-            follow_up(transaction, project_id, default_branch.as_deref()).await
+            update_project(transaction, project_id, default_branch.as_deref()).await
         })
         .await
 }
 
-async fn follow_up(
+/// Updates the project, protects a new default branch, and enqueues the maintenance of the repository.
+async fn update_project(
     transaction: &DatabaseTransaction,
     project_id: i64,
     default_branch: Option<&str>,
 ) -> Result<()> {
-    let mut update = projects::Entity::update_many()
+    let mut project = projects::Entity::update_many()
         .col_expr(projects::Column::LastActivityAt, Expr::value(now()))
         .filter(projects::Column::Id.eq(project_id));
     if let Some(name) = default_branch {
-        update = update.col_expr(projects::Column::DefaultBranch, Expr::value(name));
-        let known = protected_branches::of_project(transaction, project_id).await?;
-        if !known.iter().any(|branch| branch.name == name) {
+        project = project.col_expr(projects::Column::DefaultBranch, Expr::value(name));
+        let protected = protected_branches::of_project(transaction, project_id).await?;
+        if !protected.iter().any(|branch| branch.name == name) {
             let at = now();
             let row = protected_branches::ActiveModel {
                 project_id: Set(project_id),
@@ -189,7 +196,7 @@ async fn follow_up(
             row.insert(transaction).await?;
         }
     }
-    update.exec(transaction).await?;
+    project.exec(transaction).await?;
     jobs::enqueue(transaction, &MaintainRepository { project_id })
         .await
         .map_err(Error::internal)
@@ -219,7 +226,7 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
 }
 
 /// Age at which an intent counts as abandoned; longer than any push.
-const ABANDONED: TimeDelta = TimeDelta::hours(4);
+const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(4);
 
 /// Completes the intents of killed servers and returns their number. `all` is for a server that starts alone
 /// on its database: then no pending intent can be in progress.
@@ -227,67 +234,67 @@ const ABANDONED: TimeDelta = TimeDelta::hours(4);
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
-    let before = if all { now() } else { now() - ABANDONED };
+    let before = if all { now() } else { now() - ABANDONED_AFTER };
     let pending = ref_updates::pending(backend.database.read(), before).await?;
     let count = pending.len();
     for intent in pending {
-        let moved = happened(backend, &intent).await?;
-        let mover = RefUpdate {
+        let changes = observed_changes(backend, &intent).await?;
+        let update = RefUpdate {
             project_id: intent.project_id,
             user_id: intent.user_id,
             kind: intent.kind,
         };
-        settle(backend, intent.id, &mover, &moved).await?;
+        complete(backend, intent.id, &update, &changes).await?;
     }
     Ok(count)
 }
 
-/// Determines what an unsettled intent changed, by comparing its refs with the current ones, apart from
+/// Determines what a pending intent changed, by comparing its refs with the current ones, apart from
 /// changes recorded since. Patterns are returned unchanged, because the refs they matched are unknown.
-async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<RefChange>> {
+async fn observed_changes(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<RefChange>> {
     let planned: Vec<RefChange> = serde_json::from_str(&intent.changes).unwrap_or_default();
-    let names = planned.iter().map(|moved| moved.reference.clone()).collect();
-    let standing = standing(backend, intent.project_id, names).await?;
-    let since = intent.created_at - ABANDONED;
-    let settled = ref_updates::applied(backend.database.read(), intent.project_id, since).await?;
-    let settled: Vec<RefChange> = settled
+    let names = planned.iter().map(|change| change.reference.clone()).collect();
+    let targets = current_targets(backend, intent.project_id, names).await?;
+    let since = intent.created_at - ABANDONED_AFTER;
+    let applied = ref_updates::applied(backend.database.read(), intent.project_id, since).await?;
+    let applied: Vec<RefChange> = applied
         .iter()
         .flat_map(|row| serde_json::from_str::<Vec<RefChange>>(&row.changes).unwrap_or_default())
         .collect();
-    let moved = planned.into_iter().zip(standing).filter_map(|(planned, new)| {
+    let changes = planned.into_iter().zip(targets).filter_map(|(planned, new)| {
         if planned.reference.ends_with('*') {
             return Some(planned);
         }
-        let old = followed(&planned, &settled);
+        let old = target_after(&planned, &applied);
         (old != new).then_some(RefChange {
             reference: planned.reference,
             old,
             new,
         })
     });
-    Ok(moved.collect())
+    Ok(changes.collect())
 }
 
 /// Follows recorded changes of a ref, starting at the target that the intent saw. Changes from before the
 /// intent cancel out, because they lead back to that target.
-fn followed(planned: &RefChange, settled: &[RefChange]) -> Option<String> {
-    let mut at = planned.old.clone();
-    for moved in settled
+fn target_after(planned: &RefChange, applied: &[RefChange]) -> Option<String> {
+    let mut target = planned.old.clone();
+    for change in applied
         .iter()
-        .filter(|moved| moved.reference == planned.reference)
+        .filter(|change| change.reference == planned.reference)
     {
-        if moved.old == at {
-            at.clone_from(&moved.new);
+        if change.old == target {
+            target.clone_from(&change.new);
         }
     }
-    at
+    target
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn moved(old: Option<&str>, new: Option<&str>) -> RefChange {
+    fn change(old: Option<&str>, new: Option<&str>) -> RefChange {
         RefChange {
             reference: "refs/heads/main".to_owned(),
             old: old.map(str::to_owned),
@@ -297,21 +304,21 @@ mod tests {
 
     #[test]
     fn ref_update_follows_later_changes_of_same_ref_only() {
-        let planned = moved(Some("a"), None);
-        assert_eq!(followed(&planned, &[]), Some("a".to_owned()));
-        let others = [moved(Some("a"), Some("b")), moved(Some("b"), Some("c"))];
-        assert_eq!(followed(&planned, &others), Some("c".to_owned()));
-        let before = [
-            moved(Some("x"), Some("a")),
-            moved(Some("a"), Some("y")),
-            moved(Some("y"), Some("a")),
+        let planned = change(Some("a"), None);
+        assert_eq!(target_after(&planned, &[]), Some("a".to_owned()));
+        let later = [change(Some("a"), Some("b")), change(Some("b"), Some("c"))];
+        assert_eq!(target_after(&planned, &later), Some("c".to_owned()));
+        let before_intent = [
+            change(Some("x"), Some("a")),
+            change(Some("a"), Some("y")),
+            change(Some("y"), Some("a")),
         ];
-        assert_eq!(followed(&planned, &before), Some("a".to_owned()));
-        let elsewhere = RefChange {
+        assert_eq!(target_after(&planned, &before_intent), Some("a".to_owned()));
+        let other_ref = RefChange {
             reference: "refs/heads/other".to_owned(),
-            ..moved(Some("a"), Some("b"))
+            ..change(Some("a"), Some("b"))
         };
-        assert_eq!(followed(&planned, &[elsewhere]), Some("a".to_owned()));
-        assert_eq!(followed(&planned, &[moved(Some("a"), None)]), None);
+        assert_eq!(target_after(&planned, &[other_ref]), Some("a".to_owned()));
+        assert_eq!(target_after(&planned, &[change(Some("a"), None)]), None);
     }
 }

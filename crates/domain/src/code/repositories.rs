@@ -1,4 +1,4 @@
-//! Reads of a project's repository as a whole: trees, blobs, comparisons, archives and contributors, with
+//! Reads of a project's repository: trees, blobs, comparisons, archives and contributors, with
 //! helpers for the other repository services.
 
 use std::collections::HashMap;
@@ -11,17 +11,17 @@ use crate::kernel::page::{Page, PageRequest};
 pub use git::{ArchiveFormat, ContributorOrder};
 
 /// Maximum size of a blob in a JSON response, in bytes; larger blobs are available as raw bytes.
-pub(crate) const LARGEST_IN_JSON: u64 = 128 << 20;
+pub(crate) const MAX_JSON_BLOB_BYTES: u64 = 128 << 20;
 
 /// Maximum length of a ref in the directory name of an archive, in bytes.
-const LONGEST_ARCHIVE_REF: usize = 100;
+const MAX_ARCHIVE_REF_BYTES: usize = 100;
 
 /// Seconds to wait before a retry if too many archives are being created.
-const ARCHIVE_PAUSE: u64 = 30;
+const ARCHIVE_RETRY_SECONDS: u64 = 30;
 
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
-pub fn window(page: &PageRequest) -> git::PageWindow {
+pub fn page_window(page: &PageRequest) -> git::PageWindow {
     git::PageWindow {
         offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
         limit: usize::try_from(page.limit().saturating_add(1)).unwrap_or(usize::MAX),
@@ -30,7 +30,7 @@ pub fn window(page: &PageRequest) -> git::PageWindow {
 
 /// Maps the error of a ref update: after a concurrent update the caller may retry.
 #[must_use]
-pub fn write_failure(error: git::Error) -> Error {
+pub fn ref_update_error(error: git::Error) -> Error {
     match error {
         git::Error::StaleReference => git::Error::Locked.into(),
         other => other.into(),
@@ -61,7 +61,7 @@ async fn resolve(
 
 /// Parameters of a tree listing.
 #[derive(Debug, Clone, Default)]
-pub struct TreeListing {
+pub struct TreeFilter {
     /// The revision; the default branch by default.
     pub revision: Option<String>,
     /// The directory; the root by default.
@@ -74,19 +74,19 @@ pub struct TreeListing {
 ///
 /// # Errors
 /// Returns `NotFound` if the revision does not exist, and a validation error if there are too many entries.
-pub async fn tree(
+pub async fn list_tree(
     backend: &Backend,
     access: &ProjectAccess,
-    listing: TreeListing,
+    filter: TreeFilter,
     page: &PageRequest,
 ) -> Result<Page<git::TreeEntry>> {
     let repository = repository_access::repository(backend, access)?;
-    let commit = resolve(&repository, access, listing.revision.as_deref(), "Tree").await?;
-    let path = listing.path.unwrap_or_default();
-    let found = repository
-        .tree(commit, &path, listing.recursive, window(page))
+    let commit = resolve(&repository, access, filter.revision.as_deref(), "Tree").await?;
+    let path = filter.path.unwrap_or_default();
+    let list = repository
+        .tree(commit, &path, filter.recursive, page_window(page))
         .await?;
-    Ok(Page::new(page, found.entries, found.total as u64))
+    Ok(Page::new(page, list.entries, list.total as u64))
 }
 
 /// Returns a blob with its content.
@@ -94,10 +94,10 @@ pub async fn tree(
 /// # Errors
 /// Returns `NotFound` if the ID does not refer to a blob, and a validation error if it is too large for this
 /// form.
-pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
+pub async fn get_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
     let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
-    repository.blob(id, LARGEST_IN_JSON).await.map_err(no_blob)
+    repository.blob(id, MAX_JSON_BLOB_BYTES).await.map_err(blob_error)
 }
 
 /// Opens a blob for streaming.
@@ -107,7 +107,7 @@ pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Resul
 pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
     let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
-    repository.open_blob(id).await.map_err(no_blob)
+    repository.open_blob(id).await.map_err(blob_error)
 }
 
 fn blob_id(sha: &str) -> Result<git::Oid> {
@@ -116,7 +116,7 @@ fn blob_id(sha: &str) -> Result<git::Oid> {
     id.ok_or_else(|| Error::not_found("Blob"))
 }
 
-fn no_blob(error: git::Error) -> Error {
+fn blob_error(error: git::Error) -> Error {
     match error {
         git::Error::ObjectNotFound => Error::not_found("Blob"),
         other => other.into(),
@@ -124,7 +124,7 @@ fn no_blob(error: git::Error) -> Error {
 }
 
 /// An archive that is being created.
-pub struct Archive {
+pub struct RepositoryArchive {
     /// The file name.
     pub file_name: String,
     /// The content.
@@ -136,19 +136,19 @@ pub struct Archive {
 /// # Errors
 /// Returns `NotFound` if the revision does not exist, and `RateLimited` if too many archives are being
 /// created.
-pub async fn archive(
+pub async fn create_archive(
     backend: &Backend,
     access: &ProjectAccess,
     revision: Option<&str>,
     format: ArchiveFormat,
-) -> Result<Archive> {
+) -> Result<RepositoryArchive> {
     let repository = repository_access::repository(backend, access)?;
     let commit = resolve(&repository, access, revision, "File").await?;
-    let named = revision.filter(|text| !text.is_empty());
-    let named = named
+    let revision = revision.filter(|text| !text.is_empty());
+    let revision = revision
         .or(access.project.default_branch.as_deref())
         .unwrap_or_default();
-    let prefix = archive_name(&access.project.path, named, &commit.to_string());
+    let prefix = archive_name(&access.project.path, revision, &commit.to_string());
     let archive = git::ArchiveRequest {
         commit,
         format,
@@ -156,7 +156,7 @@ pub async fn archive(
         path: None,
     };
     let stream = repository.archive(archive).await.map_err(|error| match error {
-        git::Error::Busy(_) => Error::RateLimited(ARCHIVE_PAUSE),
+        git::Error::Busy(_) => Error::RateLimited(ARCHIVE_RETRY_SECONDS),
         other => other.into(),
     })?;
     let extension = match format {
@@ -164,7 +164,7 @@ pub async fn archive(
         ArchiveFormat::TarGz => "tar.gz",
         ArchiveFormat::Zip => "zip",
     };
-    Ok(Archive {
+    Ok(RepositoryArchive {
         file_name: format!("{prefix}.{extension}"),
         stream,
     })
@@ -173,7 +173,7 @@ pub async fn archive(
 /// Returns `project-branch-commit`, without the branch if it equals the commit or is too long.
 fn archive_name(project: &str, revision: &str, commit: &str) -> String {
     let revision = revision.replace('/', "-");
-    if revision == commit || revision.is_empty() || revision.len() > LONGEST_ARCHIVE_REF {
+    if revision == commit || revision.is_empty() || revision.len() > MAX_ARCHIVE_REF_BYTES {
         format!("{project}-{commit}")
     } else {
         format!("{project}-{revision}-{commit}")
@@ -207,12 +207,12 @@ pub async fn compare(
     let repository = repository_access::repository(backend, access)?;
     let from = repository.resolve_commit(from).await?;
     let to = repository.resolve_commit(to).await?;
-    let found = repository.compare(from, to, straight).await?;
+    let comparison = repository.compare(from, to, straight).await?;
     Ok(Comparison {
-        commits: repository.commits(found.commits).await?,
-        diffs: found.diff.entries,
-        incomplete: found.timeout || found.diff.truncated,
-        same_ref: found.same_ref,
+        commits: repository.commits(comparison.commits).await?,
+        diffs: comparison.diff.entries,
+        incomplete: comparison.timeout || comparison.diff.truncated,
+        same_ref: comparison.same_ref,
     })
 }
 
@@ -221,7 +221,7 @@ pub async fn compare(
 ///
 /// # Errors
 /// Returns `NotFound` if the repository is disabled, and `TimedOut` if counting takes too long.
-pub async fn contributors(
+pub async fn list_contributors(
     backend: &Backend,
     access: &ProjectAccess,
     order: ContributorOrder,
@@ -240,7 +240,7 @@ pub async fn contributors(
     let counted = repository
         .contributors(tip, false, ContributorOrder::Email)
         .await?;
-    let mut authors = one_each_address(counted);
+    let mut authors = merge_by_email(counted);
     match order {
         ContributorOrder::Email => {}
         ContributorOrder::Name => authors.sort_by(|a, b| a.name.cmp(&b.name)),
@@ -253,21 +253,21 @@ pub async fn contributors(
 }
 
 /// Merges adjacent entries with the same address under their most frequent name.
-fn one_each_address(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
-    let mut most: HashMap<String, u64> = HashMap::new();
+fn merge_by_email(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
+    let mut max_commits: HashMap<String, u64> = HashMap::new();
     let mut authors: Vec<git::Contributor> = Vec::new();
     for entry in counted {
-        let best = most.entry(entry.email.clone()).or_default();
+        let max = max_commits.entry(entry.email.clone()).or_default();
         match authors.last_mut().filter(|last| last.email == entry.email) {
             Some(last) => {
-                if entry.commits > *best {
+                if entry.commits > *max {
                     last.name.clone_from(&entry.name);
                 }
                 last.commits += entry.commits;
             }
             None => authors.push(entry.clone()),
         }
-        *best = (*best).max(entry.commits);
+        *max = (*max).max(entry.commits);
     }
     authors
 }
@@ -276,7 +276,7 @@ fn one_each_address(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
 ///
 /// # Errors
 /// Returns a validation error if a revision does not exist, and `NotFound` without a common ancestor.
-pub async fn merge_base(
+pub async fn get_merge_base(
     backend: &Backend,
     access: &ProjectAccess,
     revisions: Vec<String>,
@@ -315,8 +315,8 @@ mod tests {
             author("Ada L.", "a@x", 3),
             author("Bob", "b@x", 1),
         ];
-        let joined = one_each_address(counted);
-        assert_eq!(joined, [author("Ada L.", "a@x", 5), author("Bob", "b@x", 1)]);
+        let merged = merge_by_email(counted);
+        assert_eq!(merged, [author("Ada L.", "a@x", 5), author("Bob", "b@x", 1)]);
     }
 
     #[test]

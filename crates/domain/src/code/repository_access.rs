@@ -34,7 +34,10 @@ pub(crate) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository
 }
 
 /// Returns the head of a project's default branch, or `None` if the branch does not exist.
-pub(crate) async fn tip(repository: &git::Repository, project: &projects::Model) -> Result<Option<Oid>> {
+pub(crate) async fn default_branch_head(
+    repository: &git::Repository,
+    project: &projects::Model,
+) -> Result<Option<Oid>> {
     let Some(branch) = project.default_branch.as_deref() else {
         return Ok(None);
     };
@@ -72,12 +75,12 @@ pub async fn commit_count(backend: &Backend, project: &projects::Model) -> Resul
     };
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
-    let tip = match repository.branch(branch).await {
+    let head = match repository.branch(branch).await {
         Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(0),
         branch => branch?.commit,
     };
     let selection = CommitSelection {
-        tips: vec![tip],
+        tips: vec![head],
         ..CommitSelection::default()
     };
     let count = repository.count_commits(selection, usize::MAX).await?;

@@ -1,7 +1,7 @@
 //! Tags of a project's repository.
 
 use crate::code::commits::commit;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -14,7 +14,7 @@ pub use git::TagOrder;
 
 /// A tag with its commit.
 #[derive(Debug, Clone)]
-pub struct TagDetails {
+pub struct TagDetail {
     /// The tag.
     pub tag: git::Tag,
     /// The commit; `None` if the tag refers to a tree or blob.
@@ -23,7 +23,7 @@ pub struct TagDetails {
 
 /// Filter and sort order of a list of tags.
 #[derive(Debug, Clone)]
-pub struct Listing {
+pub struct TagFilter {
     /// Text that the names must contain (see [`git::TagQuery`]).
     pub search: Option<String>,
     /// The sort order.
@@ -50,20 +50,20 @@ pub struct NewTag {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    listing: Listing,
+    filter: TagFilter,
     page: &PageRequest,
-) -> Result<Page<TagDetails>> {
+) -> Result<Page<TagDetail>> {
     let repository = repository_access::repository(backend, access)?;
     let query = git::TagQuery {
-        search: listing.search,
-        order: listing.order,
-        descending: listing.descending,
-        window: repositories::window(page),
+        search: filter.search,
+        order: filter.order,
+        descending: filter.descending,
+        window: repositories::page_window(page),
     };
     let found = repository.tags(query).await?;
     let found = Page::new(page, found.tags, found.total as u64);
     Ok(Page {
-        items: details(&repository, found.items).await?,
+        items: load_details(&repository, found.items).await?,
         rest: found.rest,
     })
 }
@@ -72,17 +72,17 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `NotFound` if the tag does not exist.
-pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetail> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    one(&repository, tag).await
+    load_detail(&repository, tag).await
 }
 
 /// Creates a tag, with the caller as the tagger if it is annotated.
 ///
 /// # Errors
 /// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetail> {
     let repository = repository_access::repository(backend, access)?;
     git::check_tag_name(&new.name).map_err(|_| Error::Rejected("Tag name invalid".into()))?;
     let tagger = access.caller.signed_in()?;
@@ -92,20 +92,20 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
     let planned = vec![format!("refs/tags/{}", new.name)];
     let writer = repository.clone();
-    let tag = moving(backend, commit::mover(access), planned, async move {
-        let made = writer.create_tag(&new.name, &new.revision, annotation).await;
-        let tag = made.map_err(|error| match error {
+    let tag = update_refs(backend, commit::ref_update(access), planned, async move {
+        let tag = writer.create_tag(&new.name, &new.revision, annotation).await;
+        let tag = tag.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected(format!("Tag {} already exists", new.name).into()),
             git::Error::RevisionNotFound => {
                 Error::Rejected(format!("Target {} is invalid", new.revision).into())
             }
-            other => repositories::write_failure(other),
+            other => repositories::ref_update_error(other),
         })?;
-        let moved = RefChange::tag(&tag.name, None, Some(tag.target));
-        Ok((tag, vec![moved]))
+        let change = RefChange::tag(&tag.name, None, Some(tag.target));
+        Ok((tag, vec![change]))
     })
     .await?;
-    one(&repository, tag).await
+    load_detail(&repository, tag).await
 }
 
 /// Deletes a tag.
@@ -121,29 +121,29 @@ pub async fn delete(
 ) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    if let Some(commit) = one(&repository, tag.clone()).await?.commit {
+    if let Some(commit) = load_detail(&repository, tag.clone()).await?.commit {
         preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
     let planned = vec![format!("refs/tags/{name}")];
-    moving(backend, commit::mover(access), planned, async move {
+    update_refs(backend, commit::ref_update(access), planned, async move {
         let old = repository
             .delete_tag(&tag.name, Some(tag.target))
             .await
-            .map_err(repositories::write_failure)?;
+            .map_err(repositories::ref_update_error)?;
         Ok(((), vec![RefChange::tag(&tag.name, Some(old), None)]))
     })
     .await
 }
 
-async fn one(repository: &git::Repository, tag: git::Tag) -> Result<TagDetails> {
-    let details = details(repository, vec![tag]).await?;
+async fn load_detail(repository: &git::Repository, tag: git::Tag) -> Result<TagDetail> {
+    let details = load_details(repository, vec![tag]).await?;
     details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
 }
 
-async fn details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetails>> {
+async fn load_details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetail>> {
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
-    let details = tags.into_iter().map(|tag| TagDetails {
+    let details = tags.into_iter().map(|tag| TagDetail {
         commit: tag.commit.and_then(|_| commits.next()),
         tag,
     });

@@ -21,15 +21,15 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of folder entries that are read.
-const MOST: usize = 1_000;
+const MAX_FOLDER_ENTRIES: usize = 1_000;
 /// Maximum size of a template, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_TEMPLATE_BYTES: u64 = 1 << 20;
 /// File mode of a symbolic link, whose content is a path.
-const LINK: u32 = 0o120_000;
+const SYMLINK_MODE: u32 = 0o120_000;
 
-/// Types of templates.
+/// Kinds of templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TemplateKind {
     /// Dockerfiles.
     Dockerfiles,
     /// Files with Git ignore patterns.
@@ -44,9 +44,9 @@ pub enum Kind {
     MergeRequests,
 }
 
-/// An entry of a list of templates.
+/// Key and name of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TemplateSummary {
     /// The key.
     pub key: String,
     /// The name.
@@ -69,7 +69,7 @@ pub enum Template {
 
 /// Values for the placeholders of a license.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct LicenseFields {
     /// The name of the project.
     pub project: Option<String>,
     /// The name of the copyright holder; the caller by default.
@@ -77,16 +77,16 @@ pub struct Said {
 }
 
 /// A template file in a repository.
-struct Kept {
+struct RepositoryTemplate {
     key: String,
     repository: Repository,
     blob: Oid,
 }
 
 /// Folders of a repository in descending precedence, and the extension of their files.
-type Place = (&'static [&'static str], &'static str);
+type TemplateFolders = (&'static [&'static str], &'static str);
 
-impl Kind {
+impl TemplateKind {
     fn files(self) -> &'static [TemplateFile] {
         match self {
             Self::Dockerfiles => DOCKERFILES,
@@ -97,7 +97,7 @@ impl Kind {
     }
 
     /// Returns the folders of a project's own templates.
-    fn of_project(self) -> Option<Place> {
+    fn of_project(self) -> Option<TemplateFolders> {
         match self {
             Self::Issues => Some((&[".service/issue_templates", ".gitlab/issue_templates"], ".md")),
             Self::MergeRequests => Some((
@@ -112,7 +112,7 @@ impl Kind {
     }
 
     /// Returns the folders of the templates that a project provides for its group.
-    fn of_group(self) -> Option<Place> {
+    fn of_group(self) -> Option<TemplateFolders> {
         match self {
             Self::Dockerfiles => Some((&["Dockerfile"], ".dockerfile")),
             Self::Gitignores => Some((&["gitignore"], ".gitignore")),
@@ -131,43 +131,43 @@ impl Kind {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    kind: Kind,
+    kind: TemplateKind,
     page: &PageRequest,
-) -> Result<Page<Entry>> {
-    let kept = kept(backend, access, kind).await?;
-    let of_repositories = kept.into_iter().map(|file| Entry {
+) -> Result<Page<TemplateSummary>> {
+    let templates = repository_templates(backend, access, kind).await?;
+    let of_repositories = templates.into_iter().map(|file| TemplateSummary {
         name: file.key.clone(),
         key: file.key,
     });
-    let mut seen = HashSet::new();
-    let all = of_repositories.chain(entries(kind));
-    let once = all.filter(|entry| seen.insert(entry.key.clone())).collect();
-    Ok(Page::from_all(page, once))
+    let mut keys = HashSet::new();
+    let all = of_repositories.chain(built_in_summaries(kind));
+    let unique = all.filter(|entry| keys.insert(entry.key.clone())).collect();
+    Ok(Page::from_all(page, unique))
 }
 
 /// Returns a template of a project.
 ///
 /// # Errors
 /// Returns `NotFound` if no template has the key.
-pub async fn find(
+pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
-    kind: Kind,
+    kind: TemplateKind,
     key: &str,
-    said: &Said,
+    fields: &LicenseFields,
 ) -> Result<Template> {
-    let kept = kept(backend, access, kind).await?;
-    let Some(file) = kept.into_iter().find(|file| file.key == key) else {
-        return built_in(&access.caller, kind, key, said);
+    let templates = repository_templates(backend, access, kind).await?;
+    let Some(file) = templates.into_iter().find(|file| file.key == key) else {
+        return get_built_in(&access.caller, kind, key, fields);
     };
-    let blob = file.repository.blob(file.blob, LONGEST).await?;
+    let blob = file.repository.blob(file.blob, MAX_TEMPLATE_BYTES).await?;
     let content = String::from_utf8_lossy(&blob.data).into_owned();
     let name = file.key;
     Ok(match kind {
-        Kind::Licenses => Template::License(LicenseTemplate {
+        TemplateKind::Licenses => Template::License(LicenseTemplate {
             key: name.clone(),
             name,
-            content: filled(&content, &access.caller, said),
+            content: fill_in(&content, &access.caller, fields),
             ..LicenseTemplate::default()
         }),
         _ => Template::File { name, content },
@@ -176,31 +176,36 @@ pub async fn find(
 
 /// Lists the built-in file templates.
 #[must_use]
-pub fn list_built_in(kind: Kind, page: &PageRequest) -> Page<Entry> {
-    Page::from_all(page, entries(kind).collect())
+pub fn list_built_in(kind: TemplateKind, page: &PageRequest) -> Page<TemplateSummary> {
+    Page::from_all(page, built_in_summaries(kind).collect())
 }
 
 /// Lists the built-in license templates.
 #[must_use]
 pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<LicenseTemplate> {
-    let wanted = licenses::all()
+    let licenses = licenses::all()
         .iter()
         .filter(|license| license.popular || !popular);
-    Page::from_all(page, wanted.collect()).map(LicenseTemplate::clone)
+    Page::from_all(page, licenses.collect()).map(LicenseTemplate::clone)
 }
 
 /// Returns a built-in template. Keys of licenses ignore case.
 ///
 /// # Errors
 /// Returns `NotFound` if no template has the key.
-pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<Template> {
-    let found = match kind {
-        Kind::Licenses => {
+pub fn get_built_in(
+    caller: &Caller,
+    kind: TemplateKind,
+    key: &str,
+    fields: &LicenseFields,
+) -> Result<Template> {
+    let template = match kind {
+        TemplateKind::Licenses => {
             let mut all = licenses::all().iter();
             let license = all.find(|license| license.key.eq_ignore_ascii_case(key));
             license.map(|license| {
                 Template::License(LicenseTemplate {
-                    content: filled(&license.content, caller, said),
+                    content: fill_in(&license.content, caller, fields),
                     ..license.clone()
                 })
             })
@@ -213,20 +218,20 @@ pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<T
             })
         }
     };
-    found.ok_or_else(|| Error::not_found("Template"))
+    template.ok_or_else(|| Error::not_found("Template"))
 }
 
 /// Returns the built-in templates.
-fn entries(kind: Kind) -> impl Iterator<Item = Entry> {
-    let files = kind.files().iter().map(|file| Entry {
+fn built_in_summaries(kind: TemplateKind) -> impl Iterator<Item = TemplateSummary> {
+    let files = kind.files().iter().map(|file| TemplateSummary {
         key: file.key.to_owned(),
         name: file.key.to_owned(),
     });
     let licenses = match kind {
-        Kind::Licenses => licenses::all(),
+        TemplateKind::Licenses => licenses::all(),
         _ => &[],
     };
-    files.chain(licenses.iter().map(|license| Entry {
+    files.chain(licenses.iter().map(|license| TemplateSummary {
         key: license.key.clone(),
         name: license.name.clone(),
     }))
@@ -237,28 +242,32 @@ fn not_blank(text: Option<&str>) -> Option<&str> {
 }
 
 /// Fills in the placeholders of a license with the current year and the caller's name.
-fn filled(text: &str, caller: &Caller, said: &Said) -> String {
-    let own = caller.as_user().map(|user| user.name.as_str());
-    let meant = LicenseTerms {
+fn fill_in(text: &str, caller: &Caller, fields: &LicenseFields) -> String {
+    let caller_name = caller.as_user().map(|user| user.name.as_str());
+    let terms = LicenseTerms {
         year: now().year(),
-        project: not_blank(said.project.as_deref()),
-        full_name: not_blank(said.full_name.as_deref()).or(own),
+        project: not_blank(fields.project.as_deref()),
+        full_name: not_blank(fields.full_name.as_deref()).or(caller_name),
     };
-    licenses::fill_in(text, meant)
+    licenses::fill_in(text, terms)
 }
 
 /// Returns the templates of a project from repositories that the caller can read, in descending precedence.
-async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<Vec<Kept>> {
-    let mut found = Vec::new();
-    if let Some(place) = kind.of_project().filter(|_| access.can_read_code()) {
-        found.extend(files_in(backend, &access.project, place).await?);
+async fn repository_templates(
+    backend: &Backend,
+    access: &ProjectAccess,
+    kind: TemplateKind,
+) -> Result<Vec<RepositoryTemplate>> {
+    let mut templates = Vec::new();
+    if let Some(folders) = kind.of_project().filter(|_| access.can_read_code()) {
+        templates.extend(files_in(backend, &access.project, folders).await?);
     }
-    if let Some(place) = kind.of_group() {
+    if let Some(folders) = kind.of_group() {
         for project in projects_of_groups(backend, access).await? {
-            found.extend(files_in(backend, &project, place).await?);
+            templates.extend(files_in(backend, &project, folders).await?);
         }
     }
-    Ok(found)
+    Ok(templates)
 }
 
 /// Returns the files in the folders of a project's default branch, by name. Links and files that are too
@@ -266,23 +275,23 @@ async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<V
 async fn files_in(
     backend: &Backend,
     project: &projects::Model,
-    (folders, ending): Place,
-) -> Result<Vec<Kept>> {
+    (folders, extension): TemplateFolders,
+) -> Result<Vec<RepositoryTemplate>> {
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
-    let Some(commit) = repository_access::tip(&repository, project).await? else {
+    let Some(commit) = repository_access::default_branch_head(&repository, project).await? else {
         return Ok(Vec::new());
     };
     let window = PageWindow {
         offset: 0,
-        limit: MOST,
+        limit: MAX_FOLDER_ENTRIES,
     };
     let (mut keys, mut blobs) = (Vec::new(), Vec::new());
     for folder in folders {
         let entries = repository.tree(commit, folder, false, window).await?.entries;
         for entry in entries {
-            let key = entry.name().strip_suffix(ending).unwrap_or_default();
-            if !key.is_empty() && entry.kind == EntryKind::Blob && entry.mode != LINK {
+            let key = entry.name().strip_suffix(extension).unwrap_or_default();
+            if !key.is_empty() && entry.kind == EntryKind::Blob && entry.mode != SYMLINK_MODE {
                 keys.push(key.to_owned());
                 blobs.push(entry.id);
             }
@@ -290,13 +299,13 @@ async fn files_in(
     }
     let sizes = repository.blob_sizes(blobs.clone()).await?;
     let files = keys.into_iter().zip(blobs).zip(sizes);
-    let short = files.filter(|(_, size)| *size <= LONGEST);
-    let kept = short.map(|((key, blob), _)| Kept {
+    let files = files.filter(|(_, size)| *size <= MAX_TEMPLATE_BYTES);
+    let templates = files.map(|((key, blob), _)| RepositoryTemplate {
         key,
         repository: repository.clone(),
         blob,
     });
-    Ok(kept.collect())
+    Ok(templates.collect())
 }
 
 /// Returns the template projects of the groups of a project, from the nearest group up. Skips projects that
@@ -308,39 +317,39 @@ async fn projects_of_groups(backend: &Backend, access: &ProjectAccess) -> Result
         return Ok(Vec::new());
     }
     let db = backend.database.read();
-    let above = namespace_ancestors::Entity::find()
+    let ancestors = namespace_ancestors::Entity::find()
         .find_also_related(namespaces::Entity)
         .filter(Ancestor::NamespaceId.eq(access.namespace.id))
         .filter(namespaces::Column::FileTemplateProjectId.is_not_null())
         .order_by_asc(Ancestor::Depth)
         .all(db)
         .await?;
-    let named: Vec<(i64, i64)> = above
+    let template_projects: Vec<(i64, i64)> = ancestors
         .into_iter()
         .filter_map(|(_, group)| group)
         .filter_map(|group| Some((group.id, group.file_template_project_id?)))
         .collect();
-    if named.is_empty() {
+    if template_projects.is_empty() {
         return Ok(Vec::new());
     }
     let (viewer, today) = (access.caller.viewer(), now().date_naive());
     let readable = projects::not_deleted()
-        .filter(projects::Column::Id.is_in(named.iter().map(|(_, project)| *project)))
+        .filter(projects::Column::Id.is_in(template_projects.iter().map(|(_, project)| *project)))
         .filter(visible_projects(viewer, today))
         .filter(code_readable_projects(viewer, today))
         .all(db)
         .await?;
-    let places = namespace_ancestors::Entity::find()
+    let group_namespaces = namespace_ancestors::Entity::find()
         .filter(Ancestor::NamespaceId.is_in(readable.iter().map(|project| project.namespace_id)))
-        .filter(Ancestor::AncestorId.is_in(named.iter().map(|(group, _)| *group)))
+        .filter(Ancestor::AncestorId.is_in(template_projects.iter().map(|(group, _)| *group)))
         .all(db)
         .await?;
-    let found = named.into_iter().filter_map(|(group, project)| {
+    let projects = template_projects.into_iter().filter_map(|(group, project)| {
         let project = readable.iter().find(|readable| readable.id == project)?;
-        let below = places
+        let in_group = group_namespaces
             .iter()
-            .any(|place| place.ancestor_id == group && place.namespace_id == project.namespace_id);
-        below.then(|| project.clone())
+            .any(|row| row.ancestor_id == group && row.namespace_id == project.namespace_id);
+        in_group.then(|| project.clone())
     });
-    Ok(found.collect())
+    Ok(projects.collect())
 }

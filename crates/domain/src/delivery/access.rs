@@ -32,11 +32,11 @@ pub fn check_can_read(access: &ProjectAccess) -> Result<()> {
 /// # Errors
 /// Returns `Forbidden` for refused callers.
 pub fn check_can_create(access: &ProjectAccess) -> Result<()> {
-    let there = access
+    let has_pipelines = access
         .effective_access()
         .has_feature(access.project.builds_access_level)
         && has_repository(access);
-    match there && !access.project.archived && access.has_role(Role::Developer) {
+    match has_pipelines && !access.project.archived && access.has_role(Role::Developer) {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }

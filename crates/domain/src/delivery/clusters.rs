@@ -83,7 +83,7 @@ pub async fn list(
     let db = backend.database.read();
     let page = page_of(db, clusters::of_project(access.project.id), page).await?;
     Ok(Page {
-        items: decorate(db, page.items).await?,
+        items: load_details(db, page.items).await?,
         rest: page.rest,
     })
 }
@@ -96,7 +96,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<C
     let db = backend.database.read();
     let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(db).await?.ok_or_else(not_found)?;
-    let rows = decorate(db, vec![found]).await?;
+    let rows = load_details(db, vec![found]).await?;
     rows.into_iter().next().ok_or_else(not_found)
 }
 
@@ -191,7 +191,7 @@ pub async fn delete(
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<ClusterDetail>> {
+async fn load_details(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<ClusterDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -200,8 +200,8 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Cl
         .all(db)
         .await?;
     let makers = of.iter().filter_map(|platform| platform.user_id);
-    let people = users::Entity::find().filter(users::Column::Id.is_in(makers));
-    let people: HashMap<i64, _> = people
+    let users_by_id = users::Entity::find().filter(users::Column::Id.is_in(makers));
+    let users_by_id: HashMap<i64, _> = users_by_id
         .all(db)
         .await?
         .into_iter()
@@ -214,7 +214,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Cl
     let rows = found.into_iter().filter_map(|cluster| {
         let platform = of.remove(&cluster.id)?;
         Some(ClusterDetail {
-            user: platform.user_id.and_then(|id| people.get(&id).cloned()),
+            user: platform.user_id.and_then(|id| users_by_id.get(&id).cloned()),
             platform,
             cluster,
         })
@@ -224,9 +224,9 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Cl
 
 /// Checks all rules and reports all violations. No text repeats a token.
 fn check(new: &NewCluster, scope: &str) -> Result<()> {
-    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let mut errors: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     let mut fault = |attribute: &'static str, text: Cow<'static, str>| {
-        faults.entry(attribute.into()).or_default().push(text);
+        errors.entry(attribute.into()).or_default().push(text);
     };
     if new.name.trim().is_empty() {
         fault("name", "can't be blank".into());
@@ -258,9 +258,9 @@ fn check(new: &NewCluster, scope: &str) -> Result<()> {
     if new.namespace.as_deref().is_some_and(|name| !lower(name)) {
         fault("platform_kubernetes_attributes[namespace]", "is invalid".into());
     }
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidAttributes(faults)),
+        false => Err(Error::InvalidAttributes(errors)),
     }
 }
 

@@ -99,28 +99,28 @@ pub async fn list(
     if let Some(id) = filter.pipeline_id {
         of_commit = of_commit.filter(pipelines::Column::Id.eq(id));
     }
-    let mut wanted = Entity::find()
+    let mut query = Entity::find()
         .filter(Column::PipelineId.in_subquery(of_commit.into_query()))
         .order_by_asc(Column::Id);
     if !filter.all {
-        wanted = wanted.filter(Column::Retried.eq(false));
+        query = query.filter(Column::Retried.eq(false));
     }
     if let Some(stage) = filter.stage {
-        wanted = wanted.filter(Column::Stage.eq(stage));
+        query = query.filter(Column::Stage.eq(stage));
     }
     if let Some(name) = filter.name {
-        wanted = wanted.filter(Column::Name.eq(name));
+        query = query.filter(Column::Name.eq(name));
     }
     let db = backend.database.read();
-    let page = page_of(db, wanted, page).await?;
+    let page = page_of(db, query, page).await?;
     Ok(Page {
-        items: decorate(db, page.items).await?,
+        items: load_details(db, page.items).await?,
         rest: page.rest,
     })
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<CommitStatusDetail>> {
+async fn load_details(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<CommitStatusDetail>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
@@ -129,15 +129,15 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Com
         .all(db)
         .await?;
     let found: HashMap<i64, _> = found.into_iter().map(|one| (one.id, one)).collect();
-    let people = users::Entity::find()
+    let users_by_id = users::Entity::find()
         .filter(users::Column::Id.is_in(jobs.iter().filter_map(|job| job.user_id)))
         .all(db)
         .await?;
-    let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
+    let users_by_id: HashMap<i64, _> = users_by_id.into_iter().map(|user| (user.id, user)).collect();
     let rows = jobs.into_iter().filter_map(|job| {
         Some(CommitStatusDetail {
             pipeline: found.get(&job.pipeline_id)?.clone(),
-            reporter: job.user_id.and_then(|id| people.get(&id).cloned()),
+            reporter: job.user_id.and_then(|id| users_by_id.get(&id).cloned()),
             job,
         })
     });
@@ -173,7 +173,7 @@ pub async fn report(
         .database
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, project_id).await?;
-            let there = match report.pipeline_id {
+            let existing = match report.pipeline_id {
                 Some(id) => {
                     let named = pipelines::lock(transaction, project_id, id).await?;
                     let named = named.filter(|one| one.sha == sha && reference.matches(&one.ref_name));
@@ -181,7 +181,7 @@ pub async fn report(
                 }
                 None => pipelines::newest(transaction, project_id, &sha, reference.name()).await?,
             };
-            let pipeline = match (there, reference) {
+            let pipeline = match (existing, reference) {
                 (Some(pipeline), _) => pipeline,
                 (None, ReportRef::There(reference)) => {
                     let new = NewPipeline {
@@ -238,17 +238,17 @@ async fn affected_ref(
     backend: &Backend,
     access: &ProjectAccess,
     sha: &str,
-    wanted: &ReportRef,
+    reported: &ReportRef,
     report: &StatusReport,
 ) -> Result<Option<PipelineRef>> {
     let (db, project_id) = (backend.database.read(), access.project.id);
-    let found = match (wanted, report.pipeline_id) {
+    let found = match (reported, report.pipeline_id) {
         (ReportRef::There(reference), _) => return Ok(Some(reference.clone())),
         (_, Some(id)) => {
             let named = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
             named.one(db).await?
         }
-        (gone, None) => pipelines::newest(db, project_id, sha, gone.name()).await?,
+        (missing_ref, None) => pipelines::newest(db, project_id, sha, missing_ref.name()).await?,
     };
     Ok(found.as_ref().map(PipelineRef::of))
 }
@@ -307,8 +307,8 @@ async fn upsert(
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let name = name.unwrap_or(DEFAULT_NAME);
-    let there = ci_jobs::current(transaction, pipeline.id).await?;
-    let (same, others): (Vec<Model>, Vec<Model>) = there
+    let existing = ci_jobs::current(transaction, pipeline.id).await?;
+    let (same, others): (Vec<Model>, Vec<Model>) = existing
         .into_iter()
         .partition(|job| job.name == name && job.stage == EXTERNAL);
     let old = same.into_iter().next_back();

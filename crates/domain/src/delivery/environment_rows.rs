@@ -14,7 +14,7 @@ use storage::entities::now;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum environments of a project.
-const MOST: u64 = 1000;
+const MAX_ENVIRONMENTS: u64 = 1000;
 
 /// Maximum length of a slug, and of the part before a disambiguating suffix. ASCII.
 const MAX_SLUG_LENGTH: usize = 24;
@@ -28,7 +28,7 @@ const SUFFIX_LENGTH: usize = 6;
 /// The caller has validated the name and locked the project.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the project has `MOST` environments already.
+/// Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already.
 pub(crate) async fn ensure(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -77,8 +77,8 @@ pub(super) async fn set_state(
 /// Inserts an environment. The caller has locked the project.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the project has `MOST` environments already, and a validation error if the name
-/// is taken.
+/// Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already, and a validation error
+/// if the name is taken.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -86,8 +86,8 @@ pub(super) async fn insert(
     external_url: Option<String>,
 ) -> Result<Model> {
     let own = environments::of_project(project_id);
-    if own.count(transaction).await? >= MOST {
-        let text = format!("The maximum number of environments ({MOST}) is reached");
+    if own.count(transaction).await? >= MAX_ENVIRONMENTS {
+        let text = format!("The maximum number of environments ({MAX_ENVIRONMENTS}) is reached");
         return Err(Error::Rejected(text.into()));
     }
     let at = now();
@@ -101,11 +101,11 @@ pub(super) async fn insert(
         updated_at: Set(at),
         ..Default::default()
     };
-    let made = row.insert(transaction).await;
-    made.map_err(|error| match is_name_taken(&error) {
+    let result = row.insert(transaction).await;
+    result.map_err(|error| match is_name_taken(&error) {
         true => {
-            let taken = |attribute: &'static str| (attribute.into(), vec![TAKEN.into()]);
-            Error::InvalidAttributes(BTreeMap::from(["name", "slug"].map(taken)))
+            let taken_error = |attribute: &'static str| (attribute.into(), vec![TAKEN.into()]);
+            Error::InvalidAttributes(BTreeMap::from(["name", "slug"].map(taken_error)))
         }
         false if Violation::is_unique(&error, "uq_environments_project_id_slug") => {
             Error::attribute("slug", TAKEN)
@@ -156,12 +156,12 @@ fn slug_of(name: &str) -> String {
 
 /// Returns the start of a slug with a suffix derived from the name.
 fn with_suffix(slug: &str, name: &str) -> String {
-    let kept = slug.get(..SLUG_STEM_LENGTH).unwrap_or(slug).trim_end_matches('-');
+    let stem = slug.get(..SLUG_STEM_LENGTH).unwrap_or(slug).trim_end_matches('-');
     let digest = Sha256::digest(name.as_bytes());
     let digits = digest.iter().take(SUFFIX_LENGTH);
     let suffix = digits.filter_map(|byte| SUFFIX_ALPHABET.get(usize::from(*byte) % SUFFIX_ALPHABET.len()));
     let suffix: String = suffix.map(|digit| char::from(*digit)).collect();
-    format!("{kept}-{suffix}")
+    format!("{stem}-{suffix}")
 }
 
 #[cfg(test)]

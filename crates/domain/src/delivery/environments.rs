@@ -60,19 +60,19 @@ pub async fn list(
         return Err(Error::parameter("name, search cannot be used together"));
     }
     check_can_read(access)?;
-    let mut wanted = environments::of_project(access.project.id);
+    let mut query = environments::of_project(access.project.id);
     if let Some(name) = filter.name {
-        wanted = wanted.filter(Column::Name.eq(name));
+        query = query.filter(Column::Name.eq(name));
     }
     if let Some(text) = filter.search {
         // Names are ASCII, for which both databases fold case alike.
         let key = Expr::expr(Func::lower(Expr::col(Column::Name)));
-        wanted = wanted.filter(contains_in(key, &fold(&text)));
+        query = query.filter(contains_in(key, &fold(&text)));
     }
     if let Some(state) = filter.state {
-        wanted = wanted.filter(Column::State.eq(state));
+        query = query.filter(Column::State.eq(state));
     }
-    let page = page_of(backend.database.read(), wanted, page).await?;
+    let page = page_of(backend.database.read(), query, page).await?;
     let project = match page.items.is_empty() {
         true => None,
         false => Some(projects::get(backend, access.clone(), false).await?),
@@ -100,7 +100,7 @@ pub async fn get(
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
-/// taken. Returns `Error::Rejected` if the project has `MOST` environments already. Fails like
+/// taken. Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already. Fails like
 /// [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: EnvironmentUpdate) -> Result<Model> {
     let external_url = check(&change)?;
@@ -200,11 +200,11 @@ fn check(change: &EnvironmentUpdate) -> Result<Option<Option<String>>> {
         let text = "slug is automatically generated and cannot be changed";
         return Err(Error::parameter(text));
     }
-    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let mut errors: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     if let Some(name) = &change.name {
         let texts = variables::faults_of_environment(name);
         if !texts.is_empty() {
-            faults.insert("name".into(), texts);
+            errors.insert("name".into(), texts);
         }
     }
     let given = change.external_url.clone();
@@ -212,14 +212,14 @@ fn check(change: &EnvironmentUpdate) -> Result<Option<Option<String>>> {
     if let Some(Some(url)) = &url {
         if url.chars().count() > MAX_URL_LENGTH {
             let text = format!("is too long (maximum is {MAX_URL_LENGTH} characters)");
-            faults.insert("external_url".into(), vec![text.into()]);
+            errors.insert("external_url".into(), vec![text.into()]);
         } else if let Err(Error::InvalidAttributes(blocked)) = urls::check_http_url("external_url", url) {
-            faults.extend(blocked);
+            errors.extend(blocked);
         }
     }
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(url),
-        false => Err(Error::InvalidAttributes(faults)),
+        false => Err(Error::InvalidAttributes(errors)),
     }
 }
 

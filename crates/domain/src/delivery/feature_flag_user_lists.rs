@@ -44,8 +44,8 @@ pub struct UserListUpdate {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
-    let wanted = feature_flag_user_lists::of_project(access.project.id);
-    page_of(backend.database.read(), wanted, page).await
+    let query = feature_flag_user_lists::of_project(access.project.id);
+    page_of(backend.database.read(), query, page).await
 }
 
 /// Returns one user list of a project, by IID.
@@ -150,23 +150,23 @@ pub(crate) fn is_user_list(text: &str) -> bool {
 
 /// Applies the attributes to a row if all of them are valid.
 fn apply(row: &mut ActiveModel, change: UserListUpdate) -> Result<()> {
-    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let mut errors: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     match change.name {
         Some(name) if name.trim().is_empty() => {
-            faults.insert("name".into(), vec!["can't be blank".into()]);
+            errors.insert("name".into(), vec!["can't be blank".into()]);
         }
         Some(name) => row.name = Set(name),
         None => {}
     }
     match change.user_xids {
         Some(ids) if !is_user_list(&ids) => {
-            faults.insert("user_xids".into(), vec![INVALID_USER_LIST.into()]);
+            errors.insert("user_xids".into(), vec![INVALID_USER_LIST.into()]);
         }
         Some(ids) => row.user_xids = Set(ids),
         None => {}
     }
-    if !faults.is_empty() {
-        return Err(Error::InvalidAttributes(faults));
+    if !errors.is_empty() {
+        return Err(Error::InvalidAttributes(errors));
     }
     row.updated_at = Set(now());
     Ok(())

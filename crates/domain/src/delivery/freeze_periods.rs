@@ -38,8 +38,8 @@ pub struct FreezePeriodUpdate {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
-    let wanted = freeze_periods::of_project(access.project.id);
-    page_of(backend.database.read(), wanted, page).await
+    let query = freeze_periods::of_project(access.project.id);
+    page_of(backend.database.read(), query, page).await
 }
 
 /// Returns one freeze period of a project.
@@ -141,7 +141,7 @@ fn contains(row: &Model, instant: DateTime<Utc>) -> bool {
 
 /// Applies the attributes to a row if all of them are valid.
 fn apply(row: &mut ActiveModel, change: FreezePeriodUpdate) -> Result<()> {
-    let mut faults = BTreeMap::new();
+    let mut errors = BTreeMap::new();
     let cron = |text: String| (CronExpression::parse(&text).is_some(), text.trim().to_owned());
     let zone = |name: String| (cron::zone(&name).is_some(), name);
     for (name, column, sent) in [
@@ -160,13 +160,13 @@ fn apply(row: &mut ActiveModel, change: FreezePeriodUpdate) -> Result<()> {
         match sent {
             Some((true, value)) => *column = Set(value),
             Some((false, value)) => {
-                faults.insert(Cow::from(name), fault_texts(&value));
+                errors.insert(Cow::from(name), fault_texts(&value));
             }
             None => {}
         }
     }
-    if !faults.is_empty() {
-        return Err(Error::InvalidAttributes(faults));
+    if !errors.is_empty() {
+        return Err(Error::InvalidAttributes(errors));
     }
     row.updated_at = Set(now());
     Ok(())

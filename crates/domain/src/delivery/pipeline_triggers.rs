@@ -65,9 +65,9 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<TriggerDetail>> {
     let db = backend.database.read();
-    let wanted = triggers::of_project(access.project.id);
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
-    let found = wanted
+    let query = triggers::of_project(access.project.id);
+    let total = bounded_count(db, query.clone().into_query()).await?;
+    let found = query
         .find_also_related(users::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
@@ -116,7 +116,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         updated_at: Set(at),
         ..Default::default()
     };
-    let made = backend
+    let created = backend
         .database
         .transaction(async |transaction| {
             // Lock the project, so that two requests cannot exceed the limit together.
@@ -128,7 +128,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
             Ok(row.insert(transaction).await?)
         })
         .await?;
-    detail(backend, access, made, owner.clone())
+    detail(backend, access, created, owner.clone())
 }
 
 /// Updates the description of a trigger.
@@ -237,7 +237,7 @@ pub async fn run(
         trigger_id: Some(trigger.id),
         schedule: None,
     };
-    let made = backend
+    let created = backend
         .database
         .transaction(async |transaction| {
             if projects::lock_for_insert(transaction, new.project_id)
@@ -256,7 +256,7 @@ pub async fn run(
         })
         .await?;
     Ok(TriggeredPipeline {
-        row: pipelines::with_user(backend.database.read(), made).await?,
+        row: pipelines::with_user(backend.database.read(), created).await?,
         path: urls::project_path(&access.namespace, &access.project),
     })
 }

@@ -11,19 +11,19 @@ use crate::kernel::policy::Role;
 
 /// Selects the notes on a noteable that are visible to the caller. Notes that reference a noteable that is
 /// not visible are excluded, also from counts.
-pub(crate) fn visible(place: &SpaceAccess, on: &Noteable) -> Select<Entity> {
-    let (viewer, today) = (place.caller.viewer(), now().date_naive());
+pub(crate) fn visible(space: &SpaceAccess, noteable: &Noteable) -> Select<Entity> {
+    let (viewer, today) = (space.caller.viewer(), now().date_naive());
     let all = Entity::find()
-        .filter(on.id().condition())
+        .filter(noteable.id().condition())
         .filter(notes::visible_cross_references(viewer, today));
-    if place.has_role(Role::Reporter) {
+    if space.has_role(Role::Reporter) {
         return all;
     }
-    let own = place.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
-    let seen = Condition::any()
+    let own = space.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
+    let visible = Condition::any()
         .add(Column::Confidential.eq(false))
         .add_option(own);
-    all.filter(seen)
+    all.filter(visible)
 }
 
 /// Returns a note on a noteable.
@@ -33,10 +33,10 @@ pub(crate) fn visible(place: &SpaceAccess, on: &Noteable) -> Select<Entity> {
 /// caller.
 pub(crate) async fn find(
     db: &impl ConnectionTrait,
-    place: &SpaceAccess,
-    on: &Noteable,
+    space: &SpaceAccess,
+    noteable: &Noteable,
     id: i64,
 ) -> Result<Model> {
-    let found = visible(place, on).filter(Column::Id.eq(id)).one(db).await?;
-    found.ok_or_else(|| Error::not_found(""))
+    let note = visible(space, noteable).filter(Column::Id.eq(id)).one(db).await?;
+    note.ok_or_else(|| Error::not_found(""))
 }

@@ -1,23 +1,24 @@
-//! Noteables. A new type of noteable needs a key, a variant, and an arm in each match.
+//! Noteables: issues, merge requests, snippets and epics, which have notes and award emoji. A new type needs a
+//! key, a variant, and an arm in each match.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use crate::code::snippets as snippets_service;
-use crate::code::snippets::Home;
+use crate::code::snippets::SnippetScope;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
 use crate::planning::issues as issues_service;
-use crate::planning::mentions::{self, Scene};
+use crate::planning::mentions::{self, TextAudience};
 use crate::planning::system_notes::NoteableId;
 use crate::review::merge_requests as merge_requests_service;
 
 /// Identifies a noteable of a project or group, as in a request path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum NoteableKey {
     /// The issue with this IID.
     Issue(i64),
     /// The merge request with this IID.
@@ -46,52 +47,56 @@ impl Noteable {
     ///
     /// # Errors
     /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
-    pub(crate) async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, key: Key) -> Result<Self> {
+    pub(crate) async fn find(
+        db: &impl ConnectionTrait,
+        space: &SpaceAccess,
+        key: NoteableKey,
+    ) -> Result<Self> {
         match key {
-            Key::Issue(iid) => {
-                let found = issues_service::find(db, &place.project_access()?, iid).await?;
-                Ok(Self::Issue(found))
+            NoteableKey::Issue(iid) => {
+                let issue = issues_service::find(db, &space.project_access()?, iid).await?;
+                Ok(Self::Issue(issue))
             }
-            Key::MergeRequest(iid) => {
-                let found = merge_requests_service::find(db, &place.project_access()?, iid).await?;
-                Ok(Self::MergeRequest(Box::new(found)))
+            NoteableKey::MergeRequest(iid) => {
+                let merge_request = merge_requests_service::find(db, &space.project_access()?, iid).await?;
+                Ok(Self::MergeRequest(Box::new(merge_request)))
             }
-            Key::Snippet(id) => {
-                let access = place.project_access()?;
-                let found = snippets_service::find(db, Home::Project(&access), id).await?;
-                Ok(Self::Snippet(found))
+            NoteableKey::Snippet(id) => {
+                let access = space.project_access()?;
+                let snippet = snippets_service::find(db, SnippetScope::Project(&access), id).await?;
+                Ok(Self::Snippet(snippet))
             }
-            Key::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, place, id).await?)),
+            NoteableKey::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, space, id).await?)),
         }
     }
 
-    /// As [`Self::find`], but locks the row until the transaction ends.
+    /// Like [`Self::find`], and locks the row until the transaction ends.
     ///
     /// # Errors
     /// Returns `NotFound` also if the noteable was deleted concurrently.
     pub(crate) async fn lock(
         transaction: &DatabaseTransaction,
-        place: &SpaceAccess,
-        key: Key,
+        space: &SpaceAccess,
+        key: NoteableKey,
     ) -> Result<Self> {
         match key {
-            Key::Issue(iid) => {
-                let locked = issues_service::lock(transaction, &place.project_access()?, iid).await?;
-                Ok(Self::Issue(locked))
+            NoteableKey::Issue(iid) => {
+                let issue = issues_service::lock(transaction, &space.project_access()?, iid).await?;
+                Ok(Self::Issue(issue))
             }
-            Key::MergeRequest(iid) => {
-                let access = place.project_access()?;
-                let locked = merge_requests_service::lock(transaction, &access, iid).await?;
-                Ok(Self::MergeRequest(Box::new(locked)))
+            NoteableKey::MergeRequest(iid) => {
+                let access = space.project_access()?;
+                let merge_request = merge_requests_service::lock(transaction, &access, iid).await?;
+                Ok(Self::MergeRequest(Box::new(merge_request)))
             }
-            Key::Snippet(id) => {
-                let access = place.project_access()?;
-                let locked = snippets_service::lock(transaction, Home::Project(&access), id).await?;
-                Ok(Self::Snippet(locked))
+            NoteableKey::Snippet(id) => {
+                let access = space.project_access()?;
+                let snippet = snippets_service::lock(transaction, SnippetScope::Project(&access), id).await?;
+                Ok(Self::Snippet(snippet))
             }
-            Key::Epic(id) => {
-                let locked = epics_service::lock_by_id(transaction, place, id).await?;
-                Ok(Self::Epic(locked))
+            NoteableKey::Epic(id) => {
+                let epic = epics_service::lock_by_id(transaction, space, id).await?;
+                Ok(Self::Epic(epic))
             }
         }
     }
@@ -159,57 +164,56 @@ impl Noteable {
         }
     }
 
-    /// Returns the context that decides who can read a note on it, or `None` if the texts of its notes have
-    /// no effects.
+    /// Returns the audience of a note on it, or `None` if mentions and references in its notes have no effects.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub(crate) async fn scene<'a>(
+    pub(crate) async fn text_audience<'a>(
         &self,
         db: &impl ConnectionTrait,
-        place: &'a SpaceAccess,
-    ) -> Result<Option<Scene<'a>>> {
+        space: &'a SpaceAccess,
+    ) -> Result<Option<TextAudience<'a>>> {
         Ok(match self {
             Self::Issue(issue) => {
                 let readers = match issue.confidential {
-                    true => mentions::assignees(db, issue).await?,
+                    true => mentions::assignee_ids(db, issue).await?,
                     false => Vec::new(),
                 };
-                Some(Scene::of_issue(
-                    place,
+                Some(TextAudience::of_issue(
+                    space,
                     issue.confidential,
                     issue.author_id,
                     readers,
                 ))
             }
-            Self::MergeRequest(_) => Some(Scene::of_merge_request(place)),
-            Self::Epic(epic) => Some(Scene::of_epic(place, epic.confidential, epic.author_id)),
+            Self::MergeRequest(_) => Some(TextAudience::of_merge_request(space)),
+            Self::Epic(epic) => Some(TextAudience::of_epic(space, epic.confidential, epic.author_id)),
             Self::Snippet(_) => None,
         })
     }
 
-    /// Refuses participation of non-members in a locked discussion.
+    /// Rejects callers who are not members if the discussion is locked.
     ///
     /// # Errors
     /// Returns `Forbidden` if the discussion is locked and the caller is not a member.
-    pub(crate) fn check_unlocked(&self, place: &SpaceAccess) -> Result<()> {
+    pub(crate) fn check_unlocked(&self, space: &SpaceAccess) -> Result<()> {
         let locked = match self {
             Self::Issue(issue) => issue.discussion_locked,
             Self::MergeRequest(merge_request) => merge_request.discussion_locked,
             Self::Snippet(_) | Self::Epic(_) => false,
         };
-        match locked && !place.has_role(Role::Guest) {
+        match locked && !space.has_role(Role::Guest) {
             true => Err(Error::forbidden_because("The discussion is locked")),
             false => Ok(()),
         }
     }
 
-    /// Updates the time of the last change and adds to the number of user notes.
+    /// Updates the time of the last change and adds to the number of notes of users.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub(crate) async fn touch(&self, transaction: &DatabaseTransaction, more: i32) -> Result<()> {
-        let (table, id, counts) = match self {
+    pub(crate) async fn touch(&self, transaction: &DatabaseTransaction, added_notes: i32) -> Result<()> {
+        let (table, id, has_count) = match self {
             Self::Issue(issue) => ("issues", issue.id, true),
             Self::MergeRequest(merge_request) => ("merge_requests", merge_request.id, true),
             Self::Snippet(snippet) => ("snippets", snippet.id, false),
@@ -220,8 +224,8 @@ impl Noteable {
             .table(table)
             .value("updated_at", now())
             .and_where(Expr::col("id").eq(id));
-        if counts {
-            update.value("user_notes_count", Expr::col("user_notes_count").add(more));
+        if has_count {
+            update.value("user_notes_count", Expr::col("user_notes_count").add(added_notes));
         }
         transaction.execute(&update).await?;
         Ok(())

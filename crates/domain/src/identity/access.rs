@@ -295,13 +295,13 @@ impl Authorize for UserAccess {
     ) -> Result<Self> {
         let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
-        let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
+        let is_self = caller.as_user().is_some_and(|caller| caller.id == user.id);
         let actors = GateActors {
             caller: &caller,
             project_id: None,
             namespace_id: None,
         };
-        let role = themself.then_some(Role::Owner);
+        let role = is_self.then_some(Role::Owner);
         check_rule(backend, actors, rule, role, Visibility::Public, false).await?;
         Ok(Self { caller, user })
     }
@@ -403,8 +403,8 @@ async fn check_rule(
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
     if !caller.effective_access(role).can_call(rule.access, visibility) {
-        let nobody = !caller.is_signed_in() && rule.access.min != MinimumAccess::None;
-        return Err(if nobody {
+        let needs_sign_in = !caller.is_signed_in() && rule.access.min != MinimumAccess::None;
+        return Err(if needs_sign_in {
             Error::Unauthorized
         } else {
             Error::forbidden()

@@ -77,12 +77,12 @@ pub(crate) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, Stri
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
-pub(crate) fn check_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
-    if wanted.is_empty() {
+pub(crate) fn check_scopes(requested: &[String], known: &[&str]) -> Result<String> {
+    if requested.is_empty() {
         return Err(Error::attribute("scopes", "can't be blank"));
     }
-    let mut scopes: Vec<&str> = Vec::with_capacity(wanted.len());
-    for scope in wanted {
+    let mut scopes: Vec<&str> = Vec::with_capacity(requested.len());
+    for scope in requested {
         if !scopes.contains(&scope.as_str()) {
             scopes.push(scope);
         }
@@ -164,12 +164,12 @@ pub async fn list_personal(
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let own = caller.signed_in()?.id;
-    let wanted = match user_id {
+    let requested = match user_id {
         Some(id) if id != own && !caller.is_admin() => return Err(Error::Unauthorized),
         Some(id) => Some(id),
         None => (!caller.is_admin()).then_some(own),
     };
-    let tokens = match wanted {
+    let tokens = match requested {
         Some(id) => access_tokens::of_user(id, TokenKind::Personal),
         None => Entity::find()
             .filter(Column::Kind.eq(TokenKind::Personal))

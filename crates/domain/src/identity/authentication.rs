@@ -189,11 +189,11 @@ async fn caller_of_session(backend: &Backend, session: &SessionCookie) -> Result
     let Some((row, user)) = found else {
         return Ok(Caller::anonymous());
     };
-    let wanted = csrf_token(&row);
+    let expected = csrf_token(&row);
     let proven = session
         .csrf
         .as_ref()
-        .is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(wanted.as_bytes())));
+        .is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(expected.as_bytes())));
     if session.read_only || proven {
         Ok(Caller::user(user))
     } else {

@@ -39,11 +39,11 @@ pub async fn verify(password: String, hash: Option<String>) -> Result<bool> {
 }
 
 /// Returns the keys under which failures are counted: the account, even if it does not exist, and the
-/// address. Each `place` that accepts passwords counts addresses separately.
+/// address. Each `context` that accepts passwords counts addresses separately.
 #[must_use]
-pub fn failure_keys(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
+pub fn failure_keys(login: &str, context: &str, address: Option<&str>) -> Vec<String> {
     let account = format!("account:{}", storage::entities::fold(login));
-    let address = address.map(|address| format!("{place}:{address}"));
+    let address = address.map(|address| format!("{context}:{address}"));
     [Some(account), address]
         .into_iter()
         .flatten()
@@ -57,14 +57,14 @@ pub fn failure_keys(login: &str, place: &str, address: Option<&str>) -> Vec<Stri
 /// [`Error::RateLimited`].
 pub async fn record_attempt(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
     let instant = now();
-    let noted = insert(backend, sources, instant).await?;
+    let failure_ids = insert(backend, sources, instant).await?;
     // The row of this attempt is counted as well, so the limit is exceeded from one more than `MAX_FAILURES`
     // rows.
     match check_failures(backend, sources, MAX_FAILURES, instant).await {
-        Ok(()) => Ok(noted),
-        Err(refusal) => {
-            reset(backend, noted).await?;
-            Err(refusal)
+        Ok(()) => Ok(failure_ids),
+        Err(error) => {
+            reset(backend, failure_ids).await?;
+            Err(error)
         }
     }
 }
@@ -89,9 +89,9 @@ pub async fn record_failure(backend: &Backend, sources: &[String]) -> Result<()>
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn reset(backend: &Backend, noted: Vec<i64>) -> Result<()> {
+pub async fn reset(backend: &Backend, failure_ids: Vec<i64>) -> Result<()> {
     sign_in_failures::Entity::delete_many()
-        .filter(sign_in_failures::Column::Id.is_in(noted))
+        .filter(sign_in_failures::Column::Id.is_in(failure_ids))
         .exec(backend.database.write())
         .await?;
     Ok(())
@@ -103,16 +103,16 @@ async fn insert(backend: &Backend, sources: &[String], instant: DateTime<Utc>) -
         .filter(sign_in_failures::Column::FailedAt.lte(instant - WINDOW))
         .exec(db)
         .await?;
-    let mut noted = Vec::with_capacity(sources.len());
+    let mut failure_ids = Vec::with_capacity(sources.len());
     for source in sources {
         let row = sign_in_failures::ActiveModel {
             source: Set(source.clone()),
             failed_at: Set(instant),
             ..Default::default()
         };
-        noted.push(row.insert(db).await?.id);
+        failure_ids.push(row.insert(db).await?.id);
     }
-    Ok(noted)
+    Ok(failure_ids)
 }
 
 /// Rejects an attempt if a source has more than `allowed` failures. The error contains the seconds until one

@@ -49,7 +49,7 @@ pub enum SignInOutcome {
 pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignInOutcome> {
     let sources = password_attempts::failure_keys(&attempt.login, "address", attempt.address.as_deref());
     // Counted before the password is verified, so that parallel attempts gain no advantage.
-    let noted = password_attempts::record_attempt(backend, &sources).await?;
+    let failure_ids = password_attempts::record_attempt(backend, &sources).await?;
     let db = backend.database.read();
     let found = match attempt.login.contains('@') {
         true => users::by_email(db, &attempt.login).await?,
@@ -62,7 +62,7 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     let Some(user) = found.filter(|user| fits && !user.bot) else {
         return Ok(SignInOutcome::Wrong);
     };
-    password_attempts::reset(backend, noted).await?;
+    password_attempts::reset(backend, failure_ids).await?;
     if user.state != UserState::Deactivated {
         authentication::check_account_active(&user)?;
     }

@@ -87,11 +87,15 @@ impl SpaceAccess {
     /// Returns `Forbidden` in that case.
     pub fn check_planning(&self) -> Result<()> {
         let effective_access = self.effective_access();
-        let there = self.project.as_ref().is_none_or(|project| {
+        let available = self.project.as_ref().is_none_or(|project| {
             effective_access.has_feature(project.issues_access_level)
                 || effective_access.has_feature(project.merge_requests_access_level)
         });
-        if there { Ok(()) } else { Err(Error::forbidden()) }
+        if available {
+            Ok(())
+        } else {
+            Err(Error::forbidden())
+        }
     }
 
     /// Refuses callers who cannot use issues, and thus no boards.

@@ -79,9 +79,9 @@ pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Instanc
         ),
     ];
     let mut sent = false;
-    for (name, wanted, only) in fixed {
-        sent |= wanted.is_some();
-        if wanted.is_some_and(|wanted| wanted != only) {
+    for (name, requested, fixed_value) in fixed {
+        sent |= requested.is_some();
+        if requested.is_some_and(|requested| requested != fixed_value) {
             return Err(Error::attribute(name, "is not supported by this server"));
         }
     }

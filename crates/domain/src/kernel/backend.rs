@@ -35,6 +35,8 @@ pub struct BackendParts {
     pub webhooks: webhooks::WebhookClient,
     /// Configuration of the instance.
     pub instance: Instance,
+    /// Returns the text of an error that clients read later, from a stored row.
+    pub stored_reason: fn(&Error) -> String,
     /// Checks records of imported archives.
     pub record_validator: Arc<dyn RecordValidator>,
     /// Areas that react to ref updates. Their effects are recorded in this order.

@@ -51,8 +51,8 @@ where
         if tokio::io::copy(&mut before, &mut tokio::io::sink()).await? < start {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
-        let wanted = reader.take(end.saturating_sub(start));
-        Ok(ReaderStream::with_capacity(wanted, PIECE))
+        let range_reader = reader.take(end.saturating_sub(start));
+        Ok(ReaderStream::with_capacity(range_reader, PIECE))
     };
     stream::once(opened).try_flatten().boxed()
 }

@@ -70,9 +70,9 @@ pub enum Error {
     /// The request is well formed but cannot be processed.
     #[error("{0}")]
     Unprocessable(Cow<'static, str>),
-    /// The operation is not available in this form; the text names the supported form.
-    #[error("{0}")]
-    NotAllowed(Cow<'static, str>),
+    /// The operation is not available, or not in this form; the optional text names the supported form.
+    #[error("{}", .0.as_deref().unwrap_or("operation not allowed"))]
+    NotAllowed(Option<Cow<'static, str>>),
     /// The resource does not support the operation in its current state.
     #[error("{0}")]
     NotAcceptable(Cow<'static, str>),

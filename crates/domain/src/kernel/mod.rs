@@ -20,7 +20,6 @@ pub mod record_validator;
 pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
-pub(crate) mod stored_reason;
 pub mod text;
 pub mod upload_slots;
 pub mod urls;

@@ -143,11 +143,11 @@ pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let folded = path.to_ascii_lowercase();
-    let refused = path.is_empty()
+    let invalid = path.is_empty()
         || !path.bytes().all(allowed)
         || folded.starts_with('-')
         || [".", ".git", ".atom"].iter().any(|end| folded.ends_with(end));
-    if refused {
+    if invalid {
         return Some(PATH);
     }
     let words: &[&str] = if top { &TOP_LEVEL_WORDS } else { &INNER_WORDS };

@@ -59,11 +59,11 @@ pub async fn count_for_page(
 /// Returns an error if the database fails.
 pub async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
-    wanted: Select<E>,
+    query: Select<E>,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
-    let found = wanted
+    let total = bounded_count(db, query.clone().into_query()).await?;
+    let found = query
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
@@ -94,12 +94,12 @@ pub fn contains_in(key: Expr, folded: &str) -> Expr {
 }
 
 /// Matches folded texts that start with another text.
-pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
-    begins_with_in(Expr::col(column.as_column_ref()), folded)
+pub fn starts_with(column: impl ColumnTrait, folded: &str) -> Expr {
+    starts_with_in(Expr::col(column.as_column_ref()), folded)
 }
 
-/// Like [`begins_with`], for an expression.
-pub fn begins_with_in(key: Expr, folded: &str) -> Expr {
+/// Like [`starts_with`], for an expression.
+pub fn starts_with_in(key: Expr, folded: &str) -> Expr {
     key.like(pattern("", folded, "%"))
 }
 

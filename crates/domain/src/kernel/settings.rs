@@ -66,10 +66,10 @@ impl InstanceSettings {
 
     /// Returns the widest visibility that a caller may use and that does not exceed this one.
     #[must_use]
-    pub fn closest_visibility(&self, caller: &Caller, wanted: Visibility) -> Visibility {
+    pub fn closest_visibility(&self, caller: &Caller, requested: Visibility) -> Visibility {
         let all = [Visibility::Public, Visibility::Internal, Visibility::Private];
-        let mut narrower = all.into_iter().filter(|one| *one <= wanted);
-        let allowed = narrower.find(|one| self.visibility_fault(caller, *one).is_none());
+        let mut candidates = all.into_iter().filter(|one| *one <= requested);
+        let allowed = candidates.find(|one| self.visibility_fault(caller, *one).is_none());
         allowed.unwrap_or(Visibility::Private)
     }
 

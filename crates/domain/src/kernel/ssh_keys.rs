@@ -145,7 +145,7 @@ mod tests {
         let letters: Vec<char> = "AZaz09+/= \t\r\n\0-@.:\u{e4}\u{a0}\u{2028}\u{1f4a5}"
             .chars()
             .collect();
-        let (mut sound, mut refused) = (0, 0);
+        let (mut accepted, mut rejected) = (0, 0);
         for round in 0..8_000 {
             let text = match round % 4 {
                 0 => ed25519(&mut random),
@@ -153,8 +153,8 @@ mod tests {
                 2 => ecdsa(&mut random),
                 _ => security_key(&mut random),
             };
-            let whole = PublicKey::parse(&text).unwrap_or_else(|| panic!("{text} is refused"));
-            assert_eq!(whole.text, text);
+            let parsed = PublicKey::parse(&text).unwrap_or_else(|| panic!("{text} is refused"));
+            assert_eq!(parsed.text, text);
             let mut text: Vec<char> = format!("{text} ada@laptop").chars().collect();
             for _ in 0..random.random_range(0..4) {
                 let letter = letters[random.random_range(0..letters.len())];
@@ -173,10 +173,10 @@ mod tests {
             }
             let text: String = text.into_iter().collect();
             let Some(read) = PublicKey::parse(&text) else {
-                refused += 1;
+                rejected += 1;
                 continue;
             };
-            sound += 1;
+            accepted += 1;
             assert!(
                 !read.text.contains(char::is_control) && !read.text.contains("  "),
                 "{text:?}"
@@ -187,6 +187,6 @@ mod tests {
             let bare = PublicKey::parse(&bare.join(" ")).map(|key| key.fingerprint);
             assert_eq!(bare.as_ref(), Some(&read.fingerprint), "{text:?}");
         }
-        assert!(sound > 2_000 && refused > 2_000, "{sound} and {refused}");
+        assert!(accepted > 2_000 && rejected > 2_000, "{accepted} and {rejected}");
     }
 }

@@ -74,24 +74,27 @@ mod tests {
             slots
                 .acquire(Some(user_id))
                 .now_or_never()
-                .map(|taken| taken.expect("a slot"))
+                .map(|slot| slot.expect("a slot"))
         };
-        let mut held: Vec<UploadSlot> = (0..MAX_PER_USER).filter_map(|_| take(1)).collect();
-        assert_eq!(held.len(), MAX_PER_USER);
+        let mut slots_in_use: Vec<UploadSlot> = (0..MAX_PER_USER).filter_map(|_| take(1)).collect();
+        assert_eq!(slots_in_use.len(), MAX_PER_USER);
         assert!(take(1).is_none());
-        held.pop();
-        held.extend(take(1));
-        assert_eq!(held.len(), MAX_PER_USER);
+        slots_in_use.pop();
+        slots_in_use.extend(take(1));
+        assert_eq!(slots_in_use.len(), MAX_PER_USER);
         // Seven more users take the remaining slots.
-        held.extend(
+        slots_in_use.extend(
             (2..100)
                 .flat_map(|user_id| [take(user_id), take(user_id)])
                 .flatten(),
         );
-        assert_eq!(held.len(), MAX_PER_NODE);
+        assert_eq!(slots_in_use.len(), MAX_PER_NODE);
         assert!(take(100).is_none());
-        held.clear();
-        held.extend(take(100));
-        assert_eq!((held.len(), slots.of_users.lock().expect("users").len()), (1, 1));
+        slots_in_use.clear();
+        slots_in_use.extend(take(100));
+        assert_eq!(
+            (slots_in_use.len(), slots.of_users.lock().expect("users").len()),
+            (1, 1)
+        );
     }
 }

@@ -7,7 +7,7 @@ use git::{CommitQuery, CommitSelection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
-use crate::code::jobs::read_messages::Unread;
+use crate::code::jobs::process_commit_messages::PendingMessages;
 use crate::code::push_events::{between, oid};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -18,16 +18,21 @@ use crate::kernel::error::Result;
 use crate::kernel::text::references::{closed_issues, has_references};
 use crate::planning::issues as issues_service;
 use crate::planning::issues::Closer;
-use crate::planning::mentions::{self, meant};
+use crate::planning::mentions::{self, resolve_references};
 
 /// Maximum commits of a push that are processed, newest first.
-const MOST: usize = 100;
+const MAX_COMMITS: usize = 100;
 
 /// Processes the messages of pushed commits with the rights of the pusher. Idempotent.
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
-pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
+pub async fn process(
+    backend: &Backend,
+    project_id: i64,
+    user_id: i64,
+    unread: &PendingMessages,
+) -> Result<()> {
     let db = backend.database.read();
     let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
         return Ok(());
@@ -44,8 +49,8 @@ pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &
         if !has_references(&message) {
             continue;
         }
-        let closed = close(backend, &access, &unread.branch, &id, &message).await?;
-        mentions::name_commit(
+        let closed = close_issues(backend, &access, &unread.branch, &id, &message).await?;
+        mentions::record_commit_reference(
             backend,
             &SpaceAccess::from(access.clone()),
             &id,
@@ -67,7 +72,7 @@ async fn messages(
     let page = CommitQuery {
         selection,
         offset: 0,
-        limit: MOST,
+        limit: MAX_COMMITS,
     };
     let found = match repository.list_commits(page).await {
         Ok(ids) => repository.commits(ids).await,
@@ -85,7 +90,7 @@ async fn messages(
 
 /// Closes the issues that a message closes and returns their IDs. A merged merge request closes its issues
 /// separately.
-async fn close(
+async fn close_issues(
     backend: &Backend,
     access: &ProjectAccess,
     branch: &str,
@@ -93,15 +98,16 @@ async fn close(
     message: &str,
 ) -> Result<BTreeSet<i64>> {
     let project = &access.project;
-    let in_force = project.autoclose_referenced_issues && project.default_branch.as_deref() == Some(branch);
-    let references = match in_force {
+    let closes_issues =
+        project.autoclose_referenced_issues && project.default_branch.as_deref() == Some(branch);
+    let references = match closes_issues {
         true => closed_issues(message, &backend.instance.base_url),
         false => Vec::new(),
     };
     let db = backend.database.read();
-    let place = (project, &access.namespace);
+    let location = (project, &access.namespace);
     let columns = (issues::Column::ProjectId, issues::Column::Iid);
-    let Some(named) = meant(db, place, references, columns).await? else {
+    let Some(referenced) = resolve_references(db, location, references, columns).await? else {
         return Ok(BTreeSet::new());
     };
     let merged = merge_requests::Entity::find()
@@ -110,15 +116,16 @@ async fn close(
     if merged.count(db).await? > 0 {
         return Ok(BTreeSet::new());
     }
-    let found = issues::Entity::find()
-        .filter(named)
+    let issues = issues::Entity::find()
+        .filter(referenced)
         .filter(issues::visible(access.caller.viewer(), now().date_naive()))
         .all(db)
         .await?;
     let mut closed = BTreeSet::new();
-    for issue in found {
-        let named = |path: &str| format!("commit {}", mentions::commit_reference(path, id));
-        issues_service::close_from(backend, access, &issue, Closer::CommitOf(project.id), named).await?;
+    for issue in issues {
+        let reference = |path: &str| format!("commit {}", mentions::commit_reference(path, id));
+        issues_service::close_by_reference(backend, access, &issue, Closer::CommitInProject(project.id), reference)
+            .await?;
         closed.insert(issue.id);
     }
     Ok(closed)

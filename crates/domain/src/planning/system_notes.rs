@@ -62,14 +62,14 @@ impl NoteableId {
 /// Returns an error if a database query fails.
 pub async fn write(
     transaction: &DatabaseTransaction,
-    on: NoteableId,
+    noteable: NoteableId,
     author_id: Option<i64>,
     bodies: Vec<String>,
 ) -> Result<(), DbErr> {
     if bodies.is_empty() {
         return Ok(());
     }
-    let rows = bodies.into_iter().map(|body| written(on, author_id, body));
+    let rows = bodies.into_iter().map(|body| new_note(noteable, author_id, body));
     Entity::insert_many(rows)
         .exec_without_returning(transaction)
         .await?;
@@ -78,9 +78,14 @@ pub async fn write(
 
 /// Returns a system note that references another noteable. Users who cannot see that noteable do not see the
 /// note.
-pub(crate) fn naming(on: NoteableId, named: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel {
-    let mut row = written(on, author_id, body);
-    match named {
+pub(crate) fn cross_reference(
+    noteable: NoteableId,
+    source: NoteableId,
+    author_id: Option<i64>,
+    body: String,
+) -> ActiveModel {
+    let mut row = new_note(noteable, author_id, body);
+    match source {
         NoteableId::Issue(id) => row.referenced_issue_id = Set(Some(id)),
         NoteableId::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
         // System notes never reference these.
@@ -91,14 +96,19 @@ pub(crate) fn naming(on: NoteableId, named: NoteableId, author_id: Option<i64>, 
 
 /// Returns a system note that references a commit of a project. Users who cannot read the code of the project
 /// do not see the note.
-pub(crate) fn naming_commit(on: NoteableId, project_id: i64, author_id: i64, body: String) -> ActiveModel {
+pub(crate) fn commit_reference(
+    noteable: NoteableId,
+    project_id: i64,
+    author_id: i64,
+    body: String,
+) -> ActiveModel {
     ActiveModel {
         referenced_project_id: Set(Some(project_id)),
-        ..written(on, Some(author_id), body)
+        ..new_note(noteable, Some(author_id), body)
     }
 }
 
-fn written(on: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel {
+fn new_note(noteable: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel {
     let at = now();
     ActiveModel {
         author_id: Set(author_id),
@@ -106,13 +116,13 @@ fn written(on: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel 
         system: Set(true),
         created_at: Set(at),
         updated_at: Set(at),
-        ..on.row()
+        ..noteable.row()
     }
 }
 
 /// Returns the text of a changed title, with added and removed text marked in whole words.
 #[must_use]
-pub fn retitled(old: &str, new: &str) -> String {
+pub fn title_changed(old: &str, new: &str) -> String {
     let (old_words, new_words): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
     let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
     let head = old_words.iter().zip(&new_words).take_while(same).count();
@@ -148,12 +158,12 @@ pub fn retitled(old: &str, new: &str) -> String {
 
 /// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
-pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    let names = |all: &[users::Model], but: &[users::Model]| {
-        let fresh = all
+pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
+    let names = |users: &[users::Model], others: &[users::Model]| {
+        let difference = users
             .iter()
-            .filter(|user| !but.iter().any(|other| other.id == user.id));
-        joined(fresh.map(|user| format!("@{}", user.username)).collect())
+            .filter(|user| !others.iter().any(|other| other.id == user.id));
+        join_list(difference.map(|user| format!("@{}", user.username)).collect())
     };
     let parts: Vec<String> = [
         names(new, old).map(|names| format!("assigned to {names}")),
@@ -162,11 +172,11 @@ pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    joined(parts)
+    join_list(parts)
 }
 
 /// Joins parts as `a`, `a and b` or `a, b, and c`; returns `None` without parts.
-fn joined(mut parts: Vec<String>) -> Option<String> {
+fn join_list(mut parts: Vec<String>) -> Option<String> {
     let last = parts.pop()?;
     Some(match parts.len() {
         0 => last,
@@ -177,7 +187,7 @@ fn joined(mut parts: Vec<String>) -> Option<String> {
 
 /// Returns the text of a changed or removed milestone.
 #[must_use]
-pub fn milestone(title: Option<&str>) -> String {
+pub fn milestone_changed(title: Option<&str>) -> String {
     match title {
         Some(title) => format!("changed milestone to %{}", quoted(title)),
         None => "removed milestone".to_owned(),
@@ -197,7 +207,7 @@ fn quoted(title: &str) -> String {
 
 /// Returns the text of a changed or removed due date.
 #[must_use]
-pub fn due(day: Option<NaiveDate>) -> String {
+pub fn due_date_changed(day: Option<NaiveDate>) -> String {
     match day {
         Some(day) => format!("changed due date to {}", day.format("%B %-d, %Y")),
         None => "removed due date".to_owned(),
@@ -206,7 +216,7 @@ pub fn due(day: Option<NaiveDate>) -> String {
 
 /// Returns the text of a changed or removed weight.
 #[must_use]
-pub fn weight(weight: Option<i32>) -> String {
+pub fn weight_changed(weight: Option<i32>) -> String {
     match weight {
         Some(weight) => format!("changed weight to **{weight}**"),
         None => "removed the weight".to_owned(),
@@ -215,13 +225,13 @@ pub fn weight(weight: Option<i32>) -> String {
 
 /// Returns the text of a changed target branch.
 #[must_use]
-pub fn retargeted(old: &str, new: &str) -> String {
+pub fn target_branch_changed(old: &str, new: &str) -> String {
     format!("changed target branch from `{old}` to `{new}`")
 }
 
 /// Returns the text of a locked or unlocked discussion; `noun` names the noteable.
 #[must_use]
-pub fn locked(noun: &str, locked: bool) -> String {
+pub fn discussion_lock_changed(noun: &str, locked: bool) -> String {
     match locked {
         true => format!("locked this {noun}"),
         false => format!("unlocked this {noun}"),
@@ -230,7 +240,7 @@ pub fn locked(noun: &str, locked: bool) -> String {
 
 /// Returns the text of a changed time estimate in seconds; 0 means that it was removed.
 #[must_use]
-pub fn estimated(seconds: i64) -> String {
+pub fn estimate_changed(seconds: i64) -> String {
     match format_duration(seconds) {
         Some(time) => format!("changed time estimate to {time}"),
         None => "removed time estimate".to_owned(),
@@ -239,7 +249,7 @@ pub fn estimated(seconds: i64) -> String {
 
 /// Returns the text of time spent in seconds, or removed if negative.
 #[must_use]
-pub fn spent(seconds: i64) -> String {
+pub fn time_spent(seconds: i64) -> String {
     let time = format_duration(seconds.saturating_abs()).unwrap_or_default();
     match seconds < 0 {
         true => format!("subtracted {time} of time spent"),
@@ -249,7 +259,7 @@ pub fn spent(seconds: i64) -> String {
 
 /// Returns the text of a reset of the time spent.
 #[must_use]
-pub fn spent_nothing() -> String {
+pub fn time_spent_reset() -> String {
     "removed time spent".to_owned()
 }
 
@@ -260,34 +270,37 @@ mod tests {
     #[test]
     fn title_change_note_marks_changed_words() {
         assert_eq!(
-            retitled("old rest", "new rest"),
+            title_changed("old rest", "new rest"),
             "changed title from **{-old-} rest** to **{+new+} rest**"
         );
         assert_eq!(
-            retitled("one", "one two"),
+            title_changed("one", "one two"),
             "changed title from **one** to **one {+two+}**"
         );
-        assert_eq!(retitled("a a", "a"), "changed title from **a {-a-}** to **a**");
+        assert_eq!(
+            title_changed("a a", "a"),
+            "changed title from **a {-a-}** to **a**"
+        );
     }
 
     #[test]
     fn names_are_joined_as_english_list() {
-        let all = |names: &[&str]| joined(names.iter().map(ToString::to_string).collect());
-        assert_eq!(all(&[]), None);
-        assert_eq!(all(&["a"]).as_deref(), Some("a"));
-        assert_eq!(all(&["a", "b"]).as_deref(), Some("a and b"));
-        assert_eq!(all(&["a", "b", "c"]).as_deref(), Some("a, b, and c"));
+        let list = |names: &[&str]| join_list(names.iter().map(ToString::to_string).collect());
+        assert_eq!(list(&[]), None);
+        assert_eq!(list(&["a"]).as_deref(), Some("a"));
+        assert_eq!(list(&["a", "b"]).as_deref(), Some("a and b"));
+        assert_eq!(list(&["a", "b", "c"]).as_deref(), Some("a, b, and c"));
     }
 
     #[test]
     fn due_date_and_milestone_notes_format_values() {
         assert_eq!(
-            due(NaiveDate::from_ymd_opt(2026, 1, 2)),
+            due_date_changed(NaiveDate::from_ymd_opt(2026, 1, 2)),
             "changed due date to January 2, 2026"
         );
-        assert_eq!(milestone(Some("v1.0")), "changed milestone to %v1.0");
+        assert_eq!(milestone_changed(Some("v1.0")), "changed milestone to %v1.0");
         assert_eq!(
-            milestone(Some("next year")),
+            milestone_changed(Some("next year")),
             "changed milestone to %\"next year\""
         );
     }

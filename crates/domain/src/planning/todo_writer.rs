@@ -11,7 +11,7 @@ use storage::entities::{Scope, now, users};
 use crate::kernel::error::Result;
 
 /// Maximum number of rows that one statement inserts.
-const MAX_ROWS: usize = 500;
+const BATCH_SIZE: usize = 500;
 
 /// The cause of to-do items.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,8 @@ pub(crate) struct TodoCause {
     pub note_id: Option<i64>,
 }
 
-/// Creates to-do items for a target, except for users with a pending item for it. Returns the number of new items.
+/// Creates to-do items for a target, except for users with a pending item for it. Returns the number of new
+/// items.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -35,11 +36,11 @@ pub(crate) async fn create(
     users: Vec<(i64, TodoAction)>,
 ) -> Result<u64> {
     let mut created = 0;
-    for some in users.chunks(MAX_ROWS) {
-        let existing = lock_existing(transaction, some.iter().map(|(id, _)| *id)).await?;
-        let some = some.iter().filter(|(id, _)| existing.contains(id));
-        let rows: Vec<ActiveModel> = some
-            .map(|(id, action)| pending(target, cause, *id, *action))
+    for batch in users.chunks(BATCH_SIZE) {
+        let existing = lock_existing(transaction, batch.iter().map(|(id, _)| *id)).await?;
+        let users = batch.iter().filter(|(id, _)| existing.contains(id));
+        let rows: Vec<ActiveModel> = users
+            .map(|(id, action)| new_item(target, cause, *id, *action))
             .collect();
         if rows.is_empty() {
             continue;
@@ -52,7 +53,7 @@ pub(crate) async fn create(
     Ok(created)
 }
 
-fn pending(target: TodoTarget, cause: TodoCause, user_id: i64, action: TodoAction) -> ActiveModel {
+fn new_item(target: TodoTarget, cause: TodoCause, user_id: i64, action: TodoAction) -> ActiveModel {
     let at = now();
     let mut row = ActiveModel {
         user_id: Set(user_id),
@@ -76,13 +77,13 @@ async fn lock_existing(
     transaction: &DatabaseTransaction,
     ids: impl Iterator<Item = i64>,
 ) -> Result<Vec<i64>> {
-    let kept = users::Entity::find()
+    let existing = users::Entity::find()
         .select_only()
         .column(users::Column::Id)
         .filter(users::Column::Id.is_in(ids))
         .order_by_asc(users::Column::Id)
         .lock(LockType::KeyShare);
-    Ok(kept.into_tuple().all(transaction).await?)
+    Ok(existing.into_tuple().all(transaction).await?)
 }
 
 /// Completes a user's pending items for a target, because the user acted on it.

@@ -181,8 +181,8 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
             let unknown = || {
                 RegistryError::with_detail(RegistryErrorCode::BlobUnknown, "blob unknown to registry", digest)
             };
-            let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
-            held.ok_or_else(unknown)?;
+            let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
+            locked.ok_or_else(unknown)?;
             let blob = registry_blobs::by_digest(digest.as_str())
                 .one(transaction)
                 .await?;

@@ -30,8 +30,8 @@ pub async fn delete_tag(
         .transaction(async |transaction| {
             let repository = find_repository(transaction, access, repository_id).await?;
             // The lock serializes this with concurrent pushes of the tag.
-            let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
-            held.ok_or_else(|| Error::not_found(""))?;
+            let locked = registry_repositories::lock_for_push(transaction, repository.id).await?;
+            locked.ok_or_else(|| Error::not_found(""))?;
             let found = registry_tags::of_repository(repository.id).filter(Column::Name.eq(name));
             let tag = found
                 .one(transaction)

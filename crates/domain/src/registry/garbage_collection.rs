@@ -67,8 +67,8 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
 }
 
 /// Deletes orphaned pieces immediately. If that fails, a later sweep deletes them.
-pub(super) async fn discard(backend: &Backend, left: Vec<pieces::Model>) {
-    for piece in left {
+pub(super) async fn discard(backend: &Backend, pieces: Vec<pieces::Model>) {
+    for piece in pieces {
         if let Err(error) = remove(backend, &piece).await {
             tracing::warn!(%error, key = piece.key, "failed to delete a piece of a blob");
         }
@@ -91,8 +91,8 @@ async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
 pub async fn collect(backend: &Backend) -> Result<CollectionStats> {
     let mut collected = CollectionStats::default();
     if backend.instance.untagged_image_days > 0 {
-        let kept = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
-        collected.manifests = delete_unused_manifests(backend, now() - kept).await?;
+        let retention = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
+        collected.manifests = delete_unused_manifests(backend, now() - retention).await?;
     }
     collected.links = delete_unused_links(backend, now() - GRACE_PERIOD).await?;
     collected.blobs = delete_unused_blobs(backend, now() - GRACE_PERIOD).await?;
@@ -139,7 +139,7 @@ async fn delete_unreferenced<E: EntityTrait>(
         };
         after = *last;
         for (row, repository_id) in found {
-            let gone = async |transaction: &DatabaseTransaction| {
+            let delete_row = async |transaction: &DatabaseTransaction| {
                 // The lock blocks pushes to the repository, so that none of them relies on the deleted row.
                 if repositories::lock_for_push(transaction, repository_id)
                     .await?
@@ -147,10 +147,10 @@ async fn delete_unreferenced<E: EntityTrait>(
                 {
                     return Ok(0);
                 }
-                let gone = useless.clone().filter(id.eq(row)).exec(transaction).await?;
-                Ok::<_, crate::kernel::error::Error>(gone.rows_affected)
+                let deleted = useless.clone().filter(id.eq(row)).exec(transaction).await?;
+                Ok::<_, crate::kernel::error::Error>(deleted.rows_affected)
             };
-            removed += backend.database.transaction(gone).await?;
+            removed += backend.database.transaction(delete_row).await?;
         }
     }
 }
@@ -308,6 +308,6 @@ async fn delete_if_unused(transaction: &DatabaseTransaction, id: i64, before: Da
             .await?;
         return Ok(0);
     }
-    let gone = blobs::Entity::delete_by_id(id).exec(transaction).await?;
-    Ok(gone.rows_affected)
+    let deleted = blobs::Entity::delete_by_id(id).exec(transaction).await?;
+    Ok(deleted.rows_affected)
 }

@@ -87,25 +87,25 @@ pub async fn list_of_group(
         .column(projects::Column::Id)
         .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(access.group.id)))
         .filter(projects::Column::ContainerRegistryAccessLevel.ne(FeatureAccess::Disabled));
-    let wanted = repositories::not_deleted().filter(Column::ProjectId.in_subquery(projects.into_query()));
-    list(backend, wanted, name, with, page).await
+    let query = repositories::not_deleted().filter(Column::ProjectId.in_subquery(projects.into_query()));
+    list(backend, query, name, with, page).await
 }
 
 async fn list(
     backend: &Backend,
-    wanted: Select<Entity>,
+    query: Select<Entity>,
     name: Option<String>,
     with: RepositoryDetailOptions,
     page: &PageRequest,
 ) -> Result<Page<RepositoryDetail>> {
-    let wanted = match name {
-        Some(name) => wanted.filter(Column::Name.eq(name)),
-        None => wanted,
+    let query = match name {
+        Some(name) => query.filter(Column::Name.eq(name)),
+        None => query,
     };
     let db = backend.database.read();
-    let found = page_of(db, wanted.order_by_asc(Column::Id), page).await?;
+    let found = page_of(db, query.order_by_asc(Column::Id), page).await?;
     Ok(Page {
-        items: decorate(db, found.items, with).await?,
+        items: load_details(db, found.items, with).await?,
         rest: found.rest,
     })
 }
@@ -136,7 +136,7 @@ pub async fn get(
         return Err(missing());
     }
     check_can_pull(&project)?;
-    let rows = decorate(db, vec![repository], with).await?;
+    let rows = load_details(db, vec![repository], with).await?;
     rows.into_iter().next().ok_or_else(missing)
 }
 
@@ -154,8 +154,8 @@ pub async fn list_tags(
     check_can_pull(access)?;
     let db = backend.database.read();
     let repository = find_repository(db, access, repository_id).await?;
-    let wanted = tags::of_repository(repository.id).order_by_asc(tags::Column::Name);
-    Ok((path_in(access, &repository), page_of(db, wanted, page).await?))
+    let query = tags::of_repository(repository.id).order_by_asc(tags::Column::Name);
+    Ok((path_in(access, &repository), page_of(db, query, page).await?))
 }
 
 /// Returns a tag, its manifest and the path of the repository.
@@ -187,7 +187,7 @@ fn path_in(access: &ProjectAccess, repository: &Model) -> String {
 }
 
 /// Loads the requested data of a page of repositories.
-async fn decorate(
+async fn load_details(
     db: &impl ConnectionTrait,
     found: Vec<Model>,
     with: RepositoryDetailOptions,

@@ -33,7 +33,7 @@ impl RegistryActions {
     /// Parses the actions of a scope; `*` means all, and unknown ones are ignored.
     #[must_use]
     pub fn parse(words: &str) -> Self {
-        let has = |wanted| words.split(',').any(|word| word == wanted || word == "*");
+        let has = |action_name| words.split(',').any(|word| word == action_name || word == "*");
         Self {
             pull: has("pull"),
             push: has("push"),

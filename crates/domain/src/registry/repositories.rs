@@ -87,15 +87,15 @@ impl RepositoryPath {
             .target_and_where(Expr::col(Column::DeletionStartedAt).is_null())
             .do_nothing()
             .to_owned();
-        let made = Entity::insert(row)
+        let result = Entity::insert(row)
             .on_conflict(once)
             .exec_without_returning(db)
             .await;
-        match made {
+        match result {
             Err(error) if matches!(Violation::of(&error), Some(Violation::ForeignKey(_))) => {
                 return Err(name_unknown(&self.name));
             }
-            made => drop(made?),
+            result => drop(result?),
         }
         let found = by_name(project_id, &self.image).one(db).await?;
         found.ok_or_else(|| name_unknown(&self.name))
@@ -116,7 +116,7 @@ fn by_name(project_id: i64, image: &str) -> sea_orm::Select<Entity> {
 }
 
 /// Hides a repository and frees its name. Returns false if that was done already. A job that is enqueued in
-/// the same transaction deletes its content with [`erase`].
+/// the same transaction deletes its content with [`delete_content`].
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -135,21 +135,21 @@ pub async fn begin_deletion(transaction: &impl ConnectionTrait, id: i64) -> Resu
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn erase(backend: &Backend, id: i64) -> Result<()> {
+pub async fn delete_content(backend: &Backend, id: i64) -> Result<()> {
     // Referring rows before the referenced ones, so that no deletion cascades to many rows.
-    erase_rows::<registry_tags::Entity>(
+    delete_rows::<registry_tags::Entity>(
         backend,
         (registry_tags::Column::Id, registry_tags::Column::RepositoryId),
         id,
     )
     .await?;
-    erase_rows::<references::Entity>(
+    delete_rows::<references::Entity>(
         backend,
         (references::Column::Id, references::Column::RepositoryId),
         id,
     )
     .await?;
-    erase_rows::<registry_manifests::Entity>(
+    delete_rows::<registry_manifests::Entity>(
         backend,
         (
             registry_manifests::Column::Id,
@@ -158,8 +158,8 @@ pub async fn erase(backend: &Backend, id: i64) -> Result<()> {
         id,
     )
     .await?;
-    erase_rows::<links::Entity>(backend, (links::Column::Id, links::Column::RepositoryId), id).await?;
-    erase_rows::<registry_uploads::Entity>(
+    delete_rows::<links::Entity>(backend, (links::Column::Id, links::Column::RepositoryId), id).await?;
+    delete_rows::<registry_uploads::Entity>(
         backend,
         (
             registry_uploads::Column::Id,
@@ -178,7 +178,7 @@ pub async fn erase(backend: &Backend, id: i64) -> Result<()> {
 }
 
 /// Deletes the rows of a table that belong to a repository, each batch in a transaction of its own.
-async fn erase_rows<E: EntityTrait>(
+async fn delete_rows<E: EntityTrait>(
     backend: &Backend,
     (id, repository_id): (E::Column, E::Column),
     repository: i64,
@@ -207,7 +207,7 @@ async fn erase_rows<E: EntityTrait>(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn erase_all(backend: &Backend, project_id: i64) -> Result<()> {
+pub async fn delete_all_content(backend: &Backend, project_id: i64) -> Result<()> {
     let ids: Vec<i64> = Entity::find()
         .select_only()
         .column(Column::Id)
@@ -218,7 +218,7 @@ pub async fn erase_all(backend: &Backend, project_id: i64) -> Result<()> {
         .await?;
     for id in ids {
         begin_deletion(backend.database.write(), id).await?;
-        erase(backend, id).await?;
+        delete_content(backend, id).await?;
     }
     Ok(())
 }

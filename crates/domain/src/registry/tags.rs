@@ -150,9 +150,9 @@ pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result
     backend
         .database
         .transaction(async |transaction| {
-            let held =
+            let locked =
                 storage::entities::registry_repositories::lock_for_push(transaction, repository_id).await?;
-            held.ok_or_else(unknown)?;
+            locked.ok_or_else(unknown)?;
             match remove(transaction, repository_id, std::slice::from_ref(&name)).await? {
                 0 => Err(unknown()),
                 _ => Ok(()),

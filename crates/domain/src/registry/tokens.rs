@@ -88,13 +88,13 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
     }
     let mut access: Vec<(String, RegistryActions)> = Vec::new();
     for scope in scopes {
-        let Some((name, asked)) = parse_scope(scope) else {
+        let Some((name, requested)) = parse_scope(scope) else {
             continue;
         };
-        let Some(place) = RepositoryPath::find(backend, caller, &name).await? else {
+        let Some(repository_path) = RepositoryPath::find(backend, caller, &name).await? else {
             continue;
         };
-        let granted = asked.allowed(&place.access);
+        let granted = requested.allowed(&repository_path.access);
         match access.iter_mut().find(|(known, _)| known == name.as_str()) {
             Some((_, known)) => *known = known.intersection(granted),
             None if granted.is_empty() => {}
@@ -166,14 +166,14 @@ impl TokenBearer {
             true => TokenRejection::Challenge(TokenChallenge::Missing),
             false => TokenRejection::Fault(repositories::name_unknown(name)),
         };
-        let place = RepositoryPath::find(backend, &self.caller, name)
+        let repository_path = RepositoryPath::find(backend, &self.caller, name)
             .await?
             .ok_or_else(hidden)?;
         // A missing scope does not hide the repository: the user may pull it with other credentials.
-        if !can_pull(&place.access) && place.access.role.is_none() {
+        if !can_pull(&repository_path.access) && repository_path.access.role.is_none() {
             return Err(hidden());
         }
-        match denial_reason(&place.access, action) {
+        match denial_reason(&repository_path.access, action) {
             Some(_) if anonymous => return Err(TokenRejection::Challenge(TokenChallenge::Missing)),
             Some(reason) => {
                 return Err(TokenRejection::Fault(RegistryError::new(
@@ -185,7 +185,7 @@ impl TokenBearer {
         }
         let granted = self.access.iter().find(|(known, _)| known == name.as_str());
         match granted {
-            Some((_, granted)) if granted.contains(action) => Ok(place),
+            Some((_, granted)) if granted.contains(action) => Ok(repository_path),
             _ => Err(TokenRejection::Challenge(TokenChallenge::Insufficient)),
         }
     }
@@ -200,7 +200,7 @@ impl TokenBearer {
         name: &ImageName,
     ) -> Result<Option<RepositoryPath>, RegistryError> {
         match self.authorize(backend, name, RegistryAction::Pull).await {
-            Ok(place) => Ok(Some(place)),
+            Ok(repository_path) => Ok(Some(repository_path)),
             Err(TokenRejection::Fault(fault @ RegistryError::Rule(_))) => Err(fault),
             Err(_) => Ok(None),
         }

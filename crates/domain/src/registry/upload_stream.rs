@@ -61,14 +61,14 @@ pub(super) async fn receive(
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
-    let place = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
-    let place = place.map_err(|_| {
+    let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
+    let slot = slot.map_err(|_| {
         RegistryError::new(
             RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",
         )
     })?;
-    let place = place.map_err(Error::internal)?;
+    let slot = slot.map_err(Error::internal)?;
     let body = stream::iter([Ok(first)]).chain(body).boxed();
     let reception = UploadReceiver {
         backend: backend.clone(),
@@ -77,7 +77,7 @@ pub(super) async fn receive(
         body,
     };
     let task = backend.ref_update_tasks.spawn(async move {
-        let _place = place;
+        let _place = slot;
         reception.run().await
     });
     task.await.map_err(Error::internal)?
@@ -210,14 +210,14 @@ async fn append_piece(
 /// Deletes a piece that was not added to the upload. It is detached first: if it was added after all, because
 /// the reply to a commit was lost, it remains.
 async fn delete_piece(backend: &Backend, piece: Piece) {
-    let taken = Entity::update_many()
+    let detached = Entity::update_many()
         .col_expr(Column::UploadId, Expr::value(None::<i64>))
         .filter(Column::Id.eq(piece.id))
         .filter(Column::StoredAt.is_null())
         .exec(backend.database.write())
         .await;
-    match taken {
-        Ok(taken) if taken.rows_affected > 0 => garbage_collection::discard(backend, vec![piece]).await,
+    match detached {
+        Ok(detached) if detached.rows_affected > 0 => garbage_collection::discard(backend, vec![piece]).await,
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, key = piece.key, "failed to detach a piece of a blob"),
     }

@@ -33,11 +33,11 @@ pub struct UploadPart {
 ///
 /// # Errors
 /// Returns `NAME_UNKNOWN` if the project was deleted.
-pub async fn begin(backend: &Backend, place: &RepositoryPath) -> Result<Upload, RegistryError> {
+pub async fn begin(backend: &Backend, repository_path: &RepositoryPath) -> Result<Upload, RegistryError> {
     backend
         .database
         .transaction(async |transaction| {
-            let repository = place.repository_for_push(transaction).await?;
+            let repository = repository_path.repository_for_push(transaction).await?;
             let at = now();
             let row = ActiveModel {
                 uuid: Set(Uuid::new_v4().to_string()),
@@ -58,15 +58,22 @@ pub async fn begin(backend: &Backend, place: &RepositoryPath) -> Result<Upload, 
 ///
 /// # Errors
 /// Returns `BLOB_UPLOAD_UNKNOWN` if it does not exist.
-pub async fn find(backend: &Backend, place: &RepositoryPath, uuid: &str) -> Result<Upload, RegistryError> {
+pub async fn find(
+    backend: &Backend,
+    repository_path: &RepositoryPath,
+    uuid: &str,
+) -> Result<Upload, RegistryError> {
     // Invalid IDs are not looked up, because a database does not accept every text.
     let uuid = Uuid::parse_str(uuid)
         .map_err(|_| RegistryError::unknown_upload())?
         .to_string();
-    let repository = place.repository(backend).await.map_err(|fault| match fault {
-        RegistryError::Protocol { .. } => RegistryError::unknown_upload(),
-        fault => fault,
-    })?;
+    let repository = repository_path
+        .repository(backend)
+        .await
+        .map_err(|fault| match fault {
+            RegistryError::Protocol { .. } => RegistryError::unknown_upload(),
+            fault => fault,
+        })?;
     let found = Entity::find()
         .filter(Column::Uuid.eq(uuid))
         .filter(Column::RepositoryId.eq(repository.id));
@@ -84,7 +91,7 @@ pub async fn find(backend: &Backend, place: &RepositoryPath, uuid: &str) -> Resu
 /// upload slot becomes free.
 pub async fn receive(
     backend: &Backend,
-    place: &RepositoryPath,
+    repository_path: &RepositoryPath,
     upload: Upload,
     part: UploadPart,
 ) -> Result<Upload, RegistryError> {
@@ -99,7 +106,7 @@ pub async fn receive(
     {
         return Err(upload_stream::too_large(backend));
     }
-    let user_id = place.access.caller.as_user().map(|user| user.id);
+    let user_id = repository_path.access.caller.as_user().map(|user| user.id);
     upload_stream::receive(backend, user_id, upload, part.body).await
 }
 
@@ -110,8 +117,8 @@ pub async fn receive(
 /// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist.
 pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), RegistryError> {
     let ended = async |transaction: &DatabaseTransaction| complete(transaction, upload, digest).await;
-    let (fits, left) = backend.database.transaction(ended).await?;
-    garbage_collection::discard(backend, left).await;
+    let (fits, pieces) = backend.database.transaction(ended).await?;
+    garbage_collection::discard(backend, pieces).await;
     match fits {
         true => Ok(()),
         false => Err(RegistryError::with_detail(
@@ -159,13 +166,13 @@ async fn delete_upload(
     db: &impl ConnectionTrait,
     id: i64,
 ) -> Result<Vec<registry_pieces::Model>, RegistryError> {
-    let left = registry_pieces::Entity::find()
+    let pieces = registry_pieces::Entity::find()
         .filter(registry_pieces::Column::UploadId.eq(id))
         .filter(registry_pieces::Column::StoredAt.is_not_null())
         .all(db)
         .await?;
     Entity::delete_by_id(id).exec(db).await?;
-    Ok(left)
+    Ok(pieces)
 }
 
 /// Returns the blob with this digest, locked, and whether it is new. A blob marked for collection is
@@ -181,7 +188,7 @@ async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(
         let once = OnConflict::column(registry_blobs::Column::Digest)
             .do_nothing()
             .to_owned();
-        let made = registry_blobs::Entity::insert(row)
+        let inserted = registry_blobs::Entity::insert(row)
             .on_conflict(once)
             .exec_without_returning(db)
             .await?;
@@ -200,7 +207,7 @@ async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(
                 .exec(db)
                 .await?;
         }
-        return Ok((blob.id, made > 0));
+        return Ok((blob.id, inserted > 0));
     }
 }
 
@@ -215,7 +222,7 @@ pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), RegistryEr
             .ok_or_else(RegistryError::unknown_upload)?;
         delete_upload(transaction, upload.id).await
     };
-    let left = backend.database.transaction(dropped).await?;
-    garbage_collection::discard(backend, left).await;
+    let pieces = backend.database.transaction(dropped).await?;
+    garbage_collection::discard(backend, pieces).await;
     Ok(())
 }

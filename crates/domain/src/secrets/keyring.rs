@@ -64,7 +64,7 @@ impl Keyring {
         match create_key(path) {
             // Another process created the file first; its key is used.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => made?,
+            file => file?,
         }
         Ok(Self::new(&read_key(path)?))
     }
@@ -83,17 +83,17 @@ impl Keyring {
         &self.current.fingerprint
     }
 
-    /// Encrypts a value for one location, named by `place` (such as `projects.runners_token:7`). It can be
+    /// Encrypts a value for one location, named by `context` (such as `projects.runners_token:7`). It can be
     /// decrypted only for the same location, so that an attacker with write access to the database cannot
     /// swap rows.
     ///
     /// # Errors
     /// [`Error::Malformed`] if the value exceeds 256 GB.
-    pub fn encrypt(&self, value: &str, place: &str) -> Result<String, Error> {
+    pub fn encrypt(&self, value: &str, context: &str) -> Result<String, Error> {
         let nonce: [u8; NONCE_LENGTH] = rand::random();
         let payload = Payload {
             msg: value.as_bytes(),
-            aad: place.as_bytes(),
+            aad: context.as_bytes(),
         };
         let sealed = self
             .current
@@ -104,11 +104,11 @@ impl Keyring {
         Ok(format!("{VERSION}.{}.{body}", self.current.id))
     }
 
-    /// Decrypts a value that was encrypted for `place`.
+    /// Decrypts a value that was encrypted for `context`.
     ///
     /// # Errors
     /// [`Error::Malformed`], [`Error::UnknownKey`], [`Error::Authentication`].
-    pub fn decrypt(&self, value: &str, place: &str) -> Result<Secret<String>, Error> {
+    pub fn decrypt(&self, value: &str, context: &str) -> Result<Secret<String>, Error> {
         let mut parts = value.splitn(3, '.');
         let (Some(VERSION), Some(id), Some(body)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(Error::Malformed);
@@ -121,7 +121,7 @@ impl Keyring {
         let (nonce, sealed) = body.split_first_chunk::<NONCE_LENGTH>().ok_or(Error::Malformed)?;
         let payload = Payload {
             msg: sealed,
-            aad: place.as_bytes(),
+            aad: context.as_bytes(),
         };
         let opened = key
             .cipher

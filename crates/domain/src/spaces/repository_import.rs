@@ -41,9 +41,9 @@ pub async fn import(
     // An interrupted import leaves a row without a repository.
     let repository = match backend.repositories.create(&id, FIRST_BRANCH).await {
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
-        made => made?,
+        repository => repository?,
     };
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: project.id,
         user_id: Some(author.id),
         kind: RefUpdateKind::Push,
@@ -60,7 +60,7 @@ pub async fn import(
         Ok(((), changed_refs(&before, &refs_of(&repository).await?)))
     };
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    ref_updates::moving(backend, mover, planned, work).await?;
+    ref_updates::update_refs(backend, update, planned, work).await?;
     let found = projects::by_reference(backend.database.read(), &project.id.to_string()).await?;
     found
         .map(|(project, _)| project)

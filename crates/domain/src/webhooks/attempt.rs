@@ -218,8 +218,8 @@ pub(super) async fn send_once(
     Ok((row, verdict))
 }
 
-fn decrypt(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option<Secret<String>>> {
-    let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, place));
+fn decrypt(backend: &Backend, sealed: Option<&str>, context: &str) -> Result<Option<Secret<String>>> {
+    let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, context));
     Ok(opened.transpose()?)
 }
 

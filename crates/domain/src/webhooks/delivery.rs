@@ -17,7 +17,7 @@ use storage::entities::{now, project_hooks};
 use storage::jobs;
 
 use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt, log_columns, send_once};
-use crate::activity::jobs::deliver_hook::DeliverHook;
+use crate::activity::jobs::deliver_webhook::DeliverWebhook;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -44,7 +44,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         };
         if delivery.next_attempt_at > now() {
             let due = delivery.next_attempt_at;
-            let turn = DeliverHook { hook_id };
+            let turn = DeliverWebhook { hook_id };
             return jobs::enqueue_at(backend.database.write(), &turn, due)
                 .await
                 .map_err(Error::internal);
@@ -54,7 +54,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
             return Ok(());
         }
     }
-    jobs::enqueue(backend.database.write(), &DeliverHook { hook_id })
+    jobs::enqueue(backend.database.write(), &DeliverWebhook { hook_id })
         .await
         .map_err(Error::internal)
 }
@@ -114,7 +114,7 @@ async fn record_attempt(
                 return Ok(false);
             }
             if verdict == DeliveryOutcome::Retry {
-                let turn = DeliverHook { hook_id: hook.id };
+                let turn = DeliverWebhook { hook_id: hook.id };
                 jobs::enqueue_at(transaction, &turn, due)
                     .await
                     .map_err(Error::internal)?;
@@ -178,7 +178,7 @@ pub(super) async fn reenable(transaction: &DatabaseTransaction, hook_id: i64) ->
         .filter(Expr::col(hook_deliveries::Column::NextAttemptAt).gt(now()))
         .exec(transaction)
         .await?;
-    jobs::enqueue(transaction, &DeliverHook { hook_id })
+    jobs::enqueue(transaction, &DeliverWebhook { hook_id })
         .await
         .map_err(Error::internal)
 }

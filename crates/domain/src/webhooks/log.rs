@@ -38,15 +38,15 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let hook = super::get(backend, access, hook_id).await?;
-    let mut wanted = of_hook(hook.id)
+    let mut query = of_hook(hook.id)
         .select_only()
         .columns(Column::iter().filter(|column| !matches!(column, Column::RequestBody)))
         .expr_as(Expr::Keyword(Keyword::Null), "request_body")
         .order_by_desc(Column::Id);
     if let Some(state) = state {
-        wanted = wanted.filter(Column::State.eq(state));
+        query = query.filter(Column::State.eq(state));
     }
-    page_of(backend.database.read(), wanted, page).await
+    page_of(backend.database.read(), query, page).await
 }
 
 /// Returns one delivery of a webhook.

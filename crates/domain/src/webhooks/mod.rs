@@ -269,6 +269,6 @@ fn branch_filter(filter: &str) -> Result<Option<String>> {
     Ok(Some(filter.to_owned()))
 }
 
-fn encrypt(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), place)?)
+fn encrypt(backend: &Backend, value: &Secret<String>, context: &str) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), context)?)
 }

@@ -232,14 +232,14 @@ impl FileChange {
 /// Reads blobs until their total size exceeds the limit.
 struct BlobReader<'a> {
     odb: &'a Odb<'a>,
-    left: usize,
+    remaining_bytes: usize,
 }
 
 impl<'a> BlobReader<'a> {
     fn of(odb: &'a Odb<'a>) -> Self {
         Self {
             odb,
-            left: MAX_TOTAL_BYTES,
+            remaining_bytes: MAX_TOTAL_BYTES,
         }
     }
 
@@ -262,10 +262,10 @@ impl<'a> BlobReader<'a> {
             return Ok(Some(Vec::new()));
         };
         let (size, _) = self.odb.read_header(id).map_err(absent)?;
-        if size > MAX_FILE_BYTES || size > self.left {
+        if size > MAX_FILE_BYTES || size > self.remaining_bytes {
             return Ok(None);
         }
-        self.left -= size;
+        self.remaining_bytes -= size;
         Ok(Some(self.odb.read(id).map_err(absent)?.data().to_vec()))
     }
 }
@@ -289,11 +289,11 @@ fn without_common_tail<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8])
     let blocks = old.rchunks_exact(BLOCK).zip(new.rchunks_exact(BLOCK));
     let equal = blocks.take_while(|(old, new)| old == new).count() * BLOCK;
     let tail = old.get(old.len() - equal..).unwrap_or_default();
-    let kept = tail
+    let partial_line = tail
         .iter()
         .position(|byte| *byte == b'\n')
         .map_or(equal, |at| at + 1);
-    let trimmed = equal - kept;
+    let trimmed = equal - partial_line;
     let without = |text: &'a [u8]| text.get(..text.len() - trimmed).unwrap_or(text);
     (without(old), without(new))
 }

@@ -280,12 +280,12 @@ fn counted(
     commits: Vec<Oid>,
     known: &moka::sync::Cache<Oid, DiffStats>,
 ) -> Result<Vec<Oid>> {
-    let mut left = commits.into_iter();
-    while let Some(commit) = left.next() {
+    let mut remaining = commits.into_iter();
+    while let Some(commit) = remaining.next() {
         let before = first_parent_or_nothing(repository, commit)?;
         match direct::stats(repository, before, commit)? {
             Some(stats) => known.insert(commit, stats),
-            None => return Ok(std::iter::once(commit).chain(left).collect()),
+            None => return Ok(std::iter::once(commit).chain(remaining).collect()),
         }
     }
     Ok(Vec::new())

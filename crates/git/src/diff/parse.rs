@@ -141,15 +141,15 @@ impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
                     new_file: true,
                     ..entry
                 };
-                self.keep(&mut files, old);
-                self.keep(&mut files, new);
+                self.push_entry(&mut files, old);
+                self.push_entry(&mut files, new);
             } else {
-                self.keep(&mut files, entry);
+                self.push_entry(&mut files, entry);
             }
         }
     }
 
-    fn keep(&self, files: &mut Vec<Option<Box<DiffEntry>>>, entry: DiffEntry) {
+    fn push_entry(&self, files: &mut Vec<Option<Box<DiffEntry>>>, entry: DiffEntry) {
         if files.len() <= self.limits.files {
             let is_wanted = self.only.is_none_or(|path| path == entry.new_path);
             files.push(is_wanted.then(|| Box::new(entry)));

@@ -250,8 +250,8 @@ async fn files_over_total_line_limit_are_listed_without_patch() {
         .iter()
         .map(|entry| (entry.new_path.as_str(), entry.too_large))
         .collect();
-    let wanted = ["a", "b", "c", "d", "e", "f"].map(|name| (name, name > "b"));
-    assert_eq!((shown.as_slice(), long.truncated), (wanted.as_slice(), false));
+    let expected = ["a", "b", "c", "d", "e", "f"].map(|name| (name, name > "b"));
+    assert_eq!((shown.as_slice(), long.truncated), (expected.as_slice(), false));
 }
 
 #[tokio::test]

@@ -88,14 +88,14 @@ impl<'a> BloomFilters<'a> {
 
 /// Computes MurmurHash3 (32 bits) as in Git's version 2; equal to version 1 for ASCII.
 fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
-    fn scramble(word: u32) -> u32 {
+    fn mix(word: u32) -> u32 {
         word.wrapping_mul(0xcc9e_2d51)
             .rotate_left(15)
             .wrapping_mul(0x1b87_3593)
     }
     let (words, rest) = bytes.as_chunks::<4>();
     let mut hash = words.iter().fold(seed, |hash, word| {
-        (hash ^ scramble(u32::from_le_bytes(*word)))
+        (hash ^ mix(u32::from_le_bytes(*word)))
             .rotate_left(13)
             .wrapping_mul(5)
             .wrapping_add(0xe654_6b64)
@@ -104,7 +104,7 @@ fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
         .iter()
         .rev()
         .fold(0, |word, byte| (word << 8) | u32::from(*byte));
-    hash ^= scramble(tail);
+    hash ^= mix(tail);
     hash ^= bytes.len() as u32;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);

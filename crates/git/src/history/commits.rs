@@ -80,7 +80,7 @@ impl Commits {
         let loaded = self.load(id)?;
         let node = u32::try_from(self.loaded.len())
             .ok()
-            .and_then(|place| place.checked_add(self.graph.len()));
+            .and_then(|position| position.checked_add(self.graph.len()));
         let node = node.ok_or(Error::LimitExceeded("the history has too many commits"))?;
         self.loaded.push(loaded);
         self.nodes.insert(id, node);
@@ -123,8 +123,8 @@ impl Commits {
     }
 
     fn loaded(&self, node: Node) -> Result<&LoadedCommit> {
-        let place = node.checked_sub(self.graph.len()).ok_or(Error::ObjectNotFound)?;
-        self.loaded.get(place as usize).ok_or(Error::ObjectNotFound)
+        let position = node.checked_sub(self.graph.len()).ok_or(Error::ObjectNotFound)?;
+        self.loaded.get(position as usize).ok_or(Error::ObjectNotFound)
     }
 
     /// Returns whether the commit-graph contains the commit, and therefore all its ancestors.
@@ -196,8 +196,8 @@ impl Commits {
             }
             if stack.len() == waiting {
                 stack.pop();
-                let place = (node - self.graph.len()) as usize;
-                if let Some(loaded) = self.loaded.get_mut(place) {
+                let position = (node - self.graph.len()) as usize;
+                if let Some(loaded) = self.loaded.get_mut(position) {
                     loaded.generation = highest + 1;
                 }
             }
@@ -223,8 +223,8 @@ impl Marks {
             self.0.resize((at + 1).max(self.0.len() * 2), 0);
         }
         match self.0.get_mut(at) {
-            Some(held) if *held & bits != bits => {
-                *held |= bits;
+            Some(current) if *current & bits != bits => {
+                *current |= bits;
                 true
             }
             _ => false,

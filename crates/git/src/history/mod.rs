@@ -150,8 +150,8 @@ impl History {
             .metadata()
             .and_then(|metadata| metadata.modified())
             .ok();
-        let mut held = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(objects) = held.as_ref().filter(|objects| objects.packed == packed) {
+        let mut cached = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = cached.as_ref().filter(|objects| objects.packed == packed) {
             return Ok(objects.repository.to_thread_local());
         }
         let options = gix::open::Options::isolated()
@@ -159,7 +159,7 @@ impl History {
             .with(gix::sec::Trust::Full);
         let repository = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
         let local = repository.to_thread_local();
-        *held = Some(Objects { packed, repository });
+        *cached = Some(Objects { packed, repository });
         Ok(local)
     }
 }

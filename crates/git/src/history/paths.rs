@@ -43,7 +43,7 @@ impl PathFilter {
         parent: Node,
         first: bool,
     ) -> Result<bool> {
-        if first && self.surely_untouched(commits, node) {
+        if first && self.is_surely_unchanged(commits, node) {
             return Ok(true);
         }
         let mut trees = [Some(commits.tree(node)?), Some(commits.tree(parent)?)];
@@ -64,10 +64,10 @@ impl PathFilter {
 
     /// Returns whether a commit without parents has no entry at the path.
     pub(super) fn is_absent(&self, commits: &Commits, node: Node) -> Result<bool> {
-        Ok(self.surely_untouched(commits, node) || self.entry(commits, commits.tree(node)?)?.is_none())
+        Ok(self.is_surely_unchanged(commits, node) || self.entry(commits, commits.tree(node)?)?.is_none())
     }
 
-    fn surely_untouched(&self, commits: &Commits, node: Node) -> bool {
+    fn is_surely_unchanged(&self, commits: &Commits, node: Node) -> bool {
         commits.in_graph(node) && !commits.graph().may_change(node, &self.keys)
     }
 
@@ -88,9 +88,10 @@ impl PathFilter {
         commits.check_time()?;
         let entry = entry_of(commits.objects(), tree, name)?;
         Ok(entry.filter(|(kind, id)| {
-            let wanted = !(last && self.directory) || matches!(kind, EntryKind::Tree | EntryKind::Commit);
+            let matches_kind =
+                !(last && self.directory) || matches!(kind, EntryKind::Tree | EntryKind::Commit);
             // Git does not distinguish an empty directory from a missing one.
-            wanted && !id.is_empty_tree()
+            matches_kind && !id.is_empty_tree()
         }))
     }
 }

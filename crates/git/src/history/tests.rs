@@ -366,16 +366,16 @@ fn damaged_commit_graph_fails_or_is_ignored_but_never_panics() {
     sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
     let path = sample.repository.path();
     let file = path.join("objects/info/commit-graph");
-    let whole = std::fs::read(&file).unwrap();
+    let content = std::fs::read(&file).unwrap();
     let keys = bloom::PathKeys::new(b"src/main.rs");
     let mut loaded = 0;
-    for at in (0..whole.len()).step_by(31) {
-        let mut bytes = whole.clone();
+    for at in (0..content.len()).step_by(31) {
+        let mut bytes = content.clone();
         bytes[at] ^= 0xff;
         bytes.truncate(if at % 2 == 0 {
-            whole.len()
+            content.len()
         } else {
-            whole.len() - at / 2
+            content.len() - at / 2
         });
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, bytes).unwrap();

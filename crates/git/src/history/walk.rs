@@ -127,10 +127,10 @@ impl<'a> Walk<'a> {
             return Ok((!path.is_absent(self.commits, node)?, parents));
         }
         let (mut relevant, mut relevant_change, mut other_change) = (false, false, false);
-        for (place, parent) in parents.iter().enumerate() {
+        for (index, parent) in parents.iter().enumerate() {
             let counts = self.marks.get(*parent) & (HIDDEN | BOTTOM) != HIDDEN;
             relevant |= counts;
-            if path.is_unchanged(self.commits, node, *parent, place == 0)? {
+            if path.is_unchanged(self.commits, node, *parent, index == 0)? {
                 if counts {
                     return Ok((false, vec![*parent]));
                 }
@@ -196,13 +196,13 @@ pub(super) fn count(commits: &mut Commits, selection: &CommitSelection, cap: usi
 /// Returns all commits of a walk with children before parents and without interleaving lines of history.
 fn topological(walk: &mut Walk<'_>) -> Result<Vec<Node>> {
     let mut steps = Vec::new();
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     let mut children: HashMap<Node, u32> = HashMap::new();
     while let Some(step) = walk.step()? {
         for parent in &step.parents {
             *children.entry(*parent).or_default() += 1;
         }
-        places.insert(step.node, steps.len());
+        positions.insert(step.node, steps.len());
         steps.push(step);
     }
     let mut ready: Vec<_> = steps
@@ -214,7 +214,7 @@ fn topological(walk: &mut Walk<'_>) -> Result<Vec<Node>> {
     let mut ordered = Vec::with_capacity(steps.len());
     while let Some(node) = ready.pop() {
         // A hidden or too old parent is counted but was never walked.
-        let Some(step) = places.get(&node).and_then(|place| steps.get(*place)) else {
+        let Some(step) = positions.get(&node).and_then(|index| steps.get(*index)) else {
             continue;
         };
         if step.shown {

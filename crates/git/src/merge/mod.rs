@@ -186,7 +186,7 @@ impl Repository {
         self.git2(move |repository| {
             let _guard = guard;
             commit::read(repository, head)?;
-            let name = kept(iid);
+            let name = head_ref(iid);
             match refs::target(repository, &name)? {
                 None => refs::create(repository, &name, head),
                 Some(old) if old == head => Ok(()),
@@ -201,7 +201,7 @@ impl Repository {
     /// # Errors
     /// Failures of the repository.
     pub async fn merge_request_head(&self, iid: i64) -> Result<Option<Oid>> {
-        self.git2(move |repository| refs::target(repository, &kept(iid)))
+        self.git2(move |repository| refs::target(repository, &head_ref(iid)))
             .await
     }
 
@@ -213,7 +213,7 @@ impl Repository {
         let guard = self.write_lock().await?;
         self.git2(move |repository| {
             let _guard = guard;
-            let name = kept(iid);
+            let name = head_ref(iid);
             match refs::target(repository, &name)? {
                 Some(old) => refs::delete(repository, &name, old),
                 None => Ok(()),
@@ -278,7 +278,7 @@ fn merge_tree() -> Program {
         .accept(&[0, 1])
 }
 
-fn kept(iid: i64) -> String {
+fn head_ref(iid: i64) -> String {
     format!("refs/merge-requests/{iid}/head")
 }
 

@@ -69,11 +69,11 @@ async fn merge_commit_has_same_tree_as_git_and_both_parents() {
         (main, prepared.merge_commit, None)
     );
     prepared.target.publish().await.unwrap();
-    let made = tip(repository, "main").await;
-    assert_eq!((made.id, made.tree.to_string().as_str()), (new, expected.trim()));
-    assert_eq!(made.parents, [main, side]);
+    let head = tip(repository, "main").await;
+    assert_eq!((head.id, head.tree.to_string().as_str()), (new, expected.trim()));
+    assert_eq!(head.parents, [main, side]);
     assert_eq!(
-        (made.message.as_str(), &made.author, &made.committer),
+        (head.message.as_str(), &head.author, &head.committer),
         ("Merge it", &signature(), &signature())
     );
     fixture.fsck();
@@ -95,9 +95,9 @@ async fn squash_merge_adds_one_commit() {
         .unwrap();
     let one = merged.squash_commit.unwrap();
     merged.target.publish().await.unwrap();
-    let made = tip(repository, "main").await;
+    let head = tip(repository, "main").await;
     assert_eq!(
-        (made.parents, made.tree.to_string().as_str()),
+        (head.parents, head.tree.to_string().as_str()),
         (vec![main, one], expected.trim())
     );
     let one = repository.commit(one).await.unwrap();
@@ -118,8 +118,8 @@ async fn fast_forward_methods_reject_diverged_branches() {
     let repository = &fixture.repository;
     for method in [MergeMethod::FastForward, MergeMethod::RebaseMerge] {
         for squash in [None, Some(squash())] {
-            let refused = repository.prepare_merge(merge(side, method, squash)).await;
-            assert!(matches!(refused, Err(Error::Diverged)));
+            let result = repository.prepare_merge(merge(side, method, squash)).await;
+            assert!(matches!(result, Err(Error::Diverged)));
         }
     }
     let rebased = repository
@@ -163,12 +163,12 @@ async fn merge_conflict_fails_without_changes() {
     let main = testing::commit(repository, "main", &[("f", "2\n")]).await;
     let side = testing::commit(repository, "side", &[("f", "3\n")]).await;
     assert!(!repository.merges_cleanly(main, side).await.unwrap());
-    let refused = repository
+    let result = repository
         .prepare_merge(merge(side, MergeMethod::Merge, None))
         .await;
-    assert!(matches!(refused, Err(Error::Conflict)));
-    let refused = repository.prepare_rebase("side", main, signature()).await;
-    assert!(matches!(refused, Err(Error::Conflict)));
+    assert!(matches!(result, Err(Error::Conflict)));
+    let result = repository.prepare_rebase("side", main, signature()).await;
+    assert!(matches!(result, Err(Error::Conflict)));
     assert_eq!(
         (tip(repository, "main").await.id, tip(repository, "side").await.id),
         (main, side)
@@ -209,7 +209,7 @@ async fn criss_cross_and_unrelated_histories_merge() {
     let tree = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
     for (branch, parents) in [("main", [one, other]), ("side", [other, one])] {
         let [first, second] = parents.map(|id| id.to_string());
-        let made = fixture.git(&[
+        let head = fixture.git(&[
             "commit-tree",
             "-m",
             branch,
@@ -219,7 +219,7 @@ async fn criss_cross_and_unrelated_histories_merge() {
             &second,
             tree.trim(),
         ]);
-        fixture.git(&["update-ref", &format!("refs/heads/{branch}"), made.trim()]);
+        fixture.git(&["update-ref", &format!("refs/heads/{branch}"), head.trim()]);
     }
     let main = testing::commit(repository, "main", &[("m", "1")]).await;
     let side = testing::commit(repository, "side", &[("s", "1")]).await;
@@ -284,8 +284,8 @@ async fn merge_request_head_ref_is_created_and_deleted() {
     let repository = &fixture.repository;
     for head in [side, main, main] {
         repository.set_merge_request_head(7, head).await.unwrap();
-        let kept = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
-        assert_eq!(kept.trim(), head.to_string());
+        let head_ref_target = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
+        assert_eq!(head_ref_target.trim(), head.to_string());
     }
     let missing = repository.set_merge_request_head(8, Oid::ZERO_SHA1).await;
     assert!(matches!(missing, Err(Error::ObjectNotFound)));

@@ -44,8 +44,8 @@ fn id(hex: &str) -> Option<Option<Oid>> {
 }
 
 /// Whether the capabilities behind the first command, among all bytes read, ask for sidebands.
-pub(super) fn wants_sideband(taken: &[u8]) -> bool {
-    let capabilities = taken.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+pub(super) fn wants_sideband(consumed: &[u8]) -> bool {
+    let capabilities = consumed.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     let end = capabilities.iter().position(|byte| *byte == b'\n');
     let capabilities = capabilities
         .get(..end.unwrap_or(capabilities.len()))
@@ -56,9 +56,9 @@ pub(super) fn wants_sideband(taken: &[u8]) -> bool {
 /// Reads the commands up to the flush packet, and returns all consumed bytes too, because the program needs
 /// them.
 pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<RefCommand>, Vec<u8>)> {
-    let mut taken = Vec::new();
+    let mut consumed = Vec::new();
     let mut commands = Vec::new();
-    while let Some(line) = packet(body, &mut taken).await? {
+    while let Some(line) = packet(body, &mut consumed).await? {
         if line.starts_with(b"shallow ") {
             continue;
         }
@@ -70,11 +70,11 @@ pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<Ref
             return Err(Error::LimitExceeded("the push has too many commands"));
         }
     }
-    Ok((commands, taken))
+    Ok((commands, consumed))
 }
 
 /// Returns the payload of the next packet; `None` for a flush packet.
-async fn packet(body: &mut (impl AsyncRead + Unpin), taken: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
+async fn packet(body: &mut (impl AsyncRead + Unpin), consumed: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
     const MALFORMED: Error = Error::Protocol("a packet of the push is malformed");
     let mut length = [0; 4];
     body.read_exact(&mut length)
@@ -83,7 +83,7 @@ async fn packet(body: &mut (impl AsyncRead + Unpin), taken: &mut Vec<u8>) -> Res
             std::io::ErrorKind::UnexpectedEof => MALFORMED,
             _ => Error::Io(error),
         })?;
-    taken.extend_from_slice(&length);
+    consumed.extend_from_slice(&length);
     let digits = std::str::from_utf8(&length)
         .ok()
         .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
@@ -92,12 +92,12 @@ async fn packet(body: &mut (impl AsyncRead + Unpin), taken: &mut Vec<u8>) -> Res
         return Ok(None);
     }
     let size = length.checked_sub(4).filter(|size| *size > 0).ok_or(MALFORMED)?;
-    if taken.len() + size > BYTES {
+    if consumed.len() + size > BYTES {
         return Err(Error::LimitExceeded("the push has too many commands"));
     }
     let mut payload = vec![0; size];
     body.read_exact(&mut payload).await.map_err(|_| MALFORMED)?;
-    taken.extend_from_slice(&payload);
+    consumed.extend_from_slice(&payload);
     Ok(Some(payload))
 }
 
@@ -120,7 +120,7 @@ mod tests {
             &format!("{A} {ZERO} refs/tags/old\n"),
         ]);
         let mut rest = body.as_slice();
-        let (commands, taken) = read(&mut rest).await.unwrap();
+        let (commands, consumed) = read(&mut rest).await.unwrap();
         let a = Oid::from_str(A).unwrap();
         let expected = [
             RefCommand {
@@ -136,7 +136,7 @@ mod tests {
         ];
         assert_eq!(commands, expected);
         assert_eq!(rest, b"PACK");
-        assert_eq!(taken, body[..body.len() - 4]);
+        assert_eq!(consumed, body[..body.len() - 4]);
     }
 
     #[tokio::test]

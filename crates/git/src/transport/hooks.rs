@@ -56,7 +56,7 @@ const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive
 
 /// Rules that the scripts enforce for one push.
 pub(super) struct PushRules {
-    refused: String,
+    rejected: String,
     forward: String,
 }
 
@@ -64,18 +64,18 @@ impl PushRules {
     /// Returns the rules that apply to `commands`.
     pub(super) fn new(commands: &[RefCommand], policy: &ReceivePolicy) -> Self {
         let mut rules = Self {
-            refused: String::new(),
+            rejected: String::new(),
             forward: String::new(),
         };
         for command in commands {
             let name = &command.reference;
-            if let Some((_, reason)) = policy.refused.iter().find(|(reference, _)| reference == name) {
-                rules.refused.push_str(&one_line(reason));
+            if let Some((_, reason)) = policy.rejected.iter().find(|(reference, _)| reference == name) {
+                rules.rejected.push_str(&one_line(reason));
             } else if !["refs/heads/", "refs/tags/"]
                 .iter()
-                .any(|place| name.starts_with(place))
+                .any(|prefix| name.starts_with(prefix))
             {
-                rules.refused.push_str(&one_line(&format!(
+                rules.rejected.push_str(&one_line(&format!(
                     "Only branches and tags can be pushed, not {name}."
                 )));
             }
@@ -159,7 +159,7 @@ pub(super) async fn install(repository: &Repository, rules: PushRules) -> Result
                 shared.hooks_run.store(true, Ordering::Release);
             }
             let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
-            fs::write(push.path().join("refused"), rules.refused)?;
+            fs::write(push.path().join("refused"), rules.rejected)?;
             fs::write(push.path().join("forward"), rules.forward)?;
             Ok(InstalledHooks { directory, push })
         })

@@ -32,7 +32,7 @@ const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a fetch request in bytes, after decompression.
 const FETCH_BODY: u64 = 64 * 1024 * 1024;
 /// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
-const PROTOCOL_WISH: usize = 64;
+const MAX_PROTOCOL_BYTES: usize = 64;
 
 /// The body of a request, decompressed if necessary.
 type Body = Pin<Box<dyn AsyncRead + Send>>;
@@ -83,17 +83,17 @@ impl TransportService {
                 .config("receive.fsck.zeroPaddedFilemode", "ignore")
                 .config("core.fsync", "committed,reference"),
         };
-        match protocol.filter(|wish| is_protocol_wish(wish)) {
-            Some(wish) => program.environment("GIT_PROTOCOL", wish),
+        match protocol.filter(|version| is_protocol_version(version)) {
+            Some(version) => program.environment("GIT_PROTOCOL", version),
             None => program,
         }
     }
 }
 
 /// Returns whether the value of a `Git-Protocol` header can be forwarded, such as `version=2`.
-fn is_protocol_wish(wish: &str) -> bool {
+fn is_protocol_version(version: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=:.-".contains(&byte);
-    wish.len() <= PROTOCOL_WISH && wish.bytes().all(plain)
+    version.len() <= MAX_PROTOCOL_BYTES && version.bytes().all(plain)
 }
 
 /// A push whose commands were read and whose pack was not.
@@ -110,7 +110,7 @@ pub struct OpenPush {
 pub struct ReceivePolicy {
     /// Full names of references that must not change, each with the reason shown to the pusher. One of them
     /// rejects the whole push.
-    pub refused: Vec<(String, String)>,
+    pub rejected: Vec<(String, String)>,
     /// Full names of references that allow only fast-forwards, each with the reason shown on rejection.
     pub fast_forward_only: Vec<(String, String)>,
     /// Maximum size of the pack in bytes.
@@ -152,7 +152,8 @@ impl Repository {
         let running = self
             .start_transfer(program.time_limit(ADVERTISE_TIME_LIMIT))
             .await?;
-        let has_version_2 = protocol.is_some_and(|wish| wish.split(':').any(|part| part == "version=2"));
+        let has_version_2 =
+            protocol.is_some_and(|version| version.split(':').any(|part| part == "version=2"));
         // Version 2 starts without the name of the service, and exists only for fetches.
         let first = if service == TransportService::UploadPack && has_version_2 {
             Bytes::new()
@@ -199,9 +200,9 @@ impl Repository {
     {
         let mut body = unpacked(body, gzip);
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body));
-        let (commands, taken) = opening.await.map_err(|_| Error::Timeout)??;
-        let sideband = commands::wants_sideband(&taken);
-        let body = Box::pin(Cursor::new(taken).chain(body));
+        let (commands, consumed) = opening.await.map_err(|_| Error::Timeout)??;
+        let sideband = commands::wants_sideband(&consumed);
+        let body = Box::pin(Cursor::new(consumed).chain(body));
         Ok(OpenPush {
             repository: self.clone(),
             commands,
@@ -244,7 +245,7 @@ impl OpenPush {
             durable: true,
             overflow: match self.sideband {
                 true => Overflow::DropsProgress,
-                false => Overflow::Kept,
+                false => Overflow::Buffered,
             },
         };
         let response = stream::exchange(running, exchange, move |result| {

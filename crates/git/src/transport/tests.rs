@@ -193,9 +193,9 @@ async fn push_updates_refs_and_returns_applied_commands() {
 async fn push_to_rejected_ref_changes_nothing_and_returns_reason() {
     let sample = TestRepository::with_history();
     let reason = "You are not allowed to push code to protected branches on this project.";
-    let refused = vec![("refs/heads/main".to_owned(), reason.to_owned())];
+    let rejected = vec![("refs/heads/main".to_owned(), reason.to_owned())];
     let policy = ReceivePolicy {
-        refused,
+        rejected,
         ..ReceivePolicy::default()
     };
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
@@ -218,9 +218,9 @@ async fn push_to_rejected_ref_changes_nothing_and_returns_reason() {
 #[tokio::test]
 async fn push_rules_apply_after_hook_scripts_are_modified() {
     let sample = TestRepository::with_history();
-    let refused = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
+    let rejected = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
     let policy = ReceivePolicy {
-        refused,
+        rejected,
         ..ReceivePolicy::default()
     };
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
@@ -233,8 +233,8 @@ async fn push_rules_apply_after_hook_scripts_are_modified() {
     let script = version.join("pre-receive");
     let permissive = |script: &Path| fs::write(script, "#!/bin/sh\nexit 0\n");
     let lame = |script: &Path| fs::set_permissions(script, Permissions::from_mode(0o644));
-    let gone = |script: &Path| fs::remove_file(script);
-    for change in [permissive, lame, gone] as [fn(&Path) -> std::io::Result<()>; 3] {
+    let removed = |script: &Path| fs::remove_file(script);
+    for change in [permissive, lame, removed] as [fn(&Path) -> std::io::Result<()>; 3] {
         change(&script).unwrap();
         assert!(stderr(&client(&clone, &push).await).contains("remote: No."));
         assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
@@ -345,7 +345,7 @@ impl AsyncRead for Endless {
 }
 
 /// Returns a body that fails after `bytes`.
-fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
+fn interrupted(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
     let broken = futures_util::stream::iter([
         Ok(Bytes::from(bytes)),
         Err(std::io::Error::other("connection lost")),
@@ -362,7 +362,7 @@ async fn truncated_push_changes_nothing() {
     let body = format!("{:04x}{line}0000PACK\0\0\0\u{2}\0\0\0\u{9}", line.len() + 4).into_bytes();
     let push = sample
         .repository
-        .open_push(broken_off(body), false)
+        .open_push(interrupted(body), false)
         .await
         .unwrap();
     assert_eq!(push.commands()[0].old, Some(main));
@@ -417,21 +417,21 @@ async fn push_completes_after_client_disconnects() {
 #[tokio::test]
 async fn fetch_ends_when_client_disconnects() {
     let sample = TestRepository::with_history();
-    let (alive, mut gone) = mpsc::channel(1);
+    let (alive, mut removed) = mpsc::channel(1);
     let response = sample
         .repository
         .upload_pack(Endless(alive), false, None)
         .await
         .unwrap();
     drop(response);
-    assert_eq!(gone.recv().await, None);
+    assert_eq!(removed.recv().await, None);
 }
 
 #[tokio::test]
 async fn invalid_git_protocol_values_are_not_forwarded() {
-    assert!(is_protocol_wish("version=2"));
-    for wish in ["version=2\nx", "a b", "$(x)", &"v".repeat(65)] {
-        assert!(!is_protocol_wish(wish), "{wish}");
+    assert!(is_protocol_version("version=2"));
+    for version in ["version=2\nx", "a b", "$(x)", &"v".repeat(65)] {
+        assert!(!is_protocol_version(version), "{version}");
     }
 }
 
@@ -450,7 +450,7 @@ async fn response_to_truncated_body_fails() {
     let body = begun_push(sample.id("main"));
     let push = sample
         .repository
-        .open_push(broken_off(body.clone()), false)
+        .open_push(interrupted(body.clone()), false)
         .await
         .unwrap();
     let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();

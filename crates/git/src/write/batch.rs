@@ -78,7 +78,7 @@ mod tests {
             let contents: Vec<Bytes> = (0..count)
                 .map(|n| Bytes::from(format!("{count}/{n}").repeat(1 << (n % 15))))
                 .collect();
-            let wanted = contents.clone();
+            let expected = contents.clone();
             let ids = repository
                 .git2(move |git| {
                     let mut batch = ObjectBatch::default();
@@ -94,7 +94,7 @@ mod tests {
                 })
                 .await
                 .unwrap();
-            for (id, content) in ids.into_iter().zip(wanted) {
+            for (id, content) in ids.into_iter().zip(expected) {
                 assert_eq!(repository.blob(id, u64::MAX).await.unwrap().data, content);
             }
         }
@@ -105,8 +105,8 @@ mod tests {
             "{packs}"
         );
         fixture.fsck();
-        let left = std::fs::read_dir(fixture.path().join("objects")).unwrap();
-        let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let entries = std::fs::read_dir(fixture.path().join("objects")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         assert_eq!(names.filter(|name| name.starts_with("tmp")).count(), 0);
     }
 

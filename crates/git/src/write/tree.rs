@@ -147,7 +147,7 @@ impl Directory {
             return Ok(());
         };
         let name = first.as_bytes();
-        let gone = match self.read(repository)?.get_mut(name) {
+        let removes_entry = match self.read(repository)?.get_mut(name) {
             None => return Ok(()),
             Some(Entry::Leaf { .. }) => rest.is_empty(),
             Some(Entry::Directory(below)) => {
@@ -156,7 +156,7 @@ impl Directory {
             }
         };
         self.id = None;
-        if gone && let Some(entries) = &mut self.entries {
+        if removes_entry && let Some(entries) = &mut self.entries {
             entries.remove(name);
         }
         Ok(())

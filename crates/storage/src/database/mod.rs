@@ -116,14 +116,14 @@ impl CommitReceiver {
 
 tokio::task_local! {
     /// Whether the current transaction of this task enqueued jobs.
-    static LEFT_WORK: Cell<bool>;
+    static ENQUEUED_JOBS: Cell<bool>;
 }
 
 /// Marks the current [`Database::transaction`], so that its commit wakes the receivers of
 /// [`Database::commits`]. Has no effect outside a transaction: the receivers also poll.
 pub fn wake_on_commit() {
     // Outside a transaction the task-local value is not set, which is not an error.
-    let _ = LEFT_WORK.try_with(|left| left.set(true));
+    let _ = ENQUEUED_JOBS.try_with(|enqueued| enqueued.set(true));
 }
 
 impl Database {
@@ -212,10 +212,10 @@ impl Database {
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
         let transaction = self.begin().await?;
-        let (outcome, left_work) = LEFT_WORK
+        let (outcome, left_work) = ENQUEUED_JOBS
             .scope(Cell::new(false), async {
                 let outcome = work(&transaction).await;
-                (outcome, LEFT_WORK.with(Cell::get))
+                (outcome, ENQUEUED_JOBS.with(Cell::get))
             })
             .await;
         match outcome {

@@ -102,10 +102,10 @@ async fn two_sqlite_handles_wait_for_each_other() {
     let (one, two) = tokio::join!(first.migrate(), second.migrate());
     one.unwrap();
     two.unwrap();
-    let held = first.begin().await.unwrap();
-    settings::put(&held, "k", "1").await.unwrap();
+    let transaction = first.begin().await.unwrap();
+    settings::put(&transaction, "k", "1").await.unwrap();
     let waiting = tokio::spawn(async move { settings::put(second.write(), "k", "2").await });
-    held.commit().await.unwrap();
+    transaction.commit().await.unwrap();
     waiting.await.unwrap().unwrap();
     assert_eq!(
         settings::get(first.read(), "k").await.unwrap().as_deref(),
@@ -309,7 +309,7 @@ async fn observer_receives_every_statement(kind: Kind) {
 }
 
 /// Returns the versions before and after `work`, with SQLite.
-async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion, DataVersion)> {
+async fn versions_around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion, DataVersion)> {
     let before = db.version()?;
     work().await;
     Some((before, db.version().unwrap()))
@@ -317,22 +317,22 @@ async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion,
 
 async fn version_changes_with_commits_but_not_with_reads(kind: Kind) {
     on_migrated(kind, async |db| {
-        let read = around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
+        let read = versions_around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
         let Some((before, after)) = read else {
             assert_eq!(db.backend(), DatabaseBackend::Postgres);
             return;
         };
         assert_eq!(before, after);
-        let written = around(&db, async || settings::put(db.write(), "k", "1").await.unwrap()).await;
+        let written = versions_around(&db, async || settings::put(db.write(), "k", "1").await.unwrap()).await;
         let (before, after) = written.unwrap();
         assert_ne!(before, after);
-        let committed = around(&db, async || {
+        let committed = versions_around(&db, async || {
             let done = db.transaction(async |tx| settings::put(tx, "k", "2").await).await;
             done.unwrap();
         });
         let (before, after) = committed.await.unwrap();
         assert_ne!(before, after);
-        let undone = around(&db, async || {
+        let undone = versions_around(&db, async || {
             let tx = db.begin().await.unwrap();
             settings::put(&tx, "k", "3").await.unwrap();
             tx.rollback().await.unwrap();
@@ -380,19 +380,19 @@ async fn version_changes_with_writes_of_other_handles_and_after_reopen() {
 async fn cached_value_is_valid_until_next_write(kind: Kind) {
     on_migrated(kind, async |db| {
         let remembered = VersionedCache::<u8, u32>::new(10, |_| 1);
-        let asked = AtomicUsize::new(0);
+        let loads = AtomicUsize::new(0);
         let ask = async |key: u8| {
             let answer = async {
-                asked.fetch_add(1, Ordering::Relaxed);
+                loads.fetch_add(1, Ordering::Relaxed);
                 if key == 0 { Err(()) } else { Ok(7) }
             };
             remembered.get_or_load(&db, key, answer).await
         };
         let asked_by = async |key: u8| {
-            let before = asked.load(Ordering::Relaxed);
+            let before = loads.load(Ordering::Relaxed);
             let answer = ask(key).await;
             assert_eq!(answer, if key == 0 { Err(()) } else { Ok(7) });
-            asked.load(Ordering::Relaxed) - before
+            loads.load(Ordering::Relaxed) - before
         };
         let known = usize::from(db.version().is_none());
         assert_eq!(asked_by(1).await, 1);

@@ -223,11 +223,11 @@ pub async fn visible_among(
             .into_iter()
             .map(|(id, namespace, _)| (id, namespace))
             .collect();
-        let held = levels(db, user_id, &closed, today).await?.projects;
-        let enough = held
+        let levels_by_project = levels(db, user_id, &closed, today).await?.projects;
+        let admitted_ids = levels_by_project
             .into_iter()
             .filter(|(_, level)| least.is_none_or(|least| *level >= least));
-        admitted.extend(enough.map(|(id, _)| id));
+        admitted.extend(admitted_ids.map(|(id, _)| id));
     }
     Ok(admitted)
 }
@@ -281,13 +281,13 @@ pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
             .add(Column::RepositoryAccessLevel.eq(FeatureAccess::Enabled))
             .add(Column::Visibility.is_in(visibilities))
     };
-    let there = Condition::all().add(Column::RepositoryAccessLevel.ne(FeatureAccess::Disabled));
+    let enabled = Condition::all().add(Column::RepositoryAccessLevel.ne(FeatureAccess::Disabled));
     match viewer {
-        Viewer::Admin => there,
+        Viewer::Admin => enabled,
         Viewer::Anonymous => open(vec![Visibility::Public]),
         Viewer::User { id, external } => Condition::any()
             .add(open(visibilities_without_role(external)))
-            .add(there.add(projects_with_level(id, AccessLevel::Reporter, today))),
+            .add(enabled.add(projects_with_level(id, AccessLevel::Reporter, today))),
     }
 }
 
@@ -395,11 +395,11 @@ impl Grant {
     /// first.
     fn rows(mut self, which: impl FnOnce(Expr) -> Expr) -> SelectStatement {
         self.tables.reverse();
-        let wanted = which(self.target.clone());
+        let condition = which(self.target.clone());
         let level = self.level.clone();
         self.select()
             .expr_as(level, "access_level")
-            .and_where(wanted)
+            .and_where(condition)
             .take()
     }
 

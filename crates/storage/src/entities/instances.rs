@@ -66,8 +66,8 @@ pub async fn get(db: &impl ConnectionTrait) -> Result<Option<InstanceIdentity>, 
 /// # Errors
 /// Returns the error of the database.
 pub async fn put_first(db: &impl ConnectionTrait, identity: InstanceIdentity) -> Result<(), DbErr> {
-    let keep = OnConflict::column(Column::Id).do_nothing().to_owned();
-    put(db, identity, keep).await
+    let keep_existing = OnConflict::column(Column::Id).do_nothing().to_owned();
+    put(db, identity, keep_existing).await
 }
 
 /// Records an identity and replaces the recorded one.

@@ -103,7 +103,7 @@ pub async fn assignees_of(
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, Vec<users::Model>>, DbErr> {
     let mut statement = users::Entity::find().into_query();
-    beside(&mut statement, kind, kind.assignees(), ("user_id", "users"), ids)
+    join_association(&mut statement, kind, kind.assignees(), ("user_id", "users"), ids)
         .order_by((kind.assignees(), "id"), Order::Asc);
     grouped(db, &statement).await
 }
@@ -122,7 +122,7 @@ pub async fn labels_of(
         .order_by_asc(labels::Column::Title)
         .order_by_asc(labels::Column::Id)
         .into_query();
-    beside(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);
+    join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);
     grouped(db, &statement).await
 }
 
@@ -150,7 +150,7 @@ pub async fn lock_rows(
 const OWNER: &str = "issuable";
 
 /// Joins the table between issuables of a kind and other rows.
-fn beside<'a>(
+fn join_association<'a>(
     statement: &'a mut SelectStatement,
     kind: IssuableKind,
     table: &'static str,

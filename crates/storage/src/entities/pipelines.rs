@@ -172,11 +172,11 @@ pub async fn newest(
     sha: &str,
     ref_name: Option<&str>,
 ) -> Result<Option<Model>, DbErr> {
-    let mut wanted = of_project(project_id).filter(Column::Sha.eq(sha));
+    let mut query = of_project(project_id).filter(Column::Sha.eq(sha));
     if let Some(name) = ref_name {
-        wanted = wanted.filter(Column::RefName.eq(name));
+        query = query.filter(Column::RefName.eq(name));
     }
-    wanted.order_by_desc(Column::Id).one(db).await
+    query.order_by_desc(Column::Id).one(db).await
 }
 
 /// Returns the newest pipeline of each commit in a project.

@@ -263,15 +263,15 @@ pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Resu
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn requeue_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
-    let held = Entity::find()
+    let claimed = Entity::find()
         .filter(Column::LockedBy.is_not_null())
         .filter(Column::DeadAt.is_null())
         // A job in its last attempt is not started again; it fails permanently when the lease expires.
         .filter(Expr::col(Column::Attempts).lt(Expr::col(Column::MaxAttempts)))
         .all(db)
         .await?;
-    let count = held.len() as u64;
-    for job in held {
+    let count = claimed.len() as u64;
+    for job in claimed {
         requeue(db, &job, unlocked()).await?;
     }
     Ok(count)

@@ -56,11 +56,11 @@ impl RunnerOptions {
     #[must_use]
     pub fn retry_delay(&self, attempts: i32) -> Duration {
         let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
-        let whole = self
+        let delay = self
             .backoff
             .saturating_mul(1 << doublings)
             .min(self.longest_backoff);
-        whole.mul_f64(rand::rng().random_range(0.5..=1.0))
+        delay.mul_f64(rand::rng().random_range(0.5..=1.0))
     }
 }
 

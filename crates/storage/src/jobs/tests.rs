@@ -121,8 +121,8 @@ async fn withdraw_deletes_waiting_job_but_not_running_or_other_job(kind: Kind) {
             enqueue(db.write(), job).await.unwrap();
         }
         cancel(db.write(), &mine).await.unwrap();
-        let left = all(&db).await;
-        let keys: Vec<_> = left.iter().map(|job| job.dedup_key.as_deref()).collect();
+        let remaining = all(&db).await;
+        let keys: Vec<_> = remaining.iter().map(|job| job.dedup_key.as_deref()).collect();
         assert_eq!(keys, [Some("2")]);
 
         let claimed = claim(&db, "node", entities::now()).await.expect("the other one");
@@ -230,9 +230,9 @@ async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: Kind) {
             .await
             .unwrap();
         queue::retry(db.write(), &first, now, "failed").await.unwrap();
-        let left = all(&db).await;
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0].payload, r#"{"project":1,"round":2}"#);
+        let remaining = all(&db).await;
+        assert_eq!(remaining.len(), 1);
+        assert_eq!(remaining[0].payload, r#"{"project":1,"round":2}"#);
     })
     .await;
 }
@@ -282,9 +282,13 @@ async fn claim_ends_with_its_lease_and_lost_claim_changes_nothing(kind: Kind) {
         queue::mark_dead(db.write(), &first, at(112), "late")
             .await
             .unwrap();
-        let left = all(&db).await;
+        let remaining = all(&db).await;
         assert_eq!(
-            (left.len(), left[0].dead_at, left[0].locked_by.as_deref()),
+            (
+                remaining.len(),
+                remaining[0].dead_at,
+                remaining[0].locked_by.as_deref()
+            ),
             (1, None, Some("b"))
         );
     })
@@ -362,9 +366,9 @@ async fn job_is_retried_after_errors_and_panics_and_stores_last_error(kind: Kind
         }
         stop.send(()).unwrap();
         task.await.unwrap();
-        let left = all(&db).await;
-        assert!(left[0].dead_at.is_some() && left[0].locked_by.is_none());
-        assert_eq!(left[0].last_error.as_deref(), Some("attempt 3"));
+        let remaining = all(&db).await;
+        assert!(remaining[0].dead_at.is_some() && remaining[0].locked_by.is_none());
+        assert_eq!(remaining[0].last_error.as_deref(), Some("attempt 3"));
     })
     .await;
 }
@@ -385,10 +389,10 @@ async fn permanent_failure_and_malformed_payload_are_not_retried(kind: Kind) {
         }
         stop.send(()).unwrap();
         task.await.unwrap();
-        let left = all(&db).await;
-        assert_eq!(left[0].last_error.as_deref(), Some("no such person"));
+        let remaining = all(&db).await;
+        assert_eq!(remaining[0].last_error.as_deref(), Some("no such person"));
         assert!(
-            left[1]
+            remaining[1]
                 .last_error
                 .as_deref()
                 .unwrap()
@@ -452,11 +456,11 @@ async fn concurrent_runners_run_every_job_once(kind: Kind) {
 async fn lease_is_renewed_while_job_runs(kind: Kind) {
     on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
-        let held = Arc::clone(&release);
+        let waiting = Arc::clone(&release);
         let registry = JobRegistry::default().handle(move |_: Greet, _| {
-            let held = Arc::clone(&held);
+            let waiting = Arc::clone(&waiting);
             async move {
-                held.notified().await;
+                waiting.notified().await;
                 Ok(())
             }
         });
@@ -484,12 +488,12 @@ async fn lease_is_renewed_while_job_runs(kind: Kind) {
 async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: Kind) {
     on_migrated(kind, async |db| {
         let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let (held, beginning) = (Arc::clone(&release), Arc::clone(&began));
+        let (waiting, beginning) = (Arc::clone(&release), Arc::clone(&began));
         let registry = JobRegistry::default().handle(move |_: Greet, _| {
-            let (held, beginning) = (Arc::clone(&held), Arc::clone(&beginning));
+            let (waiting, beginning) = (Arc::clone(&waiting), Arc::clone(&beginning));
             async move {
                 beginning.notify_one();
-                held.notified().await;
+                waiting.notified().await;
                 Ok(())
             }
         });
@@ -507,10 +511,13 @@ async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: Kind) {
         stop.send(()).unwrap();
         release.notify_one();
         task.await.unwrap();
-        let left = all(&db).await;
-        assert_eq!(left.len(), 1);
-        assert_eq!((left[0].attempts, left[0].locked_by.as_deref()), (0, None));
-        assert!(left[0].payload.contains("bob"));
+        let remaining = all(&db).await;
+        assert_eq!(remaining.len(), 1);
+        assert_eq!(
+            (remaining[0].attempts, remaining[0].locked_by.as_deref()),
+            (0, None)
+        );
+        assert!(remaining[0].payload.contains("bob"));
     })
     .await;
 }
@@ -532,9 +539,13 @@ async fn stopped_runner_releases_job_that_exceeds_drain_time(kind: Kind) {
         began.notified().await;
         stop.send(()).unwrap();
         task.await.unwrap();
-        let left = all(&db).await;
+        let remaining = all(&db).await;
         assert_eq!(
-            (left[0].attempts, left[0].locked_by.as_deref(), left[0].dead_at),
+            (
+                remaining[0].attempts,
+                remaining[0].locked_by.as_deref(),
+                remaining[0].dead_at
+            ),
             (0, None, None)
         );
     })

@@ -11,7 +11,7 @@ use contract::{
 
 /// Returns the supported features of the protocol.
 #[must_use]
-pub fn supported(place: &ScimLocation) -> ScimServiceProviderConfig {
+pub fn supported(location: &ScimLocation) -> ScimServiceProviderConfig {
     let no = || ScimSupport { supported: false };
     ScimServiceProviderConfig {
         schemas: schema_of("ServiceProviderConfig"),
@@ -36,14 +36,14 @@ pub fn supported(place: &ScimLocation) -> ScimServiceProviderConfig {
         }],
         meta: ScimDiscoveryMeta {
             resource_type: "ServiceProviderConfig".to_owned(),
-            location: format!("{}/ServiceProviderConfig", place.address),
+            location: format!("{}/ServiceProviderConfig", location.address),
         },
     }
 }
 
 /// Returns all resource types.
 #[must_use]
-pub fn resource_types(place: &ScimLocation) -> ScimResourceTypeList {
+pub fn resource_types(location: &ScimLocation) -> ScimResourceTypeList {
     let users = ScimResourceType {
         schemas: schema_of("ResourceType"),
         id: "User".to_owned(),
@@ -53,7 +53,7 @@ pub fn resource_types(place: &ScimLocation) -> ScimResourceTypeList {
         schema: USER_SCHEMA.to_owned(),
         meta: ScimDiscoveryMeta {
             resource_type: "ResourceType".to_owned(),
-            location: place.address_of("ResourceTypes", "User"),
+            location: location.address_of("ResourceTypes", "User"),
         },
     };
     let all = vec![users];
@@ -68,7 +68,7 @@ pub fn resource_types(place: &ScimLocation) -> ScimResourceTypeList {
 
 /// Returns the schemas of all resource types.
 #[must_use]
-pub fn schemas(place: &ScimLocation) -> ScimSchemaList {
+pub fn schemas(location: &ScimLocation) -> ScimSchemaList {
     let users = ScimSchema {
         schemas: schema_of("Schema"),
         id: USER_SCHEMA.to_owned(),
@@ -77,7 +77,7 @@ pub fn schemas(place: &ScimLocation) -> ScimSchemaList {
         attributes: attributes(),
         meta: ScimDiscoveryMeta {
             resource_type: "Schema".to_owned(),
-            location: place.address_of("Schemas", USER_SCHEMA),
+            location: location.address_of("Schemas", USER_SCHEMA),
         },
     };
     let all = vec![users];

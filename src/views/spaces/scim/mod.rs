@@ -60,21 +60,21 @@ pub fn account(new: contract::ScimUserCreate) -> NewScimUser {
 
 /// Converts a replacement of a user to an equivalent patch operation.
 #[must_use]
-pub fn replacement(said: contract::ScimUserReplace) -> UserOperation {
-    let emails = said.emails.map(|emails| {
+pub fn replacement(user: contract::ScimUserReplace) -> UserOperation {
+    let emails = user.emails.map(|emails| {
         let emails = emails.into_iter();
         let emails = emails
             .map(|email| json!({ "type": email.r#type, "value": email.value, "primary": email.primary }));
         emails.collect::<Vec<_>>()
     });
-    let name = said.name.map(|name| {
+    let name = user.name.map(|name| {
         json!({ "formatted": name.formatted, "givenName": name.given_name, "familyName": name.family_name })
     });
     let mut attributes = json!({
-        "externalId": said.external_id, "userName": said.user_name, "displayName": said.display_name,
+        "externalId": user.external_id, "userName": user.user_name, "displayName": user.display_name,
         "name": name, "emails": emails,
     });
-    if let Some(active) = said.active {
+    if let Some(active) = user.active {
         attributes["active"] = json!(active);
     }
     UserOperation {
@@ -168,11 +168,11 @@ mod tests {
 
     #[test]
     fn resource_url_escapes_id_in_one_segment() {
-        let place = ScimLocation {
+        let location = ScimLocation {
             address: "http://h/api/scim/v2/groups/a%2Fb".to_owned(),
         };
         assert_eq!(
-            place.address_of("Users", "CN=Ädä/x?#%.."),
+            location.address_of("Users", "CN=Ädä/x?#%.."),
             "http://h/api/scim/v2/groups/a%2Fb/Users/CN%3D%C3%84d%C3%A4%2Fx%3F%23%25.."
         );
     }

@@ -18,8 +18,8 @@ async fn custom_attribute_lifecycle(server: TestServer) {
     let ada = server.create_user("ada").await;
     root.get("/users/nobody/custom_attributes").await.expect(404);
     root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
-    for place in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
-        let all = format!("{place}/custom_attributes");
+    for base_path in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
+        let all = format!("{base_path}/custom_attributes");
         assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
         root.get(&format!("{all}/centre")).await.expect(404);
         root.delete(&format!("{all}/centre")).await.expect(404);
@@ -41,7 +41,7 @@ async fn custom_attribute_lifecycle(server: TestServer) {
         root.delete(&format!("{all}/%00")).await.expect(400);
         root.get(&format!("{all}?page=x")).await.expect(400);
         root.put(&format!("{all}/a"), json!({"value": "x".repeat(1 << 20)})).await.expect(413);
-        ada.client.get(&all).await.expect(if place.starts_with("/users") { 403 } else { 404 });
+        ada.client.get(&all).await.expect(if base_path.starts_with("/users") { 403 } else { 404 });
     }
 }
 
@@ -88,12 +88,12 @@ async fn group_lists_show_attributes_only_to_administrators(server: TestServer) 
     }
     let of = |path: String| json!([{"key": "area", "value": path}, {"key": "centre", "value": path}]);
     let with = "with_custom_attributes=true";
-    let wanted = of(format!("/groups/{inner}"));
+    let expected = of(format!("/groups/{inner}"));
     for list in ["subgroups", "descendant_groups", "descendants"] {
         let path = format!("/groups/{outer}/{list}");
         assert_eq!(
             root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"),
-            std::slice::from_ref(&wanted)
+            std::slice::from_ref(&expected)
         );
         assert_eq!(
             ada.client.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"),
@@ -102,7 +102,7 @@ async fn group_lists_show_attributes_only_to_administrators(server: TestServer) 
         assert_eq!(root.get(&path).await.expect(200).pluck("custom_attributes"), [Value::Null]);
     }
     let all = root.get(&format!("/groups?{with}&order_by=id")).await.expect(200).pluck("custom_attributes");
-    assert_eq!(all, [of(format!("/groups/{outer}")), wanted]);
+    assert_eq!(all, [of(format!("/groups/{outer}")), expected]);
     let one = root.get(&format!("/groups/{outer}?{with}")).await.expect(200).json();
     assert_eq!(one["custom_attributes"], of(format!("/groups/{outer}")));
     assert!(ada.client.get(&format!("/groups/{outer}?{with}")).await.json().get("custom_attributes").is_none());

@@ -66,16 +66,16 @@ async fn bot_cannot_access_other_projects_and_groups(server: TestServer) {
     bot.get(&format!("/projects/{other}")).await.expect(404);
     bot.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(403);
     bot.post("/projects", json!({ "path": "p" })).await.expect(400);
-    let refused = bot
+    let rejected = bot
         .post(&format!("/projects/{work}/access_tokens"), json!({ "name": "x", "scopes": ["api"] }))
         .await
         .expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A project access token cannot create project access tokens");
+    assert_eq!(rejected.message(), "403 Forbidden - A project access token cannot create project access tokens");
     for parent in [format!("/projects/{other}"), format!("/groups/{team}")] {
         let body = json!({ "user_id": created["user_id"], "access_level": 30 });
-        let refused = ada.post(&format!("{parent}/members"), body).await.expect(400);
+        let rejected = ada.post(&format!("{parent}/members"), body).await.expect(400);
         assert_eq!(
-            refused.json()["message"],
+            rejected.json()["message"],
             json!({ "user": ["project bots cannot be added to other groups / projects"] })
         );
     }
@@ -116,11 +116,12 @@ async fn expired_token_is_rejected_and_listed_as_inactive(server: TestServer) {
     let mut row: access_tokens::ActiveModel = row.into_active_model();
     row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
     row.update(server.backend.database.write()).await.expect("an update");
-    let refused = caller(&server, &created).get("/user").await.expect(401);
-    assert_eq!(refused.json()["error"], "invalid_token");
+    let rejected = caller(&server, &created).get("/user").await.expect(401);
+    assert_eq!(rejected.json()["error"], "invalid_token");
     let path = format!("/projects/{work}/access_tokens");
-    for (query, wanted) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])] {
-        assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), wanted, "{query}");
+    for (query, expected) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])]
+    {
+        assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), expected, "{query}");
     }
 }
 
@@ -129,11 +130,11 @@ async fn project_access_tokens_require_maintainer(server: TestServer) {
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
     let path = format!("/projects/{work}/access_tokens");
-    for (level, person) in server.create_member_per_role(&root, team).await {
+    for (level, member) in server.create_member_per_role(&root, team).await {
         let body = json!({ "name": "x", "scopes": ["api"] });
-        let (read, created) = (person.client.get(&path).await, person.client.post(&path, body).await);
-        let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
-        assert_eq!((read.status, created.status), wanted, "{level}");
+        let (read, created) = (member.client.get(&path).await, member.client.post(&path, body).await);
+        let expected = if level >= 40 { (200, 201) } else { (403, 403) };
+        assert_eq!((read.status, created.status), expected, "{level}");
     }
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");
@@ -152,8 +153,8 @@ async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServe
     ] {
         let mut body = json!({ "name": "x" });
         body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
-        let refused = ada.post(&path, body).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ field: [text] }));
+        let rejected = ada.post(&path, body).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ field: [text] }));
     }
     assert_eq!(ada.get(&path).await.json(), json!([]));
     assert_eq!(create(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);

@@ -181,8 +181,8 @@ async fn upload_accepts_empty_files_and_files_up_to_the_limit(server: TestServer
     let sent = send(&root, id, "largest", largest.clone()).await.expect(201);
     assert!(root.get(&url(&sent)).await.expect(200).body == largest);
     let before = stored_file_count(&server);
-    let refused = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
-    assert_eq!(refused.message(), "413 Request Entity Too Large");
+    let rejected = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
+    assert_eq!(rejected.message(), "413 Request Entity Too Large");
     assert_eq!((stored_file_count(&server), row_count(&server).await), (before, 2));
     for (megabytes, status) in [(1, 413), (11, 201)] {
         root.put("/application/settings", json!({ "max_attachment_size": megabytes })).await.expect(200);
@@ -246,9 +246,9 @@ async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: Tes
         // The helper of the client panics on server errors, so the request is sent directly.
         let form = Form::new().part("file", Part::bytes(vec![7; size]).file_name("a"));
         let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
-        let refused = request.send().await.expect("an answer");
-        assert_eq!(refused.status(), 500);
-        assert_eq!(refused.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
+        let rejected = request.send().await.expect("an answer");
+        assert_eq!(rejected.status(), 500);
+        assert_eq!(rejected.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
     }
     assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
     std::fs::remove_file(&objects).expect("a removal");

@@ -119,10 +119,10 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     // The helper of the client panics on server errors, so the request is sent directly.
     let form = Form::new().part("file", Part::bytes(bytes(LARGE)).file_name("a.bin"));
     let request = client.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
-    let refused = request.send().await.expect("an answer");
-    assert_eq!(refused.status(), 500);
+    let rejected = request.send().await.expect("an answer");
+    assert_eq!(rejected.status(), 500);
     // The response does not contain the location of files.
-    let message = refused.text().await.expect("a text");
+    let message = rejected.text().await.expect("a text");
     assert!(["127.0.0.1:", "s3", "files", "Refused"].iter().all(|word| !message.contains(word)), "{message}");
     assert_eq!((bucket.started_uploads(), bucket.incomplete_uploads(), bucket.keys().len()), (1, 0, 0));
     assert_eq!(local_file_count(&site), 0);

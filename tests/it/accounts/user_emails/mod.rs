@@ -18,8 +18,8 @@ async fn user_emails_can_be_created_read_and_deleted(server: TestServer) {
     assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([created]));
     ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
     ada.delete(&one).await.expect(204);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Email Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Email Not Found".to_owned()));
     }
 }
 
@@ -27,12 +27,12 @@ async fn email_address_belongs_to_one_user(server: TestServer) {
     let (ada, bob, root) = (server.create_user("ada").await, server.create_user("bob").await, server.root());
     ada.client.post("/user/emails", json!({ "email": "ada@work.example" })).await.expect(201);
     for email in ["ADA@work.example", "ada@example.com", "bob@example.com"] {
-        let refused = bob.client.post("/user/emails", json!({ "email": email })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "email": ["has already been taken"] }), "{email}");
+        let rejected = bob.client.post("/user/emails", json!({ "email": email })).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ "email": ["has already been taken"] }), "{email}");
     }
     let taken = json!({ "email": "ada@Work.example" });
-    let refused = root.put(&format!("/users/{}", bob.id), taken.clone()).await.expect(409);
-    assert_eq!(refused.message(), "Email has already been taken");
+    let rejected = root.put(&format!("/users/{}", bob.id), taken.clone()).await.expect(409);
+    assert_eq!(rejected.message(), "Email has already been taken");
     let body = json!({ "email": "ada@work.example", "name": "C", "username": "c", "force_random_password": true });
     root.post("/users", body).await.expect(409);
     // Its owner may make it the primary address; it is then no longer listed as an additional one.
@@ -76,8 +76,8 @@ async fn create_email_over_limit_of_100_returns_400(server: TestServer) {
     for number in 0..100 {
         add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
     }
-    let refused = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
+    let rejected = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
 }
 
 async fn released_email_can_be_reused(server: TestServer) {
@@ -102,8 +102,8 @@ async fn released_email_can_be_reused(server: TestServer) {
 async fn create_email_rejects_invalid_addresses(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     for bad in ["x", "a@b@c", "a@b\r\nBcc: c@d", "<a@b>"] {
-        let refused = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "email": ["is invalid"] }), "{bad}");
+        let rejected = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ "email": ["is invalid"] }), "{bad}");
     }
     assert!(ada.post("/user/emails", json!({})).await.expect(400).message().contains("email is missing"));
     ada.post("/user/emails", json!({ "email": "x".repeat(1_100_000) })).await.expect(413);

@@ -22,8 +22,8 @@ async fn create_key_over_limit_of_100_returns_400(server: TestServer) {
     });
     let write = server.backend.database.write();
     user_keys::Entity::insert_many(rows).exec_without_returning(write).await.expect("keys");
-    let refused = ada.client.post("/user/keys", json!({ "title": "more", "key": KEY })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
+    let rejected = ada.client.post("/user/keys", json!({ "title": "more", "key": KEY })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
 }
 
 async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
@@ -44,8 +44,8 @@ async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
     let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
     ada.delete(&one).await.expect(204);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Key Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Key Not Found".to_owned()));
     }
 }
 
@@ -63,16 +63,16 @@ async fn create_key_rejects_invalid_keys(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     let two = format!("{KEY}\n{RSA}");
     for bad in ["x", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
-        let refused = ada.post("/user/keys", json!({ "title": "x", "key": bad })).await.expect(400);
+        let rejected = ada.post("/user/keys", json!({ "title": "x", "key": bad })).await.expect(400);
         assert_eq!(
-            refused.json()["message"],
+            rejected.json()["message"],
             json!({ "key": ["is invalid"], "fingerprint": ["cannot be generated"] }),
             "{bad}"
         );
     }
-    let refused = ada.post("/user/keys", json!({})).await.expect(400);
+    let rejected = ada.post("/user/keys", json!({})).await.expect(400);
     for text in ["title is missing", "key is missing"] {
-        assert!(refused.message().contains(text));
+        assert!(rejected.message().contains(text));
     }
     ada.post("/user/keys", json!({ "title": "x", "key": "x".repeat(1_100_000) })).await.expect(413);
 }

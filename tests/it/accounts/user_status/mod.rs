@@ -34,8 +34,8 @@ async fn user_status_can_be_set_read_and_cleared(server: TestServer) {
 
 async fn update_status_rejects_invalid_values(server: TestServer) {
     let ada = server.create_user("ada").await.client;
-    let refused = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "emoji": ["is not included in the list"] }));
+    let rejected = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "emoji": ["is not included in the list"] }));
     ada.put("/user/status", json!({ "message": "x".repeat(101) })).await.expect(400);
     ada.put("/user/status", json!({ "message": "x".repeat(1_100_000) })).await.expect(413);
     assert_eq!(server.anonymous().get("/user/status").await.status, 401);

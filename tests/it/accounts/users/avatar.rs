@@ -68,8 +68,8 @@ async fn invalid_avatars_are_rejected_and_updates_require_administrator(server: 
             .text("name", "Eve")
             .text("email", "eve@example.com")
             .text("force_random_password", "true");
-        let refused = send(&root, Method::POST, "/users", form, name, bytes).await.expect(400);
-        assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
+        let rejected = send(&root, Method::POST, "/users", form, name, bytes).await.expect(400);
+        assert!(rejected.json()["message"]["avatar"].is_array(), "{name}");
         send(&root, Method::PUT, &format!("/users/{}", ada.id), Form::new().text("name", "X"), name, bytes)
             .await
             .expect(400);

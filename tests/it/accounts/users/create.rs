@@ -89,20 +89,20 @@ async fn create_user_rejects_path_of_group(server: TestServer) {
 
 async fn create_user_rejects_invalid_user_names(server: TestServer) {
     for name in ["-ada", "ada.git", "ada.atom", "ada.", "a b", "a/b", "../x", "ädä", "a\u{202e}b"] {
-        let refused = server.root().post("/users", with("username", name)).await.expect(400);
-        assert!(refused.json()["message"]["username"].is_array(), "{name}: {}", refused.message());
+        let rejected = server.root().post("/users", with("username", name)).await.expect(400);
+        assert!(rejected.json()["message"]["username"].is_array(), "{name}: {}", rejected.message());
     }
     for name in ["api", "Groups", "users", "-", "v2"] {
-        let refused = server.root().post("/users", with("username", name)).await;
-        assert_eq!(refused.status, 400, "{name}");
+        let rejected = server.root().post("/users", with("username", name)).await;
+        assert_eq!(rejected.status, 400, "{name}");
     }
-    let refused = server.root().post("/users", with("username", "Admin")).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "username": ["is a reserved name"] }));
+    let rejected = server.root().post("/users", with("username", "Admin")).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "username": ["is a reserved name"] }));
 }
 
 async fn create_user_rejects_passwords_of_invalid_length(server: TestServer) {
-    let refused = server.root().post("/users", with("password", "ääääääa")).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "password": ["is too short (minimum is 8 characters)"] }));
+    let rejected = server.root().post("/users", with("password", "ääääääa")).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "password": ["is too short (minimum is 8 characters)"] }));
     server.root().post("/users", with("password", "x".repeat(129))).await.expect(400);
     server.root().post("/users", with("password", "x".repeat(128))).await.expect(201);
 }
@@ -111,22 +111,22 @@ async fn create_user_requires_password_or_random_password(server: TestServer) {
     let root = server.root();
     let mut body = ada();
     body.as_object_mut().expect("an object").remove("password");
-    let refused = root.post("/users", body.clone()).await.expect(400);
+    let rejected = root.post("/users", body.clone()).await.expect(400);
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "password, reset_password, force_random_password are missing, at least one parameter must be provided"
     );
     body["reset_password"] = json!(false);
-    let refused = root.post("/users", body.clone()).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "password": ["can't be blank"] }));
+    let rejected = root.post("/users", body.clone()).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "password": ["can't be blank"] }));
     body["force_random_password"] = json!(true);
     root.post("/users", body).await.expect(201);
 }
 
 async fn create_user_reports_all_invalid_parameters(server: TestServer) {
-    let refused = server.root().post("/users", json!({ "admin": "perhaps", "projects_limit": [] })).await.expect(400);
+    let rejected = server.root().post("/users", json!({ "admin": "perhaps", "projects_limit": [] })).await.expect(400);
     for text in ["email is missing", "name is missing", "username is missing", "admin is invalid", "projects_limit"] {
-        assert!(refused.message().contains(text), "{text}: {}", refused.message());
+        assert!(rejected.message().contains(text), "{text}: {}", rejected.message());
     }
     for (field, value) in [
         ("name", json!("a\u{0}b")),
@@ -140,8 +140,8 @@ async fn create_user_reports_all_invalid_parameters(server: TestServer) {
         ("bio", json!("x".repeat(256))),
         ("name", json!({ "a": 1 })),
     ] {
-        let refused = server.root().post("/users", with(field, value.clone())).await;
-        assert_eq!(refused.status, 400, "{field}: {value}");
+        let rejected = server.root().post("/users", with(field, value.clone())).await;
+        assert_eq!(rejected.status, 400, "{field}: {value}");
     }
 }
 
@@ -151,16 +151,16 @@ async fn create_user_rejects_taken_identity(server: TestServer) {
     server.root().post("/users", body.clone()).await.expect(201);
     body["username"] = json!("bob");
     body["email"] = json!("bob@example.com");
-    let refused = server.root().post("/users", body).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "identities.extern_uid": ["has already been taken"] }));
+    let rejected = server.root().post("/users", body).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "identities.extern_uid": ["has already been taken"] }));
     assert_eq!(server.root().get("/users?username=bob").await.json(), json!([]));
 }
 
 async fn create_user_requires_administrator(server: TestServer) {
     let bob = server.create_user("bob").await;
     assert_eq!(server.anonymous().post("/users", ada()).await.status, 401);
-    let refused = bob.client.post("/users", ada()).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden");
+    let rejected = bob.client.post("/users", ada()).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden");
     assert_eq!(server.root().post("/users?sudo=nobody", ada()).await.status, 404);
     let large = server.root().post("/users", with("bio", "x".repeat(1_100_000))).await;
     assert_eq!((large.status, large.message()), (413, "413 Request Entity Too Large".to_owned()));

@@ -10,8 +10,8 @@ use crate::support::spaces::{group, join, project};
 use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
-async fn change(server: &TestServer, person: &TestUser, change: impl FnOnce(&mut users::ActiveModel)) {
-    let mut row = person.row.clone().into_active_model();
+async fn change(server: &TestServer, user: &TestUser, change: impl FnOnce(&mut users::ActiveModel)) {
+    let mut row = user.row.clone().into_active_model();
     change(&mut row);
     row.update(server.backend.database.write()).await.expect("an update");
 }
@@ -22,8 +22,8 @@ async fn deactivated_user_is_activated_by_sign_in(server: TestServer) {
     let path = format!("/users/{}/deactivate", ada.id);
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(false));
-    let refused = ada.client.get("/user").await.expect(403);
-    assert!(refused.message().contains("deactivated"));
+    let rejected = ada.client.get("/user").await.expect(403);
+    assert!(rejected.message().contains("deactivated"));
     let mut browser = Browser::new(&server);
     assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
     ada.client.get("/user").await.expect(200);
@@ -45,9 +45,9 @@ async fn deactivate_recently_active_user_returns_403(server: TestServer) {
     change(&server, &ada, |row| row.current_sign_in_at = Set(Some(now() - TimeDelta::days(179)))).await;
     change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
     eve.client.get("/user").await.expect(200);
-    for (person, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
-        let answer = root.post(&format!("/users/{}/deactivate", person.id), json!({})).await;
-        assert_eq!(answer.status, status, "{}", person.row.username);
+    for (user, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
+        let answer = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
+        assert_eq!(answer.status, status, "{}", user.row.username);
     }
 }
 
@@ -55,10 +55,10 @@ async fn blocked_users_cannot_be_activated_or_deactivated(server: TestServer) {
     let (ada, root) = (server.create_user("ada").await, server.root());
     let path = format!("/users/{}", ada.id);
     root.post(&format!("{path}/block"), json!({})).await.expect(201);
-    let refused = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
-    let refused = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
+    let rejected = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
+    let rejected = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
     assert_eq!(root.post("/users/1/deactivate", json!({})).await.status, 403);
     for action in ["activate", "deactivate"] {
         assert_eq!(server.anonymous().post(&format!("{path}/{action}"), json!({})).await.status, 401);
@@ -96,14 +96,14 @@ async fn list_users_supports_administrator_filters(server: TestServer) {
     let team = group(&root, "team", json!({})).await;
     let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
     join(&root, &format!("/projects/{engine}"), ada.id, 20).await;
-    for (query, wanted) in [
+    for (query, expected) in [
         ("admins=true", vec!["root"]),
         ("two_factor=enabled", vec![]),
         ("two_factor=disabled", vec!["bob", "ada", "root"]),
         ("without_projects=true", vec!["bob", "root"]),
     ] {
         let found = root.get(&format!("/users?{query}")).await.expect(200).pluck("username");
-        assert_eq!(found, wanted, "{query}");
+        assert_eq!(found, expected, "{query}");
     }
     project(&bob.client, "own", json!({})).await;
     assert_eq!(root.get("/users?without_projects=true").await.pluck("username"), ["root"]);

@@ -32,8 +32,8 @@ async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
     let space = server.personal_namespace(ada.id).await;
     let project = server.insert_project(space.id, "engine", Visibility::Public).await.id;
     let path = format!("/users/{}", ada.id);
-    let gone = server.root().delete(&path).await.expect(204);
-    assert!(gone.body.is_empty());
+    let deleted = server.root().delete(&path).await.expect(204);
+    assert!(deleted.body.is_empty());
     assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
     assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
     assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
@@ -81,8 +81,8 @@ async fn delete_sole_group_owner_requires_hard_delete(server: TestServer) {
     let project = server.insert_project(group, "hammer", Visibility::Public).await.id;
     server.insert_owner(group, ada.id).await;
     let path = format!("/users/{}", ada.id);
-    let refused = server.root().delete(&path).await.expect(409);
-    assert_eq!(refused.message(), "User cannot be removed while is the sole-owner of a group");
+    let rejected = server.root().delete(&path).await.expect(409);
+    assert_eq!(rejected.message(), "User cannot be removed while is the sole-owner of a group");
     ada.client.get("/user").await.expect(200);
     server.root().delete(&format!("{path}?hard_delete=true")).await.expect(204);
     server.finish_jobs().await;
@@ -107,17 +107,17 @@ async fn delete_user_keeps_comments_unless_hard_delete(server: TestServer) {
     let group = server.insert_group("tools", Visibility::Private).await;
     let project = server.insert_project(group, "hammer", Visibility::Public).await.id;
     for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
-        let person = server.create_user(name).await;
-        let comment = comment(&server, project, person.id).await;
-        server.root().delete(&format!("/users/{}?hard_delete={hard}", person.id)).await.expect(204);
+        let user = server.create_user(name).await;
+        let comment = comment(&server, project, user.id).await;
+        server.root().delete(&format!("/users/{}?hard_delete={hard}", user.id)).await.expect(204);
         server.finish_jobs().await;
         assert_eq!(author(&server, comment).await, left, "{name}");
     }
 }
 
 async fn delete_last_administrator_returns_409(server: TestServer) {
-    let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
-    assert_eq!(refused.message(), "The last administrator cannot be deleted");
+    let rejected = server.root().delete("/users/1?hard_delete=true").await.expect(409);
+    assert_eq!(rejected.message(), "The last administrator cannot be deleted");
     server.root().get("/user").await.expect(200);
 }
 
@@ -129,8 +129,8 @@ async fn delete_user_respects_if_unmodified_since(server: TestServer) {
         let path = path.clone();
         async move { root.send(root.request(Method::DELETE, &path)).await }
     };
-    let refused = delete("Sat, 01 Jan 2000 00:00:00 GMT").await.expect(412);
-    assert_eq!(refused.message(), "412 Precondition Failed");
+    let rejected = delete("Sat, 01 Jan 2000 00:00:00 GMT").await.expect(412);
+    assert_eq!(rejected.message(), "412 Precondition Failed");
     assert_eq!(server.root().delete(&format!("{path}?hard_delete=perhaps")).await.status, 400);
     delete("no date at all").await.expect(204);
 }

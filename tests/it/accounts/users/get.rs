@@ -61,9 +61,9 @@ async fn anonymous_list_users_requires_username_filter(server: TestServer) {
     assert_eq!(keys(&found[0]), ["id", "username", "name", "state", "avatar_url", "web_url"]);
     assert_eq!(stranger.get("/users?username=nobody").await.expect(200).json(), json!([]));
     for path in ["/users", "/users?search=ada", "/users?username="] {
-        let refused = stranger.get(path).await;
-        assert_eq!(refused.status, 401, "{path}");
-        assert_eq!(refused.message(), "401 Unauthorized");
+        let rejected = stranger.get(path).await;
+        assert_eq!(rejected.status, 401, "{path}");
+        assert_eq!(rejected.message(), "401 Unauthorized");
     }
 }
 
@@ -85,7 +85,7 @@ async fn list_users_supports_filters_and_orders(server: TestServer) {
     let root = server.root();
     root.post("/users/3/block", json!({})).await.expect(201);
     root.put("/users/2", json!({ "external": true, "provider": "saml", "extern_uid": "u-1" })).await.expect(200);
-    for (query, wanted) in [
+    for (query, expected) in [
         ("", vec!["a_b", "bob", "ada", "root"]),
         ("sort=asc", vec!["root", "ada", "bob", "a_b"]),
         ("order_by=username&sort=asc", vec!["a_b", "ada", "bob", "root"]),
@@ -110,15 +110,15 @@ async fn list_users_supports_filters_and_orders(server: TestServer) {
         ("per_page=1&page=2", vec!["bob"]),
         ("page=999999999999999999", vec![]),
     ] {
-        assert_eq!(names(root.get(&format!("/users?{query}")).await), wanted, "{query}");
+        assert_eq!(names(root.get(&format!("/users?{query}")).await), expected, "{query}");
     }
 }
 
 async fn list_users_rejects_or_ignores_administrator_filters(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     for query in ["external=true", "extern_uid=1&provider=saml"] {
-        let refused = ada.get(&format!("/users?{query}")).await;
-        assert_eq!((refused.status, refused.message()), (403, "403 Forbidden".to_owned()), "{query}");
+        let rejected = ada.get(&format!("/users?{query}")).await;
+        assert_eq!((rejected.status, rejected.message()), (403, "403 Forbidden".to_owned()), "{query}");
     }
     let dropped = "created_before=2001-01-01T00:00:00Z&order_by=username&sort=asc";
     assert_eq!(names(ada.get(&format!("/users?{dropped}")).await), ["ada", "root"]);
@@ -127,10 +127,10 @@ async fn list_users_rejects_or_ignores_administrator_filters(server: TestServer)
 }
 
 async fn list_users_reports_all_invalid_filters(server: TestServer) {
-    let refused = server.root().get("/users?order_by=email&per_page=x&created_after=soon&active=maybe").await;
-    assert_eq!(refused.status, 400);
+    let rejected = server.root().get("/users?order_by=email&per_page=x&created_after=soon&active=maybe").await;
+    assert_eq!(rejected.status, 400);
     for name in ["order_by", "per_page", "created_after", "active"] {
-        assert!(refused.message().contains(name), "{name}: {}", refused.message());
+        assert!(rejected.message().contains(name), "{name}: {}", rejected.message());
     }
     let long = format!("/users?search={}", "x".repeat(5_000));
     assert_eq!(server.root().get(&long).await.status, 400);

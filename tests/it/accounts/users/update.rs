@@ -19,11 +19,11 @@ async fn update_user_changes_only_sent_attributes(server: TestServer) {
     let path = format!("/users/{}", ada.id);
     let before = server.root().get(&path).await.json();
     let after = server.root().put(&path, json!({ "location": "Surrey", "admin": true })).await.expect(200).json();
-    let mut wanted = before.clone();
-    wanted["location"] = json!("Surrey");
-    wanted["is_admin"] = json!(true);
-    assert_eq!(after, wanted);
-    assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), wanted);
+    let mut expected = before.clone();
+    expected["location"] = json!("Surrey");
+    expected["is_admin"] = json!(true);
+    assert_eq!(after, expected);
+    assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), expected);
 }
 
 async fn update_username_moves_personal_namespace(server: TestServer) {
@@ -48,8 +48,8 @@ async fn update_user_with_taken_name_returns_409_and_changes_nothing(server: Tes
         (json!({ "username": "Tools", "bio": "x" }), "Username has already been taken"),
         (json!({ "email": "BOB@example.com", "bio": "x" }), "Email has already been taken"),
     ] {
-        let refused = server.root().put(&path, body).await.expect(409);
-        assert_eq!(refused.message(), text);
+        let rejected = server.root().put(&path, body).await.expect(409);
+        assert_eq!(rejected.message(), text);
     }
     let user = server.root().get(&path).await.json();
     assert_eq!((&user["username"], &user["bio"]), (&json!("ada"), &json!(null)));
@@ -125,8 +125,8 @@ async fn blocked_user_gets_403_until_unblocked(server: TestServer) {
     assert_eq!(post("unblock").await, false);
     assert_eq!(post("block").await, true);
     assert_eq!(post("block").await, false);
-    let refused = ada.client.get("/user").await;
-    assert_eq!((refused.status, refused.message().as_str()), (403, "403 Forbidden - Your account has been blocked."));
+    let rejected = ada.client.get("/user").await;
+    assert_eq!((rejected.status, rejected.message().as_str()), (403, "403 Forbidden - Your account has been blocked."));
     assert_eq!(root.get(&path).await.json()["state"], "blocked");
     assert_eq!(post("unblock").await, true);
     ada.client.get("/user").await.expect(200);
@@ -137,18 +137,18 @@ async fn ldap_blocked_and_deactivated_users_cannot_be_unblocked(server: TestServ
     let path = format!("/users/{}", ada.id);
     set_state(&server, ada.id, UserState::LdapBlocked).await;
     for verb in ["block", "unblock"] {
-        let refused = server.root().post(&format!("{path}/{verb}"), json!({})).await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - LDAP blocked users cannot be modified by the API");
+        let rejected = server.root().post(&format!("{path}/{verb}"), json!({})).await.expect(403);
+        assert_eq!(rejected.message(), "403 Forbidden - LDAP blocked users cannot be modified by the API");
     }
     set_state(&server, ada.id, UserState::Deactivated).await;
-    let refused = server.root().post(&format!("{path}/unblock"), json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Deactivated users cannot be unblocked by the API");
+    let rejected = server.root().post(&format!("{path}/unblock"), json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - Deactivated users cannot be unblocked by the API");
     assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));
 }
 
 async fn block_own_account_returns_403(server: TestServer) {
-    let refused = server.root().post("/users/1/block", json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
+    let rejected = server.root().post("/users/1/block", json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
 }
 
 on_every_database![

@@ -72,7 +72,7 @@ async fn list_events_supports_filters_and_pages(server: TestServer) {
     root.post(&format!("/projects/{id}/repository/commits/{sha}/comments"), json!({ "note": "x" })).await.expect(201);
     let today = chrono::Utc::now().date_naive();
     let (before, after) = (today + chrono::Days::new(1), today - chrono::Days::new(1));
-    for (query, wanted) in [
+    for (query, expected) in [
         ("action=pushed".to_owned(), vec!["pushed new"]),
         ("target_type=note".to_owned(), vec!["commented on"]),
         ("target_type=issue".to_owned(), vec![]),
@@ -82,7 +82,7 @@ async fn list_events_supports_filters_and_pages(server: TestServer) {
         (format!("before={today}"), vec![]),
         (format!("after={today}"), vec![]),
     ] {
-        assert_eq!(names(&root, &format!("{url}?{query}")).await, wanted, "{query}");
+        assert_eq!(names(&root, &format!("{url}?{query}")).await, expected, "{query}");
     }
     for path in [url.as_str(), "/events", "/users/root/events"] {
         for query in ["action=odd", "target_type=odd", "sort=odd", "before=odd", "page=x"] {

@@ -1,6 +1,6 @@
 //! Recovery of ref updates of a server that was killed before recording them.
 
-use domain::code::ref_updates::{moving, recover};
+use domain::code::ref_updates::{recover, update_refs};
 use domain::kernel::ref_changes::{RefChange, RefUpdate};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
@@ -12,18 +12,18 @@ use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
 /// Inserts the intent to update `main` and stops, as a killed server does.
-async fn announce(server: &TestServer, project: &Project<'_>) {
+async fn insert_intent(server: &TestServer, project: &Project<'_>) {
     let waiting = || async {
         let rows = ref_updates::Entity::find().filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
         rows.count(server.backend.database.read()).await.expect("a count")
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let mover = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push };
+    let update = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();
-        moving(&backend, mover, planned, never).await
+        update_refs(&backend, update, planned, never).await
     });
     while waiting().await == before {
         tokio::task::yield_now().await;
@@ -49,8 +49,8 @@ async fn recorded(server: &TestServer) -> Vec<(String, String)> {
 async fn recover_records_unrecorded_push_once(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let old = project.id("main");
-    announce(&server, &project).await;
-    announce(&server, &project).await;
+    insert_intent(&server, &project).await;
+    insert_intent(&server, &project).await;
     let new = project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
     assert_eq!(recover(&server.backend, true).await.expect("recovery"), 2);
     assert_eq!(recorded(&server).await, [(old, new)]);
@@ -62,17 +62,17 @@ async fn recover_records_unrecorded_push_once(server: TestServer) {
 async fn recover_skips_pushes_recorded_by_others(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let old = project.id("main");
-    announce(&server, &project).await;
+    insert_intent(&server, &project).await;
     let middle = commit(&server.root(), project.id, "main", "a").await;
     let new = project.import(&NewCommit { time: 1_900_000_400, changes: file("n", "n"), ..NewCommit::default() });
-    announce(&server, &project).await;
+    insert_intent(&server, &project).await;
     recover(&server.backend, true).await.expect("recovery");
     assert_eq!(recorded(&server).await, [(old, middle.clone()), (middle, new)]);
 }
 
 async fn recover_ignores_update_that_never_happened(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
-    announce(&server, &project).await;
+    insert_intent(&server, &project).await;
     recover(&server.backend, true).await.expect("recovery");
     assert_eq!(recorded(&server).await, []);
     assert_eq!(server.root().get("/events").await.json(), json!([]));

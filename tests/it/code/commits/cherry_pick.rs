@@ -87,8 +87,8 @@ async fn pick_and_revert_require_existing_branch_and_push_access(server: TestSer
     for verb in ["cherry_pick", "revert"] {
         let url = format!("{}/{verb}", sample.commit("topic"));
         let post = async |branch: &str| developer.post(&url, json!({ "branch": branch })).await;
-        let refused = post("main").await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - You are not allowed to push into this branch");
+        let rejected = post("main").await.expect(403);
+        assert_eq!(rejected.message(), "403 Forbidden - You are not allowed to push into this branch");
         assert_eq!(post("unknown").await.expect(404).message(), "404 Branch Not Found");
         assert_eq!(post("a..b").await.expect(400).message(), "The branch refname is invalid");
         assert_eq!(post("--force").await.expect(400).message(), "The branch refname is invalid");

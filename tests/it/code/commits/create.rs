@@ -55,8 +55,8 @@ async fn create_commit_applies_all_action_types(server: TestServer) {
     for line in ["100755 a/b.txt", "100755 bin/start", "100644 moved", "100644 emptied", "160000 sub"] {
         assert!(tree.lines().any(|found| found == line), "{line}\n{tree}");
     }
-    for gone in ["bin/run", "README.md", "topic.txt", "image.bin"] {
-        assert!(!tree.contains(gone), "{gone}\n{tree}");
+    for deleted in ["bin/run", "README.md", "topic.txt", "image.bin"] {
+        assert!(!tree.contains(deleted), "{deleted}\n{tree}");
     }
     assert_eq!(sample.git_raw(&["show", "main:moved"]), "New\n");
     assert_eq!(sample.git_raw(&["show", "main:emptied"]), "");
@@ -259,8 +259,8 @@ async fn create_commit_requires_developer_and_push_access(server: TestServer) {
     sample.member(None).await.post(&url, ready.clone()).await.expect(404);
     server.anonymous().post(&url, ready.clone()).await.expect(401);
     let developer = sample.member(Some(AccessLevel::Developer)).await;
-    let refused = developer.post(&url, ready.clone()).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - You are not allowed to push into this branch");
+    let rejected = developer.post(&url, ready.clone()).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - You are not allowed to push into this branch");
     developer.post(&url, new_branch_body("mine", json!({ "start_branch": "main" }))).await.expect(201);
     sample.member(Some(AccessLevel::Maintainer)).await.post(&url, ready.clone()).await.expect(201);
     sample.update(|row| row.archived = Set(true)).await;

@@ -41,9 +41,9 @@ async fn concurrent_updates_of_one_file_version_apply_once(server: TestServer) {
     .await;
     let created = answers.iter().filter(|answer| answer.status == 200).count();
     assert_eq!(created, 1);
-    for refused in answers.iter().filter(|answer| answer.status != 200) {
-        assert_eq!(refused.status, 400);
-        assert!(refused.message().contains("has changed since you started editing it"));
+    for rejected in answers.iter().filter(|answer| answer.status != 200) {
+        assert_eq!(rejected.status, 400);
+        assert!(rejected.message().contains("has changed since you started editing it"));
     }
 }
 

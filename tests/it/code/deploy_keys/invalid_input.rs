@@ -30,11 +30,11 @@ fn garbage(random: &mut StdRng) -> String {
 
 async fn random_key_text_is_rejected_or_stored_as_key(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}/deploy_keys", project(&root, "garbage", json!({})).await);
+    let path = format!("/projects/{}/deploy_keys", project(&root, "garbage", json!({})).await);
     let mut random = StdRng::seed_from_u64(SEED);
-    let (mut valid, mut refused) = (0, 0);
+    let (mut valid, mut rejected) = (0, 0);
     for round in 0..120 {
-        let (all, prefix) = [(place.as_str(), "deploy_key."), ("/user/keys", "")][round % 2];
+        let (all, prefix) = [(path.as_str(), "deploy_key."), ("/user/keys", "")][round % 2];
         let text = garbage(&mut random);
         let answer = root.post(all, json!({ "title": "x", "key": text })).await;
         if answer.status == 201 {
@@ -51,11 +51,11 @@ async fn random_key_text_is_rejected_or_stored_as_key(server: TestServer) {
             let message = answer.expect(400).json()["message"].clone();
             let named = message.as_str().is_some_and(|fault| fault.starts_with("key"));
             assert!(named || message[format!("{prefix}key")].is_array(), "{text:?}: {message}");
-            refused += 1;
+            rejected += 1;
         }
         assert_eq!(root.get(all).await.expect(200).json(), json!([]));
     }
-    assert!(valid > 20 && refused > 40, "{valid} and {refused}");
+    assert!(valid > 20 && rejected > 40, "{valid} and {rejected}");
 }
 
 on_every_database![random_key_text_is_rejected_or_stored_as_key,];

@@ -22,9 +22,9 @@ fn key_of(number: u64) -> String {
 }
 
 /// Adds a unique key to the project `/projects/:id` and returns its ID.
-pub async fn deploy_key(client: &Client, place: &str, number: u64) -> i64 {
+pub async fn deploy_key(client: &Client, base_path: &str, number: u64) -> i64 {
     let body = json!({ "title": format!("key-{number}"), "key": key_of(number) });
-    id(&client.post(&format!("{place}/deploy_keys"), body).await.expect(201).json())
+    id(&client.post(&format!("{base_path}/deploy_keys"), body).await.expect(201).json())
 }
 
 /// Returns the numbers of stored keys, projects of keys and fingerprints.
@@ -93,14 +93,14 @@ async fn create_deploy_key_rejects_invalid_key_and_title(server: TestServer) {
     let garbage = json!({ "deploy_key.key": ["is invalid"], "deploy_key.fingerprint": ["cannot be generated"] });
     let two = format!("{KEY}\n{RSA}");
     for bad in ["x", "", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
-        let refused = root.post(&all, json!({ "title": "x", "key": bad })).await.expect(400);
-        assert_eq!(message(&refused), garbage, "{bad}");
+        let rejected = root.post(&all, json!({ "title": "x", "key": bad })).await.expect(400);
+        assert_eq!(message(&rejected), garbage, "{bad}");
     }
     let missing = root.post(&all, json!({})).await.expect(400);
     assert_eq!(missing.message(), "title is missing, key is missing");
     for title in ["", "  "] {
-        let refused = root.post(&all, json!({ "title": title, "key": KEY })).await.expect(400);
-        assert_eq!(message(&refused), json!({ "deploy_key.title": ["can't be blank"] }));
+        let rejected = root.post(&all, json!({ "title": title, "key": KEY })).await.expect(400);
+        assert_eq!(message(&rejected), json!({ "deploy_key.title": ["can't be blank"] }));
     }
     root.post(&all, json!({ "title": "x".repeat(256), "key": KEY })).await.expect(400);
     root.post(&all, json!({ "title": "x", "key": format!("{KEY} {}", "x".repeat(5000)) })).await.expect(400);
@@ -137,8 +137,8 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     let (insider, outsider) = (server.create_user("insider").await, server.create_user("outsider").await);
     // An inherited role counts.
     join(&root, &format!("/groups/{team}"), insider.id, 10).await;
-    for (place, person) in [(&second, &insider), (&third, &insider), (&second, &outsider)] {
-        join(&root, place, person.id, 40).await;
+    for (base_path, user) in [(&second, &insider), (&third, &insider), (&second, &outsider)] {
+        join(&root, base_path, user.id, 40).await;
     }
     let (insider, outsider) = (insider.client, outsider.client);
     let body = json!({ "title": "shared", "key": KEY, "can_push": true });
@@ -147,9 +147,9 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     let unknown = format!("{second}/deploy_keys/4711/enable");
     let (hidden, absent) = (outsider.post(&enable, json!({})).await, outsider.post(&unknown, json!({})).await);
     assert_eq!((hidden.status, &hidden.body), (404, &absent.body));
-    let refused =
+    let rejected =
         outsider.post(&format!("{second}/deploy_keys"), json!({ "title": "x", "key": KEY })).await.expect(400);
-    assert_eq!(message(&refused), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
+    assert_eq!(message(&rejected), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
     insider.post(&enable, json!({})).await.expect(201);
     let second_has = insider.get(&format!("{second}/deploy_keys")).await.expect(200).json();
     assert_eq!((&second_has[0]["title"], &second_has[0]["can_push"]), (&json!("shared"), &json!(false)));
@@ -170,8 +170,8 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     // The outsider sees the key in the second project.
     outsider.get(&format!("{second}/deploy_keys/{}", created["id"])).await.expect(200);
     assert_eq!(stored_rows(&server).await, [1, 3, 1]);
-    for (place, left) in [(&first, [1, 2, 1]), (&second, [1, 1, 1]), (&third, [0, 0, 0])] {
-        root.delete(&format!("{place}/deploy_keys/{}", created["id"])).await.expect(204);
+    for (base_path, left) in [(&first, [1, 2, 1]), (&second, [1, 1, 1]), (&third, [0, 0, 0])] {
+        root.delete(&format!("{base_path}/deploy_keys/{}", created["id"])).await.expect(204);
         assert_eq!(stored_rows(&server).await, left);
     }
     outsider.post(&format!("{second}/deploy_keys"), json!({ "title": "x", "key": KEY })).await.expect(201);
@@ -182,12 +182,12 @@ async fn key_of_user_cannot_be_deploy_key(server: TestServer) {
     let all = format!("/projects/{}/deploy_keys", project(&root, "work", json!({})).await);
     let ada = server.create_user("ada").await;
     ada.client.post("/user/keys", json!({ "title": "laptop", "key": KEY })).await.expect(201);
-    let refused = root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(400);
-    assert_eq!(message(&refused), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
+    let rejected = root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(400);
+    assert_eq!(message(&rejected), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
     let created = root.post(&all, json!({ "title": "x", "key": RSA })).await.expect(201).json();
-    let refused =
+    let rejected =
         ada.client.post("/user/keys", json!({ "title": "x", "key": format!("{RSA} mine") })).await.expect(400);
-    assert_eq!(message(&refused), json!({ "fingerprint": ["has already been taken"] }));
+    assert_eq!(message(&rejected), json!({ "fingerprint": ["has already been taken"] }));
     assert_eq!(ada.client.get("/user/keys").await.expect(200).pluck("title"), ["laptop"]);
     root.delete(&format!("{all}/{}", created["id"])).await.expect(204);
     ada.client.post("/user/keys", json!({ "title": "x", "key": RSA })).await.expect(201);
@@ -225,9 +225,9 @@ async fn deleting_last_project_deletes_deploy_key(server: TestServer) {
     deploy_key(&root, &format!("/projects/{first}"), 2).await;
     root.post(&format!("/projects/{second}/deploy_keys/{shared}/enable"), json!({})).await.expect(201);
     assert_eq!(stored_rows(&server).await, [2, 3, 2]);
-    for (gone, left) in [(first, [1, 1, 1]), (second, [0, 0, 0])] {
+    for (deleted, left) in [(first, [1, 1, 1]), (second, [0, 0, 0])] {
         let db = server.backend.database.read();
-        let row = storage::entities::projects::Entity::find_by_id(gone).one(db).await.expect("a lookup");
+        let row = storage::entities::projects::Entity::find_by_id(deleted).one(db).await.expect("a lookup");
         deletion::projects::remove(&server.backend, &row.expect("a project")).await.expect("a removal");
         assert_eq!(stored_rows(&server).await, left);
     }
@@ -245,9 +245,9 @@ async fn concurrent_creation_of_same_key_stores_one(server: TestServer) {
     for answer in answers.iter().filter(|answer| answer.status != 201) {
         assert_eq!(message(answer), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
     }
-    let [keys, places, fingerprints] = stored_rows(&server).await;
+    let [keys, paths, fingerprints] = stored_rows(&server).await;
     assert_eq!((keys, fingerprints), (1, 1));
-    assert!((1..=2).contains(&places), "{places}");
+    assert!((1..=2).contains(&paths), "{paths}");
 }
 
 async fn create_deploy_key_rejects_more_than_100_keys(server: TestServer) {

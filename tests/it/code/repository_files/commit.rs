@@ -50,9 +50,9 @@ async fn file_can_be_created_updated_and_deleted(server: TestServer) {
 
 async fn create_file_returns_normalized_path(server: TestServer) {
     let sample = Sample::new(&server).await;
-    for (asked, stored) in [("./dot", "dot"), ("x//y", "x/y"), ("trail/", "trail")] {
-        let body = json!({ "branch": "main", "commit_message": "x", "content": asked });
-        let written = server.root().post(&sample.file(asked), body).await.expect(201).json();
+    for (requested, stored) in [("./dot", "dot"), ("x//y", "x/y"), ("trail/", "trail")] {
+        let body = json!({ "branch": "main", "commit_message": "x", "content": requested });
+        let written = server.root().post(&sample.file(requested), body).await.expect(201).json();
         assert_eq!(written["file_path"], stored);
         let found = server.root().get(&format!("{}?ref=main", sample.file(stored))).await.expect(200);
         assert_eq!(found.json()["file_path"], stored);
@@ -170,12 +170,12 @@ async fn write_file_rejects_invalid_changes_with_reason(server: TestServer) {
 async fn write_file_reports_all_invalid_parameters(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (root, url) = (server.root(), sample.file("a"));
-    let faults = "branch is missing, branch is empty, commit_message is missing, commit_message is empty";
+    let errors = "branch is missing, branch is empty, commit_message is missing, commit_message is empty";
     for answer in [root.post(&url, json!({})).await, root.put(&url, json!({})).await] {
         let message = answer.expect(400).message();
-        assert_eq!(message, format!("{faults}, content is missing"));
+        assert_eq!(message, format!("{errors}, content is missing"));
     }
-    assert_eq!(root.delete(&url).await.expect(400).message(), faults);
+    assert_eq!(root.delete(&url).await.expect(400).message(), errors);
     for (body, message) in [
         (json!({ "branch": " ", "commit_message": "x", "content": "" }), "branch is empty"),
         (json!({ "branch": "m", "commit_message": "", "content": "" }), "commit_message is empty"),

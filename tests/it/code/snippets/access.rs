@@ -10,11 +10,11 @@ use crate::support::{TestServer, on_every_database};
 
 /// Creates an external user, who sees internal resources only as a member.
 async fn external(server: &TestServer, name: &str) -> TestUser {
-    let person = server.create_user(name).await;
-    let mut row = person.row.clone().into_active_model();
+    let user = server.create_user(name).await;
+    let mut row = user.row.clone().into_active_model();
     row.external = Set(true);
     row.update(server.backend.database.write()).await.expect("a row");
-    person
+    user
 }
 
 async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
@@ -52,15 +52,15 @@ async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
 }
 
 async fn project_snippet_access_depends_on_visibility_and_role(server: TestServer) {
-    let (id, place) = home(&server, "open", "public").await;
+    let (id, base_path) = home(&server, "open", "public").await;
     let (ann, guest, outsider) =
         (server.create_user("ann").await, server.create_user("guest").await, external(&server, "outsider").await);
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let root = server.root();
     let mut paths = Vec::new();
     for visibility in ["private", "internal", "public"] {
-        let id = snippet(&root, &place, visibility, json!({"visibility": visibility})).await;
-        paths.push(format!("{place}/snippets/{id}"));
+        let id = snippet(&root, &base_path, visibility, json!({"visibility": visibility})).await;
+        paths.push(format!("{base_path}/snippets/{id}"));
     }
     let all = ["public", "internal", "private"];
     for (client, seen) in [
@@ -70,7 +70,7 @@ async fn project_snippet_access_depends_on_visibility_and_role(server: TestServe
         (&guest.client, &all[..]),
         (&root, &all[..]),
     ] {
-        assert_eq!(titles(client, &place).await, seen);
+        assert_eq!(titles(client, &base_path).await, seen);
         for (path, visibility) in paths.iter().zip(["private", "internal", "public"]) {
             let status = if seen.contains(&visibility) { 200 } else { 404 };
             client.get(path).await.expect(status);
@@ -90,57 +90,57 @@ async fn project_snippet_access_depends_on_visibility_and_role(server: TestServe
     server.insert_member(hidden_id, outsider.id, AccessLevel::Guest).await;
     assert_eq!(titles(&outsider.client, &hidden).await, ["within"]);
     // A snippet of another project returns 404.
-    root.get(&format!("{place}/snippets/{within}")).await.expect(404);
-    root.delete(&format!("{place}/snippets/{within}")).await.expect(404);
+    root.get(&format!("{base_path}/snippets/{within}")).await.expect(404);
+    root.delete(&format!("{base_path}/snippets/{within}")).await.expect(404);
 }
 
 async fn create_snippet_requires_reporter_and_update_requires_author(server: TestServer) {
-    let (id, place) = home(&server, "made", "public").await;
+    let (id, base_path) = home(&server, "made", "public").await;
     let (ann, maker) = (server.create_user("ann").await, server.create_user("maker").await);
     let (guest, developer) = (server.create_user("guest").await, server.create_user("developer").await);
     let maintainer = server.create_user("maintainer").await;
-    for (person, level) in [
+    for (user, level) in [
         (&maker, AccessLevel::Reporter),
         (&guest, AccessLevel::Guest),
         (&developer, AccessLevel::Developer),
         (&maintainer, AccessLevel::Maintainer),
     ] {
-        server.insert_member(id, person.id, level).await;
+        server.insert_member(id, user.id, level).await;
     }
     let attributes = json!({"title": "t", "file_name": "f", "content": "c"});
-    let all = format!("{place}/snippets");
+    let all = format!("{base_path}/snippets");
     server.anonymous().post(&all, attributes.clone()).await.expect(401);
-    for person in [&ann, &guest] {
-        person.client.post(&all, attributes.clone()).await.expect(403);
+    for user in [&ann, &guest] {
+        user.client.post(&all, attributes.clone()).await.expect(403);
     }
-    let this = snippet(&maker.client, &place, "By the maker", json!({"visibility": "public"})).await;
+    let this = snippet(&maker.client, &base_path, "By the maker", json!({"visibility": "public"})).await;
     let this = format!("{all}/{this}");
-    for person in [&ann, &guest, &developer] {
-        person.client.put(&this, json!({"title": "x"})).await.expect(403);
-        person.client.delete(&this).await.expect(403);
+    for user in [&ann, &guest, &developer] {
+        user.client.put(&this, json!({"title": "x"})).await.expect(403);
+        user.client.delete(&this).await.expect(403);
     }
     maker.client.put(&this, json!({"title": "By itself"})).await.expect(200);
     maintainer.client.put(&this, json!({"title": "By another"})).await.expect(200);
-    server.root().post(&format!("{place}/archive"), json!({})).await.expect(201);
+    server.root().post(&format!("{base_path}/archive"), json!({})).await.expect(201);
     maker.client.put(&this, json!({"title": "x"})).await.expect(403);
     maker.client.delete(&this).await.expect(403);
     maker.client.post(&all, attributes).await.expect(403);
     ann.client.get(&this).await.expect(200);
-    server.root().post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    server.root().post(&format!("{base_path}/unarchive"), json!({})).await.expect(201);
     maintainer.client.delete(&this).await.expect(204);
 }
 
 async fn snippets_access_level_limits_access(server: TestServer) {
-    let (id, place) = home(&server, "off", "public").await;
+    let (id, base_path) = home(&server, "off", "public").await;
     let (root, ann, guest) = (server.root(), server.create_user("ann").await, server.create_user("guest").await);
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
-    let all = format!("{place}/snippets");
-    let this = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
+    let all = format!("{base_path}/snippets");
+    let this = snippet(&root, &base_path, "t", json!({"visibility": "public"})).await;
     let this = format!("{all}/{this}");
     for (level, [to_ann, to_guest, to_root]) in
         [("private", [403, 200, 200]), ("disabled", [403, 403, 403]), ("enabled", [200, 200, 200])]
     {
-        root.put(&place, json!({"snippets_access_level": level})).await.expect(200);
+        root.put(&base_path, json!({"snippets_access_level": level})).await.expect(200);
         for path in [all.clone(), this.clone(), format!("{this}/raw")] {
             ann.client.get(&path).await.expect(to_ann);
             guest.client.get(&path).await.expect(to_guest);
@@ -150,7 +150,7 @@ async fn snippets_access_level_limits_access(server: TestServer) {
         let notes = if to_ann == 200 { 200 } else { 404 };
         ann.client.get(&format!("{this}/notes")).await.expect(notes);
     }
-    root.put(&place, json!({"snippets_access_level": "disabled"})).await.expect(200);
+    root.put(&base_path, json!({"snippets_access_level": "disabled"})).await.expect(200);
     root.post(&all, json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(403);
     root.delete(&this).await.expect(403);
 }

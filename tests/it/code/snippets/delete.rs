@@ -17,31 +17,31 @@ async fn snippet_counts(server: &TestServer) -> (u64, u64) {
 
 async fn delete_project_deletes_its_snippets(server: TestServer) {
     let root = server.root();
-    let (_, place) = home(&server, "gone", "public").await;
-    let id = snippet(&root, &place, "t", json!({})).await;
+    let (_, path) = home(&server, "gone", "public").await;
+    let id = snippet(&root, &path, "t", json!({})).await;
     let note = json!({"body": "On it"});
-    root.post(&format!("{place}/snippets/{id}/notes"), note).await.expect(201);
+    root.post(&format!("{path}/snippets/{id}/notes"), note).await.expect(201);
     snippet(&root, "", "kept", json!({})).await;
     assert_eq!(snippet_counts(&server).await, (2, 2));
-    root.delete(&place).await.expect(202);
+    root.delete(&path).await.expect(202);
     server.finish_jobs().await;
     assert_eq!(snippet_counts(&server).await, (1, 1));
 }
 
 async fn delete_user_deletes_their_snippets(server: TestServer) {
     let root = server.root();
-    let (id, place) = home(&server, "kept", "public").await;
+    let (id, path) = home(&server, "kept", "public").await;
     let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
-    for person in [&ann, &ben] {
-        server.insert_member(id, person.id, storage::entities::AccessLevel::Reporter).await;
-        snippet(&person.client, "", "Own", json!({"visibility": "public"})).await;
+    for user in [&ann, &ben] {
+        server.insert_member(id, user.id, storage::entities::AccessLevel::Reporter).await;
+        snippet(&user.client, "", "Own", json!({"visibility": "public"})).await;
     }
-    let hers = snippet(&ann.client, &place, "Hers", json!({"visibility": "public"})).await;
-    snippet(&ben.client, &place, "His", json!({"visibility": "public"})).await;
-    ben.client.post(&format!("{place}/snippets/{hers}/notes"), json!({"body": "Nice"})).await.expect(201);
+    let hers = snippet(&ann.client, &path, "Hers", json!({"visibility": "public"})).await;
+    snippet(&ben.client, &path, "His", json!({"visibility": "public"})).await;
+    ben.client.post(&format!("{path}/snippets/{hers}/notes"), json!({"body": "Nice"})).await.expect(201);
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
     // The snippet is hidden at once, before the job runs.
-    assert_eq!(titles(&server.anonymous(), &place).await, ["His"]);
+    assert_eq!(titles(&server.anonymous(), &path).await, ["His"]);
     assert_eq!(server.anonymous().get("/snippets/public").await.expect(200).pluck("author")[0]["username"], "ben");
     server.finish_jobs().await;
     assert_eq!(snippet_counts(&server).await, (2, 2));

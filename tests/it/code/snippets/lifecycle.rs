@@ -6,13 +6,13 @@ use super::{home, snippet, titles};
 use crate::support::{TestServer, on_every_database};
 
 async fn get_project_snippet_returns_all_fields(server: TestServer) {
-    let (project, place) = home(&server, "shown", "public").await;
+    let (project, path) = home(&server, "shown", "public").await;
     let root = server.root();
     let attributes = json!({
         "title": " How to start ", "file_name": "start.sh", "content": "holdfast serve\n",
         "description": "Starts it", "visibility": "internal",
     });
-    let created = root.post(&format!("{place}/snippets"), attributes).await.expect(201).json();
+    let created = root.post(&format!("{path}/snippets"), attributes).await.expect(201).json();
     let keys: Vec<&String> = created.as_object().expect("an object").keys().collect();
     assert_eq!(
         keys,
@@ -44,15 +44,15 @@ async fn get_project_snippet_returns_all_fields(server: TestServer) {
     assert_eq!((&created["author"]["username"], &created["created_at"]), (&json!("root"), &created["updated_at"]));
     let page = format!("{}/of-shown/shown/-/snippets/{}", server.base, created["id"]);
     assert_eq!((&created["web_url"], &created["raw_url"]), (&json!(page), &json!(format!("{page}/raw"))));
-    let this = format!("{place}/snippets/{}", created["id"]);
+    let this = format!("{path}/snippets/{}", created["id"]);
     assert_eq!(root.get(&this).await.expect(200).json(), created);
-    assert_eq!(root.get(&format!("{place}/snippets")).await.expect(200).json(), json!([created]));
+    assert_eq!(root.get(&format!("{path}/snippets")).await.expect(200).json(), json!([created]));
     let by_path = format!("/projects/of-shown%2Fshown/snippets/{}", created["id"]);
     assert_eq!(root.get(&by_path).await.expect(200).json(), created);
     let old = json!({"title": "Old client", "file_name": "a.rb", "code": "puts 1"});
-    let old = root.post(&format!("{place}/snippets"), old).await.expect(201).json();
+    let old = root.post(&format!("{path}/snippets"), old).await.expect(201).json();
     assert_eq!((&old["description"], &old["visibility"]), (&Value::Null, &json!("private")));
-    let raw = format!("{place}/snippets/{}/raw", old["id"]);
+    let raw = format!("{path}/snippets/{}/raw", old["id"]);
     assert_eq!(root.get(&raw).await.expect(200).text(), "puts 1");
 }
 
@@ -66,19 +66,19 @@ async fn personal_snippet_has_no_project(server: TestServer) {
     let form = [("title", "Of a form"), ("file_name", "f"), ("content", "c"), ("visibility", "public")];
     ann.client.post_form("/snippets", &form).await.expect(201);
     assert_eq!(titles(&ann.client, "").await, ["Of a form", "Mine"], "newest first");
-    let (_, place) = home(&server, "other", "public").await;
-    snippet(&server.root(), &place, "Of a project", json!({"visibility": "public"})).await;
+    let (_, path) = home(&server, "other", "public").await;
+    snippet(&server.root(), &path, "Of a project", json!({"visibility": "public"})).await;
     let public = server.anonymous().get("/snippets/public?per_page=1").await.expect(200);
     assert_eq!((public.pluck("title"), public.header("X-Total")), (vec![json!("Of a form")], "1"));
-    server.root().get(&format!("{place}/snippets/{id}")).await.expect(404);
+    server.root().get(&format!("{path}/snippets/{id}")).await.expect(404);
 }
 
 async fn update_snippet_changes_only_sent_attributes(server: TestServer) {
-    let (_, place) = home(&server, "changed", "public").await;
+    let (_, path) = home(&server, "changed", "public").await;
     let root = server.root();
-    for place in ["", place.as_str()] {
-        let id = snippet(&root, place, "First", json!({"description": "Why"})).await;
-        let this = format!("{place}/snippets/{id}");
+    for path in ["", path.as_str()] {
+        let id = snippet(&root, path, "First", json!({"description": "Why"})).await;
+        let this = format!("{path}/snippets/{id}");
         let before = root.get(&this).await.expect(200).json();
         let changed = root.put(&this, json!({"title": "Second"})).await.expect(200).json();
         assert_eq!((&changed["title"], &changed["description"]), (&json!("Second"), &json!("Why")));
@@ -102,22 +102,22 @@ async fn update_snippet_changes_only_sent_attributes(server: TestServer) {
 }
 
 async fn create_and_update_snippet_reject_invalid_attributes(server: TestServer) {
-    let (_, place) = home(&server, "refused", "public").await;
+    let (_, path) = home(&server, "refused", "public").await;
     let root = server.root();
-    for place in ["", place.as_str()] {
-        let (all, id) = (format!("{place}/snippets"), snippet(&root, place, "Kept", json!({})).await);
+    for path in ["", path.as_str()] {
+        let (all, id) = (format!("{path}/snippets"), snippet(&root, path, "Kept", json!({})).await);
         let this = format!("{all}/{id}");
         let whole = json!({"title": "t", "file_name": "f", "content": "c"});
         for field in ["title", "file_name", "content"] {
             let mut body = whole.clone();
             body.as_object_mut().expect("an object").remove(field);
             let missing = root.post(&all, body.clone()).await.expect(400);
-            let wanted = match field {
+            let expected = match field {
                 "title" => "title is missing".to_owned(),
                 _ => format!("{field}, "),
             };
             let message = missing.message();
-            assert!(message.starts_with(&wanted) && message.contains("missing"), "{message}");
+            assert!(message.starts_with(&expected) && message.contains("missing"), "{message}");
             body[field] = json!(" \n");
             let blank = root.post(&all, body.clone()).await.expect(400);
             assert!(blank.text().contains("can't be blank"), "{}", blank.text());
@@ -137,28 +137,28 @@ async fn create_and_update_snippet_reject_invalid_attributes(server: TestServer)
         root.put("/application/settings", settings).await.expect(200);
         let ann = server.create_user(&format!("ann-{}", all.len())).await;
         let attributes = json!({"title": "t", "file_name": "f", "content": "c", "visibility": "public"});
-        if place.is_empty() {
-            let refused = ann.client.post(&all, attributes).await.expect(400);
-            assert!(refused.text().contains("restricted"), "{}", refused.text());
+        if path.is_empty() {
+            let rejected = ann.client.post(&all, attributes).await.expect(400);
+            assert!(rejected.text().contains("restricted"), "{}", rejected.text());
             let own = snippet(&ann.client, "", "Own", json!({})).await;
             ann.client.put(&format!("/snippets/{own}"), json!({"visibility": "public"})).await.expect(400);
         }
         root.put("/application/settings", json!({"restricted_visibility_levels": []})).await.expect(200);
     }
     let both = json!({"title": "t", "file_name": "f", "content": "c", "code": "c"});
-    let both = root.post(&format!("{place}/snippets"), both).await.expect(400);
+    let both = root.post(&format!("{path}/snippets"), both).await.expect(400);
     assert_eq!(both.message(), "content, code are mutually exclusive");
-    assert_eq!(titles(&root, &place).await, ["Kept"]);
+    assert_eq!(titles(&root, &path).await, ["Kept"]);
 }
 
 async fn list_snippets_does_not_read_contents(server: TestServer) {
-    let (_, place) = home(&server, "light", "public").await;
+    let (_, path) = home(&server, "light", "public").await;
     let root = server.root();
     for title in ["One", "Two"] {
-        snippet(&root, &place, title, json!({})).await;
+        snippet(&root, &path, title, json!({})).await;
     }
     let from = server.statements();
-    assert_eq!(titles(&root, &place).await, ["Two", "One"]);
+    assert_eq!(titles(&root, &path).await, ["Two", "One"]);
     let texts = server.statement_texts(from);
     assert!(texts.iter().any(|text| text.contains("\"snippets\"")));
     assert!(!texts.iter().any(|text| text.contains("snippet_contents")), "{texts:#?}");

@@ -9,11 +9,11 @@ use crate::support::webhook_receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
 async fn get_snippet_note_returns_snippet_fields(server: TestServer) {
-    let (_, place) = home(&server, "read", "public").await;
+    let (_, base_path) = home(&server, "read", "public").await;
     let (root, ann) = (server.root(), server.create_user("ann").await);
     let attributes = json!({"visibility": "public", "file_name": "start.sh"});
-    let id = snippet(&root, &place, "How to start", attributes).await;
-    let this = format!("{place}/snippets/{id}");
+    let id = snippet(&root, &base_path, "How to start", attributes).await;
+    let this = format!("{base_path}/snippets/{id}");
     let before = root.get(&this).await.expect(200).json();
     let created = ann.client.post(&format!("{this}/notes"), json!({"body": "It works"})).await.expect(201).json();
     assert_eq!((&created["noteable_id"], &created["noteable_type"]), (&json!(id), &json!("Snippet")));
@@ -39,36 +39,36 @@ async fn get_snippet_note_returns_snippet_fields(server: TestServer) {
 }
 
 async fn snippet_notes_reject_invalid_requests(server: TestServer) {
-    let (_, place) = home(&server, "refused", "public").await;
+    let (_, base_path) = home(&server, "refused", "public").await;
     let root = server.root();
-    let id = snippet(&root, &place, "t", json!({})).await;
-    let notes = format!("{place}/snippets/{id}/notes");
+    let id = snippet(&root, &base_path, "t", json!({})).await;
+    let notes = format!("{base_path}/snippets/{id}/notes");
     root.post(&notes, json!({})).await.expect(400);
     let blank = root.post(&notes, json!({"body": " "})).await.expect(400);
     assert!(blank.text().contains("can't be blank"));
     root.post(&notes, json!({"body": "x".repeat(1_000_001)})).await.expect(400);
     root.get(&format!("{notes}?sort=up")).await.expect(400);
-    for missing in [format!("{place}/snippets/999999/notes"), format!("/projects/999999/snippets/{id}/notes")] {
+    for missing in [format!("{base_path}/snippets/999999/notes"), format!("/projects/999999/snippets/{id}/notes")] {
         root.get(&missing).await.expect(404);
         root.post(&missing, json!({"body": "x"})).await.expect(404);
     }
-    let other = snippet(&root, &place, "other", json!({})).await;
-    let note = write(&root, &format!("{place}/snippets/{id}"), json!({"body": "x"})).await;
+    let other = snippet(&root, &base_path, "other", json!({})).await;
+    let note = write(&root, &format!("{base_path}/snippets/{id}"), json!({"body": "x"})).await;
     let number = note.rsplit('/').next().expect("a number");
-    let elsewhere = format!("{place}/snippets/{other}/notes/{number}");
-    for gone in
+    let elsewhere = format!("{base_path}/snippets/{other}/notes/{number}");
+    for deleted in
         [root.get(&elsewhere).await, root.put(&elsewhere, json!({"body": "x"})).await, root.delete(&elsewhere).await]
     {
-        assert_eq!(gone.expect(404).message(), "404 Not found");
+        assert_eq!(deleted.expect(404).message(), "404 Not found");
     }
 }
 
 async fn snippet_notes_require_visible_snippet(server: TestServer) {
-    let (id, place) = home(&server, "seen", "public").await;
+    let (id, base_path) = home(&server, "seen", "public").await;
     let (root, ann, guest) = (server.root(), server.create_user("ann").await, server.create_user("guest").await);
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
-    let hidden = snippet(&root, &place, "few", json!({"visibility": "private"})).await;
-    let this = format!("{place}/snippets/{hidden}");
+    let hidden = snippet(&root, &base_path, "few", json!({"visibility": "private"})).await;
+    let this = format!("{base_path}/snippets/{hidden}");
     let note = write(&guest.client, &this, json!({"body": "hush"})).await;
     let awards = format!("{this}/award_emoji");
     guest.client.post(&awards, json!({"name": "tada"})).await.expect(201);
@@ -90,7 +90,7 @@ async fn snippet_notes_require_visible_snippet(server: TestServer) {
     ] {
         answer.expect(401);
     }
-    let events = format!("{place}/events?target_type=note");
+    let events = format!("{base_path}/events?target_type=note");
     let response = guest.client.get(&events).await.expect(200).json();
     assert_eq!(
         (&response[0]["target_title"], &response[0]["note"]["noteable_type"]),
@@ -113,10 +113,10 @@ async fn snippet_notes_require_visible_snippet(server: TestServer) {
 }
 
 async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
-    let (_, place) = home(&server, "awarded", "public").await;
+    let (_, base_path) = home(&server, "awarded", "public").await;
     let (root, ann) = (server.root(), server.create_user("ann").await);
-    let id = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
-    let this = format!("{place}/snippets/{id}");
+    let id = snippet(&root, &base_path, "t", json!({"visibility": "public"})).await;
+    let this = format!("{base_path}/snippets/{id}");
     let note = write(&ann.client, &this, json!({"body": "Nice"})).await;
     let note_id = root.get(&note).await.expect(200).json()["id"].clone();
     for (path, kind, number) in [(&this, "Snippet", &json!(id)), (&note, "Note", &note_id)] {
@@ -147,21 +147,21 @@ async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
 }
 
 async fn snippet_notes_trigger_webhooks(server: TestServer) {
-    let (project, place) = home(&server, "hooked", "public").await;
+    let (project, base_path) = home(&server, "hooked", "public").await;
     let (root, ann) = (server.root(), server.create_user("ann").await);
     let attributes = json!({"visibility": "public", "file_name": "start.sh", "content": "holdfast serve"});
-    let id = snippet(&root, &place, "How to start", attributes).await;
+    let id = snippet(&root, &base_path, "How to start", attributes).await;
     let mut receiver = Receiver::start().await;
     let hook = json!({"url": receiver.url, "push_events": false, "note_events": true});
-    root.post(&format!("{place}/hooks"), hook).await.expect(201);
-    let this = format!("{place}/snippets/{id}");
+    root.post(&format!("{base_path}/hooks"), hook).await.expect(201);
+    let this = format!("{base_path}/snippets/{id}");
     let note = write(&ann.client, &this, json!({"body": "Nice"})).await;
     let number = note.rsplit('/').next().expect("a number");
     server.finish_jobs().await;
     let body = receiver.next().await.body;
     assert_eq!((&body["object_kind"], &body["event_type"]), (&json!("note"), &json!("note")));
     let noteables = ["commit", "issue", "merge_request", "snippet"];
-    assert_eq!(noteables.map(|thing| body.get(thing).is_some()), [false, false, false, true]);
+    assert_eq!(noteables.map(|noteable| body.get(noteable).is_some()), [false, false, false, true]);
     let about = &body["object_attributes"];
     assert_eq!((&about["noteable_type"], &about["noteable_id"]), (&json!("Snippet"), &json!(id)));
     let page = format!("{}/of-hooked/hooked/-/snippets/{id}", server.base);

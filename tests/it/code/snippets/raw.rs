@@ -6,12 +6,12 @@ use super::{home, snippet};
 use crate::support::{TestServer, on_every_database};
 
 async fn get_raw_snippet_returns_unchanged_content(server: TestServer) {
-    let (_, place) = home(&server, "bytes", "public").await;
+    let (_, path) = home(&server, "bytes", "public").await;
     let root = server.root();
-    for place in ["", place.as_str()] {
+    for path in ["", path.as_str()] {
         let attributes = json!({"content": "<script>alert('\u{e4}')</script>\n", "file_name": "x\"y\u{e4}.html", "visibility": "public"});
-        let id = snippet(&root, place, "t", attributes).await;
-        let raw = format!("{place}/snippets/{id}/raw");
+        let id = snippet(&root, path, "t", attributes).await;
+        let raw = format!("{path}/snippets/{id}/raw");
         let whole = server.anonymous().get(&raw).await.expect(200);
         assert_eq!(whole.header("content-type"), "text/plain; charset=utf-8");
         assert_eq!(whole.header("x-content-type-options"), "nosniff");
@@ -25,7 +25,7 @@ async fn get_raw_snippet_returns_unchanged_content(server: TestServer) {
         assert_eq!(root.send(part).await.expect(206).text(), "script");
         let beyond = root.request(reqwest::Method::GET, &raw).header("Range", "bytes=1000-");
         root.send(beyond).await.expect(416);
-        root.put(&format!("{place}/snippets/{id}"), json!({"content": "other"})).await.expect(200);
+        root.put(&format!("{path}/snippets/{id}"), json!({"content": "other"})).await.expect(200);
         let held = root.request(reqwest::Method::GET, &raw).header("If-None-Match", &tag);
         let new = root.send(held).await.expect(200);
         assert!(new.header("etag") != tag);

@@ -139,9 +139,9 @@ async fn set_template_project_requires_owner_and_project_of_group(server: TestSe
     maintainer.client.put(&format!("/groups/{top}"), change(json!(of_top))).await.expect(403);
     // Projects of a parent group, of another namespace and missing projects are rejected.
     for (group, id) in [(low, of_top), (top, elsewhere), (top, 4_711), (top, 0), (top, -1)] {
-        let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
+        let rejected = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
         assert_eq!(
-            refused.json()["message"],
+            rejected.json()["message"],
             json!({ "file_template_project_id": ["must be a project of the group"] }),
             "{id}"
         );
@@ -166,10 +166,10 @@ async fn group_templates_require_read_access_to_template_project(server: TestSer
     let root = server.root();
     let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
     let anonymous = server.anonymous();
-    let people =
+    let users =
         [server.create_user("stranger").await, server.create_user("guest").await, server.create_user("reporter").await];
-    for (person, level) in people[1..].iter().zip([10, 20]) {
-        join(&root, &format!("/groups/{top}"), person.id, level).await;
+    for (user, level) in users[1..].iter().zip([10, 20]) {
+        join(&root, &format!("/groups/{top}"), user.id, level).await;
     }
     let change = async |id: i64, change: fn(&mut projects::ActiveModel)| {
         let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
@@ -177,7 +177,7 @@ async fn group_templates_require_read_access_to_template_project(server: TestSer
         row.update(server.backend.database.write()).await.expect("a change");
     };
     let mut clients = vec![&anonymous];
-    clients.extend(people.iter().map(|person| &person.client));
+    clients.extend(users.iter().map(|user| &user.client));
     let visible_to = async |key: &str| {
         let mut found = Vec::new();
         for client in &clients {
@@ -236,8 +236,8 @@ async fn list_templates_uses_constant_number_of_statements(server: TestServer) {
     for number in 0..6 {
         let created = group(&root, &format!("g{number}"), json!({ "visibility": "public", "parent_id": above })).await;
         let path = format!("Dockerfile/T{number}.dockerfile");
-        let kept = create_template_project(&server, "kept", created, "public", &[(&path, "FROM x\n")]).await;
-        set_template_project(&root, created, kept).await;
+        let remaining = create_template_project(&server, "kept", created, "public", &[(&path, "FROM x\n")]).await;
+        set_template_project(&root, created, remaining).await;
         work = project(&root, "work", json!({ "namespace_id": created, "visibility": "public" })).await;
         above = json!(created);
     }
@@ -252,15 +252,16 @@ async fn list_templates_uses_constant_number_of_statements(server: TestServer) {
 async fn plans_below_premium_ignore_group_templates(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
-    let kept =
+    let remaining =
         create_template_project(&server, "kept", top, "public", &[("Dockerfile/Own.dockerfile", "FROM top\n")]).await;
-    let change = json!({ "file_template_project_id": kept });
+    let change = json!({ "file_template_project_id": remaining });
     let changed = root.put(&format!("/groups/{top}"), change).await.expect(200).json();
     assert_eq!(changed.get("file_template_project_id"), None);
     // A project that was set under another plan is ignored.
-    let row = namespaces::ActiveModel { id: Set(top), file_template_project_id: Set(Some(kept)), ..Default::default() };
+    let row =
+        namespaces::ActiveModel { id: Set(top), file_template_project_id: Set(Some(remaining)), ..Default::default() };
     row.update(server.backend.database.write()).await.expect("a change");
-    let path = format!("/projects/{kept}/templates/dockerfiles");
+    let path = format!("/projects/{remaining}/templates/dockerfiles");
     assert_eq!(keys(&root, &path).await[0], "Binary");
     root.get(&format!("{path}/Own")).await.expect(404);
     assert_eq!(root.get(&format!("/groups/{top}")).await.expect(200).json().get("file_template_project_id"), None);

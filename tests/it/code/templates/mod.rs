@@ -63,8 +63,8 @@ async fn every_project_has_built_in_templates(server: TestServer) {
     for kind in ["issues", "merge_requests"] {
         let all = format!("/projects/{work}/templates/{kind}");
         assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let refused = root.get(&format!("{all}/bug")).await.expect(404);
-        assert_eq!(refused.message(), "404 Template Not Found");
+        let rejected = root.get(&format!("{all}/bug")).await.expect(404);
+        assert_eq!(rejected.message(), "404 Template Not Found");
     }
     let file = root.get(&format!("/projects/{work}/templates/dockerfiles/Binary")).await.expect(200).json();
     assert_eq!(file, json!({ "name": "Binary", "content": file["content"] }));

@@ -80,9 +80,9 @@ async fn description_templates_are_read_from_default_branch(server: TestServer) 
     assert!(!keys(&root, &format!("/projects/{}/templates/dockerfiles", project.id)).await.contains(&"Bug".to_owned()));
     project.set_default_branch("feature/x").await;
     assert_eq!(keys(&root, &issues).await, ["Elsewhere"]);
-    for gone in ["gone", "a..b"] {
-        project.set_default_branch(gone).await;
-        assert_eq!(keys(&root, &issues).await, [""; 0], "{gone}");
+    for deleted in ["gone", "a..b"] {
+        project.set_default_branch(deleted).await;
+        assert_eq!(keys(&root, &issues).await, [""; 0], "{deleted}");
     }
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
     empty.set_default_branch("main").await;

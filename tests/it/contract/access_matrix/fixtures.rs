@@ -100,15 +100,15 @@ pub async fn place<'a>(
     project.git(&["tag", "v1", "main~1"]);
     let moved = projects::ActiveModel { id: Set(project.id), namespace_id: Set(mid), ..Default::default() };
     moved.update(server.backend.database.write()).await.expect("an update");
-    let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
-    for (namespace_id, project_id) in things {
-        for (person, role) in direct.iter().zip(ROLES) {
-            insert_member(server, person, (namespace_id, project_id), role, None).await;
+    let noteables = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
+    for (namespace_id, project_id) in noteables {
+        for (user, role) in direct.iter().zip(ROLES) {
+            insert_member(server, user, (namespace_id, project_id), role, None).await;
         }
         insert_member(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
     }
-    for (person, role) in inherited.iter().zip(ROLES) {
-        insert_member(server, person, (Some(top), None), role, None).await;
+    for (user, role) in inherited.iter().zip(ROLES) {
+        insert_member(server, user, (Some(top), None), role, None).await;
     }
     insert_member(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
     for (guest, role) in guests {
@@ -245,7 +245,7 @@ pub async fn attach(server: &TestServer, place: &str) {
 /// Adds a member to a group or project. The membership can have expired some days ago.
 async fn insert_member(
     server: &TestServer,
-    person: &TestUser,
+    user: &TestUser,
     (namespace_id, project_id): (Option<i64>, Option<i64>),
     role: AccessLevel,
     ended: Option<u64>,
@@ -254,7 +254,7 @@ async fn insert_member(
         namespace_id: Set(namespace_id),
         project_id: Set(project_id),
         expires_at: Set(ended.map(|days| now().date_naive() - Days::new(days))),
-        ..spaces::membership(person.id, role)
+        ..spaces::membership(user.id, role)
     };
     row.insert(server.backend.database.write()).await.expect("a membership");
 }

@@ -207,10 +207,10 @@ impl<'a> Fixture<'a> {
             let name = format!("{role:?}").to_lowercase();
             members.push(server.create_user(&format!("member-{name}")).await);
             inherited.push(server.create_user(&format!("heir-{name}")).await);
-            let person = server.create_user(&format!("invited-{name}")).await;
+            let user = server.create_user(&format!("invited-{name}")).await;
             let group = server.insert_group(&format!("invited-as-{name}"), Visibility::Private).await;
-            server.insert_owner(group, person.id).await;
-            invited.push(person);
+            server.insert_owner(group, user.id).await;
+            invited.push(user);
             guests.push((group, role));
         }
         let expired = server.create_user("expired").await;
@@ -312,8 +312,8 @@ impl<'a> Fixture<'a> {
     }
 
     /// Returns the unexpected responses of an operation.
-    async fn faults(&self, operation: &Operation) -> Vec<String> {
-        let mut faults = Vec::new();
+    async fn errors(&self, operation: &Operation) -> Vec<String> {
+        let mut errors = Vec::new();
         let places = match operation.access.on {
             ResourceKind::Project | ResourceKind::Group => &self.places[..],
             ResourceKind::Instance | ResourceKind::User | ResourceKind::Scim => &self.places[..1],
@@ -347,7 +347,7 @@ impl<'a> Fixture<'a> {
                 };
                 if !fits(operation, expected, &answer, missing.as_ref()) {
                     let reason = own_rule.map_or("", |(_, _, _, reason)| reason);
-                    faults.push(format!(
+                    errors.push(format!(
                         "{} by {caller:?} on {:?}: {expected:?} {reason}, but answered {} {}",
                         operation.id,
                         place.visibility,
@@ -357,7 +357,7 @@ impl<'a> Fixture<'a> {
                 }
             }
         }
-        faults
+        errors
     }
 }
 
@@ -405,14 +405,14 @@ fn fits(operation: &Operation, expected: Expected, answer: &ApiResponse, missing
 
 async fn every_caller_gets_the_status_of_the_contract(server: TestServer) {
     let fixture = Fixture::build(&server).await;
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     // Sequential and before any write, so that nothing changes between the two requests.
     for operation in operations().iter().filter(|operation| operation.is_read()) {
-        faults.extend(fixture.revalidate(operation).await);
+        errors.extend(fixture.revalidate(operation).await);
     }
-    let answers = futures_util::stream::iter(operations().iter()).map(|operation| fixture.faults(operation));
-    faults.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
-    assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
+    let answers = futures_util::stream::iter(operations().iter()).map(|operation| fixture.errors(operation));
+    errors.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
+    assert!(errors.is_empty(), "{} wrong answers:\n{}", errors.len(), errors.join("\n"));
 }
 
 on_every_database![every_caller_gets_the_status_of_the_contract,];

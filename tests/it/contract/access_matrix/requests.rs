@@ -6,7 +6,7 @@ use contract::operation::{Operation, ParameterLocation, ResourceKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::fixtures::Place;
+use super::fixtures::Space;
 use super::{Caller, Fixture, MISSING};
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
@@ -16,14 +16,14 @@ impl Fixture<'_> {
         &self,
         operation: &Operation,
         caller: Caller,
-        place: &Place<'_>,
+        space: &Space<'_>,
         key: i64,
     ) -> reqwest::RequestBuilder {
         let path = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
             Some((before, name)) => {
                 let name = name.trim_end_matches('}');
-                format!("{before}{}", self.path_value(operation, name, place, key))
+                format!("{before}{}", self.path_value(operation, name, space, key))
             }
         });
         let path = path.collect::<Vec<_>>().join("/");
@@ -53,7 +53,7 @@ impl Fixture<'_> {
         }
         let form_only = operation.body.is_none() || operation.id == "import_group";
         if operation.raw_body || !form_only {
-            request = request.json(&self.body(operation, place));
+            request = request.json(&self.body(operation, space));
         }
         if let Some(file) = operation.file.as_ref().filter(|_| form_only) {
             let part = reqwest::multipart::Part::text("x").file_name("x.txt");
@@ -66,68 +66,68 @@ impl Fixture<'_> {
         request
     }
 
-    fn path_value(&self, operation: &Operation, name: &str, place: &Place<'_>, key: i64) -> String {
+    fn path_value(&self, operation: &Operation, name: &str, space: &Space<'_>, key: i64) -> String {
         let read = operation.is_read();
-        let number = |there: i64| (if read { there } else { MISSING }).to_string();
-        let text = |there: &str| segment(if read { there } else { "missing" });
+        let number = |existing: i64| (if read { existing } else { MISSING }).to_string();
+        let text = |existing: &str| segment(if read { existing } else { "missing" });
         match (name, operation.access.on) {
             ("group_path" | "id", ResourceKind::Scim) => text("there"),
             ("id", ResourceKind::Project | ResourceKind::Group | ResourceKind::User)
             | ("user_id", ResourceKind::User) => key.to_string(),
-            ("id", ResourceKind::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
+            ("id", ResourceKind::Instance) if operation.id == "get_namespace" => self.spaces[2].group.to_string(),
             ("id", ResourceKind::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
             ("id", ResourceKind::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
             ("user_id", _) => number(self.members[0].id),
             ("impersonation_token_id", _) => number(self.impersonation_token),
-            ("key_id", ResourceKind::Project) => number(place.deploy_key),
+            ("key_id", ResourceKind::Project) => number(space.deploy_key),
             ("key_id", _) => number(self.key),
-            ("token_id", _) => number(place.access_token),
-            ("issue_iid", _) => number(place.issue),
-            ("merge_request_iid", _) => number(place.merge_request),
-            ("epic_iid", _) => number(place.epic.0),
-            ("epic_id", _) => number(place.epic.1),
+            ("token_id", _) => number(space.access_token),
+            ("issue_iid", _) => number(space.issue),
+            ("merge_request_iid", _) => number(space.merge_request),
+            ("epic_iid", _) => number(space.epic.0),
+            ("epic_id", _) => number(space.epic.1),
             ("epic_issue_id", _) => number(MISSING),
-            ("snippet_id", _) => number(place.snippet),
-            ("note_id", ResourceKind::Group) => number(place.epic_note),
-            ("note_id", _) if operation.id.contains("snippet") => number(place.snippet_note),
-            ("note_id", _) if operation.id.contains("merge_request") => number(place.merge_request_note),
-            ("award_id", _) if operation.id.contains("merge_request_note") => number(place.merge_request_note_award),
-            ("award_id", _) if operation.id.contains("merge_request") => number(place.merge_request_award),
-            ("note_id", _) => number(place.note),
-            ("award_id", ResourceKind::Group) if operation.id.contains("note") => number(place.epic_note_award),
-            ("award_id", ResourceKind::Group) => number(place.epic_award),
-            ("award_id", _) if operation.id.contains("snippet_note") => number(place.snippet_note_award),
-            ("award_id", _) if operation.id.contains("snippet") => number(place.snippet_award),
-            ("award_id", _) if operation.id.contains("note") => number(place.note_award),
-            ("award_id", _) => number(place.issue_award),
-            ("label_id", ResourceKind::Group) => number(place.group_label),
-            ("label_id", _) => number(place.label),
-            ("badge_id", ResourceKind::Group) => number(place.group_badge),
-            ("badge_id", _) => number(place.badge),
-            ("board_id", ResourceKind::Group) => number(place.group_board.0),
-            ("board_id", _) => number(place.board.0),
-            ("list_id", ResourceKind::Group) => number(place.group_board.1),
-            ("list_id", _) => number(place.board.1),
-            ("milestone_id", ResourceKind::Group) => number(place.group_milestone),
-            ("milestone_id", _) => number(place.milestone),
-            ("sha", _) if operation.id.contains("blob") => text(&place.blob),
-            ("sha", _) => text(&place.commit),
+            ("snippet_id", _) => number(space.snippet),
+            ("note_id", ResourceKind::Group) => number(space.epic_note),
+            ("note_id", _) if operation.id.contains("snippet") => number(space.snippet_note),
+            ("note_id", _) if operation.id.contains("merge_request") => number(space.merge_request_note),
+            ("award_id", _) if operation.id.contains("merge_request_note") => number(space.merge_request_note_award),
+            ("award_id", _) if operation.id.contains("merge_request") => number(space.merge_request_award),
+            ("note_id", _) => number(space.note),
+            ("award_id", ResourceKind::Group) if operation.id.contains("note") => number(space.epic_note_award),
+            ("award_id", ResourceKind::Group) => number(space.epic_award),
+            ("award_id", _) if operation.id.contains("snippet_note") => number(space.snippet_note_award),
+            ("award_id", _) if operation.id.contains("snippet") => number(space.snippet_award),
+            ("award_id", _) if operation.id.contains("note") => number(space.note_award),
+            ("award_id", _) => number(space.issue_award),
+            ("label_id", ResourceKind::Group) => number(space.group_label),
+            ("label_id", _) => number(space.label),
+            ("badge_id", ResourceKind::Group) => number(space.group_badge),
+            ("badge_id", _) => number(space.badge),
+            ("board_id", ResourceKind::Group) => number(space.group_board.0),
+            ("board_id", _) => number(space.board.0),
+            ("list_id", ResourceKind::Group) => number(space.group_board.1),
+            ("list_id", _) => number(space.board.1),
+            ("milestone_id", ResourceKind::Group) => number(space.group_milestone),
+            ("milestone_id", _) => number(space.milestone),
+            ("sha", _) if operation.id.contains("blob") => text(&space.blob),
+            ("sha", _) => text(&space.commit),
             ("branch", _) => text("main"),
             ("tag_name", _) => text("v1"),
             ("file_path", _) => text("README.md"),
             ("group_id" | "project_id", _) => number(MISSING),
-            ("hook_id", _) => number(place.hook),
-            ("delivery_id", _) => number(place.delivery),
-            ("freeze_period_id", _) => number(place.freeze_period),
-            ("pipeline_id", _) => number(place.pipeline),
-            ("pipeline_schedule_id", _) => number(place.pipeline_schedule),
-            ("trigger_id", _) => number(place.trigger),
-            ("environment_id", _) => number(place.environment),
-            ("deployment_id", _) => number(place.deployment),
-            ("cluster_id", _) => number(place.cluster),
+            ("hook_id", _) => number(space.hook),
+            ("delivery_id", _) => number(space.delivery),
+            ("freeze_period_id", _) => number(space.freeze_period),
+            ("pipeline_id", _) => number(space.pipeline),
+            ("pipeline_schedule_id", _) => number(space.pipeline_schedule),
+            ("trigger_id", _) => number(space.trigger),
+            ("environment_id", _) => number(space.environment),
+            ("deployment_id", _) => number(space.deployment),
+            ("cluster_id", _) => number(space.cluster),
             // A public repository.
-            ("repository_id", ResourceKind::Instance) => number(self.places[2].registry_repository),
-            ("repository_id", _) => number(place.registry_repository),
+            ("repository_id", ResourceKind::Instance) => number(self.spaces[2].registry_repository),
+            ("repository_id", _) => number(space.registry_repository),
             ("ref", _) => text("main"),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
@@ -137,13 +137,13 @@ impl Fixture<'_> {
             ("key", _) if operation.id.ends_with("_template") => text("Rust"),
             ("key" | "feature_flag_name", _) | ("name", ResourceKind::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
-            ("forked_from_id", _) => place.project.id.to_string(),
+            ("forked_from_id", _) => space.project.id.to_string(),
             (other, _) => panic!("{}: missing value of path parameter {other}", operation.id),
         }
     }
 
     /// Returns the contract's example, adapted to branches of the test projects.
-    fn body(&self, operation: &Operation, place: &Place<'_>) -> Value {
+    fn body(&self, operation: &Operation, space: &Space<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
         let mut content = deref(&item["requestBody"])["content"].as_object().into_iter().flatten();
         let content = content.find(|(media, _)| media.ends_with("json"));
@@ -165,7 +165,7 @@ impl Fixture<'_> {
             // Developers cannot push to `main`.
             "create_pipeline" => body["ref"] = json!("feature/x"),
             "create_environment" => body["name"] = json!(format!("e{number}")),
-            "create_deployment" => body["sha"] = json!(place.commit),
+            "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),
             "create_project" => body = json!({ "path": format!("project-{number}") }),
             "fork_project" => body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") }),
@@ -173,7 +173,7 @@ impl Fixture<'_> {
             "update_project" => body = json!({ "description": format!("Description {number}") }),
             "update_group" => body = json!({ "description": format!("Description {number}") }),
             // The same group: sharing and transfer are rejected after the permission check.
-            "share_group" | "transfer_group" => body["group_id"] = json!(place.group),
+            "share_group" | "transfer_group" => body["group_id"] = json!(space.group),
             "add_group_member" | "add_project_member" => body["user_id"] = json!(MISSING),
             _ => {}
         }

@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
-pub async fn cluster(client: &Client, place: &str, scope: &str) -> i64 {
+pub async fn cluster(client: &Client, path: &str, scope: &str) -> i64 {
     let created =
-        client.post(&format!("{place}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
+        client.post(&format!("{path}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
     id(&created.expect(201).json())
 }
 
@@ -111,25 +111,25 @@ async fn cluster_lifecycle(server: TestServer) {
 
 async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{place}/clusters/user");
-    let faults = async |body: Value| {
-        let refused = root.post(&all, body).await.expect(400);
-        assert!(!refused.text().contains("rather-secret"));
-        refused.json()["message"].clone()
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{path}/clusters/user");
+    let errors = async |body: Value| {
+        let rejected = root.post(&all, body).await.expect(400);
+        assert!(!rejected.text().contains("rather-secret"));
+        rejected.json()["message"].clone()
     };
-    cluster(&root, &place, "review/*").await;
+    cluster(&root, &path, "review/*").await;
     let scope = json!({ "environment_scope": ["cannot add duplicated environment scope"] });
-    assert_eq!(faults(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
-    assert!(faults(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
-    faults(json!({ "name": "a", "platform_kubernetes_attributes": {} })).await;
-    faults(json!({ "name": "a", "platform_kubernetes_attributes": "x" })).await;
-    assert_eq!(faults(cluster_body(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
-    faults(cluster_body(json!({ "name": "a".repeat(256) }))).await;
-    faults(cluster_body(json!({ "environment_scope": "a;b" }))).await;
+    assert_eq!(errors(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
+    assert!(errors(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
+    errors(json!({ "name": "a", "platform_kubernetes_attributes": {} })).await;
+    errors(json!({ "name": "a", "platform_kubernetes_attributes": "x" })).await;
+    assert_eq!(errors(cluster_body(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
+    errors(cluster_body(json!({ "name": "a".repeat(256) }))).await;
+    errors(cluster_body(json!({ "environment_scope": "a;b" }))).await;
     for domain in ["-a", "a..b", "a b", "http://h", "ä.example.com", &"a".repeat(64)] {
         assert_eq!(
-            faults(cluster_body(json!({ "domain": domain }))).await,
+            errors(cluster_body(json!({ "domain": domain }))).await,
             json!({ "domain": ["is not a fully qualified domain name"] }),
             "{domain}"
         );
@@ -138,23 +138,20 @@ async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
         json!({ "platform_kubernetes_attributes[api_url]": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["", "javascript:alert(1)", "kubernetes.example.com", "https://", "file:///etc/passwd", "https://h\n/x"]
     {
-        assert_eq!(faults(cluster_body_with_platform(json!({ "api_url": url }))).await, blocked, "{url:?}");
+        assert_eq!(errors(cluster_body_with_platform(json!({ "api_url": url }))).await, blocked, "{url:?}");
     }
     let blank = json!({ "platform_kubernetes_attributes[token]": ["can't be blank"] });
-    assert_eq!(faults(cluster_body_with_platform(json!({ "token": " " }))).await, blank);
+    assert_eq!(errors(cluster_body_with_platform(json!({ "token": " " }))).await, blank);
     let long = json!({ "platform_kubernetes_attributes[token]": ["is too long (maximum is 10000 characters)"] });
-    assert_eq!(faults(cluster_body_with_platform(json!({ "token": "x".repeat(10_001) }))).await, long);
+    assert_eq!(errors(cluster_body_with_platform(json!({ "token": "x".repeat(10_001) }))).await, long);
     for namespace in ["A", "a_b", "-a", "a/b", &"a".repeat(64)] {
         let invalid = json!({ "platform_kubernetes_attributes[namespace]": ["is invalid"] });
-        assert_eq!(faults(cluster_body_with_platform(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
+        assert_eq!(errors(cluster_body_with_platform(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
     }
-    faults(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
-    faults(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
-    root.get(&format!("{place}/clusters/x")).await.expect(400);
-    assert_eq!(
-        root.get(&format!("{place}/clusters")).await.expect(200).pluck("environment_scope"),
-        [json!("review/*")]
-    );
+    errors(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
+    errors(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
+    root.get(&format!("{path}/clusters/x")).await.expect(400);
+    assert_eq!(root.get(&format!("{path}/clusters")).await.expect(200).pluck("environment_scope"), [json!("review/*")]);
     // Environment scopes are unique only within a project.
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     cluster(&root, &other, "review/*").await;

@@ -86,9 +86,9 @@ async fn create_commit_status_rejects_invalid_transition(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "moves", Visibility::Private).await;
     let sha = project.id("main");
-    let place = format!("/projects/{}/statuses/{sha}", project.id);
+    let path = format!("/projects/{}/statuses/{sha}", project.id);
     let first = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main" })).await;
-    let back = root.post(&place, json!({ "state": "pending", "ref": "main" })).await.expect(400);
+    let back = root.post(&path, json!({ "state": "pending", "ref": "main" })).await.expect(400);
     assert_eq!(back.json()["message"], json!({ "status": ["cannot transition via \"enqueue\""] }));
     // Repeating the state updates the other attributes.
     let again = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main", "description": "x" })).await;
@@ -116,16 +116,16 @@ async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     assert_eq!(of(json!({ "state": "success" })).await["ref"], "v1");
     let named = of(json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await;
     assert_eq!((&named["ref"], &named["pipeline_id"]), (&json!("main"), &first["pipeline_id"]));
-    let place = format!("/projects/{}/statuses/{sha}", project.id);
+    let path = format!("/projects/{}/statuses/{sha}", project.id);
     for body in [
         json!({ "state": "success", "pipeline_id": 4711 }),
         json!({ "state": "success", "pipeline_id": first["pipeline_id"], "ref": "v1" }),
     ] {
-        assert_eq!(root.post(&place, body).await.expect(404).message(), "404 Pipeline Not Found");
+        assert_eq!(root.post(&path, body).await.expect(404).message(), "404 Pipeline Not Found");
     }
     let elsewhere = format!("/projects/{}/statuses/{}", project.id, project.id("main~1"));
     root.post(&elsewhere, json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await.expect(404);
-    let unknown = root.post(&place, json!({ "state": "success", "ref": "nowhere" })).await.expect(400);
+    let unknown = root.post(&path, json!({ "state": "success", "ref": "nowhere" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "ref": ["The branch or tag does not exist"] }));
     // A status can be updated after its branch was deleted.
     let body = json!({ "state": "running", "ref": "feature/x" });
@@ -190,11 +190,11 @@ async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
 async fn create_commit_status_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "hostile", Visibility::Private).await;
-    let place = format!("/projects/{}/statuses/{}", project.id, project.id("main"));
+    let path = format!("/projects/{}/statuses/{}", project.id, project.id("main"));
     let blocked = json!({ "target_url": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["javascript:alert(1)", "ftp://h/", "data:text/html,x", "//h/x", "x", " https://h/"] {
-        let refused = root.post(&place, json!({ "state": "success", "target_url": url })).await.expect(400);
-        assert_eq!(refused.json()["message"], blocked, "{url}");
+        let rejected = root.post(&path, json!({ "state": "success", "target_url": url })).await.expect(400);
+        assert_eq!(rejected.json()["message"], blocked, "{url}");
     }
     for (body, text) in [
         (json!({}), "state is missing"),
@@ -203,15 +203,15 @@ async fn create_commit_status_rejects_invalid_parameters(server: TestServer) {
         (json!({ "state": "success", "coverage": "much" }), "coverage is invalid"),
         (json!({ "state": "success", "pipeline_id": "x" }), "pipeline_id is invalid"),
     ] {
-        assert_eq!(root.post(&place, body).await.expect(400).message(), text);
+        assert_eq!(root.post(&path, body).await.expect(400).message(), text);
     }
     for coverage in [-0.1, 100.1, 1e300] {
-        root.post(&place, json!({ "state": "success", "coverage": coverage })).await.expect(400);
+        root.post(&path, json!({ "state": "success", "coverage": coverage })).await.expect(400);
     }
     for (name, length) in [("name", 256), ("context", 256), ("description", 1025), ("ref", 1025)] {
-        root.post(&place, json!({ "state": "success", name: "x".repeat(length) })).await.expect(400);
+        root.post(&path, json!({ "state": "success", name: "x".repeat(length) })).await.expect(400);
     }
-    root.post(&place, json!({ "state": "success", "name": "a\0b" })).await.expect(400);
+    root.post(&path, json!({ "state": "success", "name": "a\0b" })).await.expect(400);
     assert_eq!(root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200).json(), json!([]));
 }
 
@@ -250,13 +250,13 @@ async fn commit_status_on_protected_branch_requires_push_or_merge_access(server:
 async fn commit_statuses_require_developer_to_write_reporter_to_read(server: TestServer) {
     let project = Project::with_commits(&server, "roles", Visibility::Private).await;
     let sha = project.id("feature/x");
-    let (place, all) =
+    let (path, all) =
         (format!("/projects/{}/statuses/{sha}", project.id), project.url(&format!("/commits/{sha}/statuses")));
     let body = json!({ "state": "success", "ref": "feature/x" });
-    server.anonymous().post(&place, body.clone()).await.expect(401);
+    server.anonymous().post(&path, body.clone()).await.expect(401);
     server.anonymous().get(&all).await.expect(404);
     let stranger = server.create_user("stranger").await.client;
-    stranger.post(&place, body.clone()).await.expect(404);
+    stranger.post(&path, body.clone()).await.expect(404);
     for (name, role, reads, reports) in [
         ("guest", AccessLevel::Guest, 403, 403),
         ("reporter", AccessLevel::Reporter, 200, 403),
@@ -265,16 +265,16 @@ async fn commit_statuses_require_developer_to_write_reporter_to_read(server: Tes
     ] {
         let client = project.member(name, role).await;
         client.get(&all).await.expect(reads);
-        client.post(&place, body.clone()).await.expect(reports);
+        client.post(&path, body.clone()).await.expect(reports);
     }
     let root = server.root();
     root.put(&format!("/projects/{}", project.id), json!({ "builds_access_level": "disabled" })).await.expect(200);
     root.get(&all).await.expect(403);
-    root.post(&place, body.clone()).await.expect(403);
+    root.post(&path, body.clone()).await.expect(403);
     root.put(&format!("/projects/{}", project.id), json!({ "builds_access_level": "enabled" })).await.expect(200);
     project.archive().await;
     root.get(&all).await.expect(200);
-    root.post(&place, body).await.expect(403);
+    root.post(&path, body).await.expect(403);
 }
 
 async fn concurrent_commit_statuses_create_one_pipeline(server: TestServer) {

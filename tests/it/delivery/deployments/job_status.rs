@@ -123,8 +123,8 @@ async fn deployment_status_follows_job(server: TestServer) {
 
 async fn update_deployment_of_job_is_forbidden(server: TestServer) {
     let fixture = Fixture::new(&server, "running").await;
-    let refused = fixture.root.put(&fixture.one, json!({ "status": "success" })).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs cannot be changed through the API");
+    let rejected = fixture.root.put(&fixture.one, json!({ "status": "success" })).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - Deployments of jobs cannot be changed through the API");
     assert_eq!(fixture.read().await["status"], "running");
     // After its job is deleted, the deployment can be changed.
     fixture.root.delete(&fixture.pipeline()).await.expect(204);
@@ -145,12 +145,12 @@ async fn create_deployment_rejects_invalid_job(server: TestServer) {
     let older = report(root, work.id, &work.id("main~1"), json!({ "state": "success", "ref": "main" })).await;
     let all = format!("/projects/{}/deployments", work.id);
     for job in [&elsewhere["id"], &older["id"], &json!(4711), &json!(-1)] {
-        let refused = root
+        let rejected = root
             .post(&all, deployment_body(&fixture.sha, json!({ "job_id": job, "environment": "fresh" })))
             .await
             .expect(400);
         assert_eq!(
-            refused.json()["message"],
+            rejected.json()["message"],
             json!({ "job_id": ["must be a job of this project for the given commit"] }),
             "{job}"
         );

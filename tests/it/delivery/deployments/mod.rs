@@ -82,10 +82,10 @@ async fn deployment_lifecycle(server: TestServer) {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     let elsewhere = Project::with_commits(&server, "other", Visibility::Private).await;
-    let there = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
-    root.get(&there).await.expect(404);
-    root.put(&there, json!({ "status": "success" })).await.expect(404);
-    root.get(&format!("{there}/merge_requests")).await.expect(404);
+    let existing = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
+    root.get(&existing).await.expect(404);
+    root.put(&existing, json!({ "status": "success" })).await.expect(404);
+    root.get(&format!("{existing}/merge_requests")).await.expect(404);
     assert_eq!(deployment(&root, &elsewhere, "production", "success").await["iid"], 1);
 }
 
@@ -157,9 +157,9 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     let sha = work.id("main");
-    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     assert_eq!(
-        faults(json!({})).await,
+        errors(json!({})).await,
         json!(
             "environment is missing, sha is missing, sha is empty, ref is missing, ref is empty, tag is missing, status is missing"
         )
@@ -168,26 +168,26 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     for absent in
         ["570e7b2abdd848b95f2f578043fc23bd6f6fd24d", "main", "HEAD", "main~1", &sha[..6], "0000000", "../x", "--all"]
     {
-        assert_eq!(faults(deployment_body(absent, json!({}))).await, no_commit, "{absent}");
+        assert_eq!(errors(deployment_body(absent, json!({}))).await, no_commit, "{absent}");
     }
     let tree = work.id("main^{tree}");
-    assert_eq!(faults(deployment_body(&tree, json!({}))).await, no_commit);
+    assert_eq!(errors(deployment_body(&tree, json!({}))).await, no_commit);
     for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
         let text = json!({ "ref": ["The branch or tag does not exist"] });
-        assert_eq!(faults(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
+        assert_eq!(errors(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
     }
     let all_at_once = deployment_body("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
     assert_eq!(
-        faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
+        errors(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
         ["name", "ref", "sha"]
     );
-    assert_eq!(faults(deployment_body(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
+    assert_eq!(errors(deployment_body(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
     for (more, text) in [
         (json!({ "status": "skipped" }), "status does not have a valid value"),
         (json!({ "tag": "perhaps" }), "tag is invalid"),
         (json!({ "job_id": "x" }), "job_id is invalid"),
     ] {
-        assert_eq!(faults(deployment_body(&sha, more)).await, json!(text));
+        assert_eq!(errors(deployment_body(&sha, more)).await, json!(text));
     }
     for (name, length) in [("environment", 256), ("ref", 1025), ("sha", 256)] {
         root.post(&all, deployment_body(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
@@ -211,8 +211,8 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
 async fn deployments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Public).await;
-    let place = format!("/projects/{}", work.id);
-    let all = format!("{place}/deployments");
+    let path = format!("/projects/{}", work.id);
+    let all = format!("{path}/deployments");
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
     let body = deployment_body(&work.id("main"), json!({}));
     let stranger = server.create_user("stranger").await.client;
@@ -232,10 +232,10 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
         client.post(&all, body.clone()).await.expect(if writes == 200 { 201 } else { writes });
     }
     let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
-    let there = format!("/projects/{}/deployments", hidden.id);
-    stranger.get(&there).await.expect(404);
-    stranger.post(&there, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
-    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    let existing = format!("/projects/{}/deployments", hidden.id);
+    stranger.get(&existing).await.expect(404);
+    stranger.post(&existing, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
+    root.put(&path, json!({ "builds_access_level": "disabled" })).await.expect(200);
     for answer in [
         root.get(&all).await,
         root.get(&one).await,
@@ -245,7 +245,7 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
     ] {
         assert_eq!(answer.status, 403);
     }
-    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    root.put(&path, json!({ "builds_access_level": "enabled" })).await.expect(200);
     work.archive().await;
     root.get(&one).await.expect(200);
     root.post(&all, body).await.expect(403);

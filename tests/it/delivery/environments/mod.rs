@@ -11,8 +11,8 @@ use crate::support::spaces::{id, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates an environment of `/projects/:id` and returns its ID.
-pub async fn environment(client: &Client, place: &str, name: &str) -> i64 {
-    let created = client.post(&format!("{place}/environments"), json!({ "name": name })).await;
+pub async fn environment(client: &Client, path: &str, name: &str) -> i64 {
+    let created = client.post(&format!("{path}/environments"), json!({ "name": name })).await;
     id(&created.expect(201).json())
 }
 
@@ -52,8 +52,8 @@ async fn environment_lifecycle(server: TestServer) {
     let again = root.post(&all, json!({ "name": "staging" })).await.expect(201).json();
     let slug = again["slug"].as_str().expect("a slug");
     assert!(slug.starts_with("staging-") && slug.len() == 14, "{slug}");
-    let refused = root.delete(&one).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - The environment must be stopped before it is deleted");
+    let rejected = root.delete(&one).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - The environment must be stopped before it is deleted");
     for _ in 0..2 {
         assert_eq!(root.post(&format!("{one}/stop"), json!({})).await.expect(200).json()["state"], "stopped");
     }
@@ -74,12 +74,12 @@ async fn environment_lifecycle(server: TestServer) {
 async fn list_environments_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "internal" })).await;
-    let place = format!("/projects/{work}");
-    let all = format!("{place}/environments");
+    let path = format!("/projects/{work}");
+    let all = format!("{path}/environments");
     for name in ["production", "review/One", "review/two", "under_score", "percent"] {
-        environment(&root, &place, name).await;
+        environment(&root, &path, name).await;
     }
-    let stopped = environment(&root, &place, "gone").await;
+    let stopped = environment(&root, &path, "gone").await;
     root.post(&format!("{all}/{stopped}/stop"), json!({})).await.expect(200);
     let names = async |query: &str| root.get(&format!("{all}{query}")).await.expect(200).pluck("name");
     for (query, found) in [
@@ -115,39 +115,39 @@ async fn list_environments_supports_filters_and_pages(server: TestServer) {
 
 async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{place}/environments");
-    let one = format!("{all}/{}", environment(&root, &place, "production").await);
-    environment(&root, &place, "staging").await;
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{path}/environments");
+    let one = format!("{all}/{}", environment(&root, &path, "production").await);
+    environment(&root, &path, "staging").await;
     let sound = root.get(&one).await.expect(200).json();
-    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let taken = json!(["has already been taken"]);
-    assert_eq!(faults(json!({ "name": "production" })).await, json!({ "name": taken, "slug": taken }));
+    assert_eq!(errors(json!({ "name": "production" })).await, json!({ "name": taken, "slug": taken }));
     let renamed = root.put(&one, json!({ "name": "staging" })).await.expect(400);
     assert_eq!(renamed.json()["message"], json!({ "name": taken }));
-    assert_eq!(faults(json!({})).await, json!("name is missing"));
+    assert_eq!(errors(json!({})).await, json!("name is missing"));
     for body in [json!({ "name": "a", "slug": "a" }), json!({ "name": "a", "slug": "" })] {
-        assert_eq!(faults(body).await, json!("slug is automatically generated and cannot be changed"));
+        assert_eq!(errors(body).await, json!("slug is automatically generated and cannot be changed"));
     }
     root.put(&one, json!({ "slug": "production" })).await.expect(400);
     let letters = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end with '/'";
     for name in ["/a", "a/", "a*", "ä", "a\nb", "a;b", "<a>"] {
-        assert_eq!(faults(json!({ "name": name })).await, json!({ "name": [letters] }), "{name:?}");
+        assert_eq!(errors(json!({ "name": name })).await, json!({ "name": [letters] }), "{name:?}");
         root.put(&one, json!({ "name": name })).await.expect(400);
     }
     assert_eq!(
-        faults(json!({ "name": "a".repeat(256) })).await,
+        errors(json!({ "name": "a".repeat(256) })).await,
         json!({ "name": ["is too long (maximum is 255 characters)"] })
     );
-    assert_eq!(faults(json!({ "name": " " })).await["name"][0], "can't be blank");
+    assert_eq!(errors(json!({ "name": " " })).await["name"][0], "can't be blank");
     let blocked = json!({ "external_url": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["javascript:alert(1)", "data:text/html,x", "//h/x", "x", "https://h/ x", "https://"] {
-        assert_eq!(faults(json!({ "name": "a", "external_url": url })).await, blocked, "{url}");
+        assert_eq!(errors(json!({ "name": "a", "external_url": url })).await, blocked, "{url}");
         root.put(&one, json!({ "external_url": url })).await.expect(400);
     }
     let long = format!("https://h/{}", "x".repeat(255));
     let text = json!({ "external_url": ["is too long (maximum is 255 characters)"] });
-    assert_eq!(faults(json!({ "name": "a", "external_url": long })).await, text);
+    assert_eq!(errors(json!({ "name": "a", "external_url": long })).await, text);
     root.post(&all, json!({ "name": "a\0b" })).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
     assert_eq!(root.get(&one).await.expect(200).json(), sound);
@@ -157,8 +157,8 @@ async fn environment_writes_reject_invalid_attributes(server: TestServer) {
 async fn environments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Public).await;
-    let place = format!("/projects/{}", work.id);
-    let all = format!("{place}/environments");
+    let path = format!("/projects/{}", work.id);
+    let all = format!("{path}/environments");
     let stranger = server.create_user("stranger").await.client;
     let members = [
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
@@ -168,7 +168,7 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
     ];
     let others = [(server.anonymous(), 401, 401), (stranger.clone(), 403, 403)];
     for (client, reads, writes) in others.iter().chain(&members) {
-        let one = format!("{all}/{}", environment(&root, &place, "one").await);
+        let one = format!("{all}/{}", environment(&root, &path, "one").await);
         client.get(&all).await.expect(*reads);
         client.get(&one).await.expect(*reads);
         client.put(&one, json!({ "name": "two" })).await.expect(*writes);
@@ -180,13 +180,13 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
             root.delete(&format!("{all}/{left}")).await.expect(204);
         }
     }
-    let one = format!("{all}/{}", environment(&root, &place, "one").await);
+    let one = format!("{all}/{}", environment(&root, &path, "one").await);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-    root.get(&one.replace(&place, &other)).await.expect(404);
-    root.put(&one.replace(&place, &other), json!({ "name": "x" })).await.expect(404);
+    root.get(&one.replace(&path, &other)).await.expect(404);
+    root.put(&one.replace(&path, &other), json!({ "name": "x" })).await.expect(404);
     stranger.get(&format!("{other}/environments")).await.expect(404);
     stranger.post(&format!("{other}/environments"), json!({ "name": "x" })).await.expect(404);
-    let builds = async |level: &str| root.put(&place, json!({ "builds_access_level": level })).await.expect(200);
+    let builds = async |level: &str| root.put(&path, json!({ "builds_access_level": level })).await.expect(200);
     builds("disabled").await;
     for answer in [
         root.get(&all).await,
@@ -207,11 +207,11 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
 async fn environment_shows_last_deployment_and_deletes_deployments(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Private).await;
-    let place = format!("/projects/{}", work.id);
+    let path = format!("/projects/{}", work.id);
     let first = deployment(&root, &work, "production", "success").await;
     deployment(&root, &work, "staging", "success").await;
     deployment(&root, &work, "production", "failed").await;
-    let one = format!("{place}/environments/{}", first["environment"]["id"]);
+    let one = format!("{path}/environments/{}", first["environment"]["id"]);
     let mut expected = first.clone();
     expected.as_object_mut().expect("an object").remove("environment");
     assert_eq!(root.get(&one).await.expect(200).json()["last_deployment"], expected);
@@ -223,7 +223,7 @@ async fn environment_shows_last_deployment_and_deletes_deployments(server: TestS
     assert_eq!((&shown["state"], &shown["last_deployment"]["id"]), (&json!("available"), &second["id"]));
     root.post(&format!("{one}/stop"), json!({})).await.expect(200);
     root.delete(&one).await.expect(204);
-    let left = root.get(&format!("{place}/deployments")).await.expect(200).json();
+    let left = root.get(&format!("{path}/deployments")).await.expect(200).json();
     assert!(left.as_array().expect("a list").len() == 1 && left[0]["environment"]["name"] == "staging", "{left}");
     let db = server.backend.database.write();
     storage::entities::projects::Entity::delete_by_id(work.id).exec(db).await.expect("a removal");

@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a list of `/projects/:id` and returns its IID and ID.
-pub async fn user_list(client: &Client, place: &str, name: &str) -> (i64, i64) {
+pub async fn user_list(client: &Client, path: &str, name: &str) -> (i64, i64) {
     let body = json!({"name": name, "user_xids": "user1,user2"});
-    let created = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
+    let created = client.post(&format!("{path}/feature_flags_user_lists"), body).await.expect(201).json();
     (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
@@ -65,27 +65,27 @@ async fn user_list_lifecycle(server: TestServer) {
 async fn user_list_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-    let kept = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
+    let remaining = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
     let other = root.post(&all, json!({"name": "other", "user_xids": "a"})).await.expect(201).json();
-    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-    assert_eq!(faults(json!({})).await, "name is missing, user_xids is missing");
-    assert_eq!(faults(json!({"name": "x"})).await, "user_xids is missing");
+    let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    assert_eq!(errors(json!({})).await, "name is missing, user_xids is missing");
+    assert_eq!(errors(json!({"name": "x"})).await, "user_xids is missing");
     let ids = json!(["must be a string of unique comma separated values each 256 characters or less"]);
     let blank = json!({"name": ["can't be blank"], "user_xids": ids});
-    assert_eq!(faults(json!({"name": " ", "user_xids": "a,,b"})).await, blank);
-    assert_eq!(faults(json!({"name": "taken", "user_xids": ""})).await, json!({"name": ["has already been taken"]}));
+    assert_eq!(errors(json!({"name": " ", "user_xids": "a,,b"})).await, blank);
+    assert_eq!(errors(json!({"name": "taken", "user_xids": ""})).await, json!({"name": ["has already been taken"]}));
     for bad in ["a,", ",a", "a,a", "a, b", " a", "a\tb", "a\nb", &"x".repeat(257)] {
-        assert_eq!(faults(json!({"name": "x", "user_xids": bad})).await, json!({"user_xids": ids}), "{bad:?}");
+        assert_eq!(errors(json!({"name": "x", "user_xids": bad})).await, json!({"user_xids": ids}), "{bad:?}");
         root.put(&format!("{all}/1"), json!({"user_xids": bad})).await.expect(400);
     }
-    faults(json!({"name": "n".repeat(256), "user_xids": ""})).await;
-    faults(json!({"name": "a\0", "user_xids": ""})).await;
-    faults(json!({"name": "x", "user_xids": "a\0"})).await;
-    faults(json!({"name": "x", "user_xids": "x".repeat(100_001)})).await;
+    errors(json!({"name": "n".repeat(256), "user_xids": ""})).await;
+    errors(json!({"name": "a\0", "user_xids": ""})).await;
+    errors(json!({"name": "x", "user_xids": "a\0"})).await;
+    errors(json!({"name": "x", "user_xids": "x".repeat(100_001)})).await;
     root.put(&format!("{all}/2"), json!({"name": "taken"})).await.expect(400);
     root.put(&format!("{all}/2"), json!({"name": ""})).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([kept, other]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([remaining, other]));
     // Names are case-sensitive and unique only within a project.
     root.post(&all, json!({"name": "Taken", "user_xids": ""})).await.expect(201);
     let elsewhere = format!("/projects/{}/feature_flags_user_lists", project(&root, "other", json!({})).await);
@@ -128,20 +128,20 @@ async fn user_lists_require_premium_plan(server: TestServer) {
 async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let place = format!("/projects/{work}");
+    let path = format!("/projects/{work}");
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
-    let created = names.iter().map(|name| user_list(&root, &place, name));
+    let created = names.iter().map(|name| user_list(&root, &path, name));
     let mut numbers: Vec<i64> = futures_util::future::join_all(created).await.into_iter().map(|(iid, _)| iid).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
-    let all = format!("{place}/feature_flags_user_lists");
+    let all = format!("{path}/feature_flags_user_lists");
     let same = (0..4).map(|_| root.post(&all, json!({"name": "same", "user_xids": ""})));
     let mut statuses: Vec<u16> =
         futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400, 400]);
     for number in 9..199 {
-        user_list(&root, &place, &format!("n{number}")).await;
+        user_list(&root, &path, &format!("n{number}")).await;
     }
     let last = (0..3).map(|number| root.post(&all, json!({"name": format!("last-{number}"), "user_xids": ""})));
     let mut statuses: Vec<u16> =

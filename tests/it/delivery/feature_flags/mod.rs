@@ -10,13 +10,13 @@ use crate::support::spaces::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a flag of `/projects/:id` with a default strategy and a user list strategy.
-pub async fn flag(client: &Client, place: &str, name: &str, list: i64) {
+pub async fn flag(client: &Client, path: &str, name: &str, list: i64) {
     let strategies = json!([
         {"name": "default"},
         {"name": "serviceUserList", "user_list_id": list, "scopes": [{"environment_scope": "staging"}, {"environment_scope": "review/*"}]},
     ]);
     let body = json!({"name": name, "strategies": strategies});
-    client.post(&format!("{place}/feature_flags"), body).await.expect(201);
+    client.post(&format!("{path}/feature_flags"), body).await.expect(201);
 }
 
 fn basic_plan() -> ConfigOptions {
@@ -32,11 +32,11 @@ fn scopes(strategy: &Value) -> Vec<&str> {
 async fn feature_flag_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let place = format!("/projects/{work}");
-    let all = format!("{place}/feature_flags");
+    let path = format!("/projects/{work}");
+    let all = format!("{path}/feature_flags");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-    let (iid, list) = user_list(&root, &place, "early birds").await;
-    let list_shown = root.get(&format!("{place}/feature_flags_user_lists/{iid}")).await.expect(200).json();
+    let (iid, list) = user_list(&root, &path, "early birds").await;
+    let list_shown = root.get(&format!("{path}/feature_flags_user_lists/{iid}")).await.expect(200).json();
     let created = root.post(&all, json!({
         "name": "new_checkout", "description": "The new checkout", "active": false, "version": "new_version_flag",
         "strategies": [
@@ -94,8 +94,8 @@ async fn feature_flag_lifecycle(server: TestServer) {
     assert_eq!(root.put(&one, json!({})).await.expect(200).json()["strategies"], created["strategies"]);
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
-    let gone = root.delete(&one).await.expect(200).json();
-    assert_eq!((&gone["name"], &gone["strategies"]), (&json!("checkout"), &created["strategies"]));
+    let deleted = root.delete(&one).await.expect(200).json();
+    assert_eq!((&deleted["name"], &deleted["strategies"]), (&json!("checkout"), &created["strategies"]));
     for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"active": true})).await] {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
@@ -104,11 +104,11 @@ async fn feature_flag_lifecycle(server: TestServer) {
 
 async fn update_flag_changes_strategies_and_scopes_by_id(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let (_, list) = user_list(&root, &place, "list").await;
-    flag(&root, &place, "f1", list).await;
-    flag(&root, &place, "f2", list).await;
-    let one = format!("{place}/feature_flags/f1");
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let (_, list) = user_list(&root, &path, "list").await;
+    flag(&root, &path, "f1", list).await;
+    flag(&root, &path, "f2", list).await;
+    let one = format!("{path}/feature_flags/f1");
     let before = root.get(&one).await.expect(200).json();
     let (first, second) = (before["strategies"][0]["id"].clone(), before["strategies"][1]["id"].clone());
     let put = async |strategies: Value| root.put(&one, json!({"strategies": strategies})).await;
@@ -156,7 +156,7 @@ async fn update_flag_changes_strategies_and_scopes_by_id(server: TestServer) {
     assert_eq!(left.as_array().expect("a list").len(), 2);
     assert_eq!((&left[0]["id"], &left[0]["name"], &left[0]["user_list"]), (&second, &json!("default"), &json!(null)));
     // Strategies of another flag and removed ones return 404, and nothing is changed.
-    let theirs = root.get(&format!("{place}/feature_flags/f2")).await.expect(200).json()["strategies"][0].clone();
+    let theirs = root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0].clone();
     for strange in [
         json!({"id": first, "_destroy": true}),
         json!({"id": theirs["id"], "_destroy": true}),
@@ -168,17 +168,17 @@ async fn update_flag_changes_strategies_and_scopes_by_id(server: TestServer) {
     }
     put(json!([{"id": second, "_destroy": true}, {"id": second, "_destroy": true}])).await.expect(404);
     assert_eq!(root.get(&one).await.expect(200).json()["strategies"], left);
-    assert_eq!(root.get(&format!("{place}/feature_flags/f2")).await.expect(200).json()["strategies"][0], theirs);
+    assert_eq!(root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0], theirs);
 }
 
 async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-    let (_, list) = user_list(&root, &place, "list").await;
+    let (_, list) = user_list(&root, &path, "list").await;
     let (_, theirs) = user_list(&root, &other, "theirs").await;
-    flag(&root, &place, "taken", list).await;
-    let all = format!("{place}/feature_flags");
+    flag(&root, &path, "taken", list).await;
+    let all = format!("{path}/feature_flags");
     let before = root.get(&all).await.expect(200).json();
     let one = format!("{all}/taken");
     let id = before[0]["strategies"][0]["id"].clone();
@@ -254,27 +254,32 @@ async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestSer
 async fn delete_user_list_rejects_list_used_by_strategy(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let place = format!("/projects/{work}");
-    let (iid, list) = user_list(&root, &place, "list").await;
-    flag(&root, &place, "f1", list).await;
-    let one = format!("{place}/feature_flags_user_lists/{iid}");
-    let refused = root.delete(&one).await.expect(409);
-    assert_eq!(refused.message(), "User list is associated with a strategy");
+    let path = format!("/projects/{work}");
+    let (iid, list) = user_list(&root, &path, "list").await;
+    flag(&root, &path, "f1", list).await;
+    let one = format!("{path}/feature_flags_user_lists/{iid}");
+    let rejected = root.delete(&one).await.expect(409);
+    assert_eq!(rejected.message(), "User list is associated with a strategy");
     // The list can still be changed.
     root.put(&one, json!({"user_xids": "other"})).await.expect(200);
-    let shown = root.get(&format!("{place}/feature_flags/f1")).await.expect(200).json();
+    let shown = root.get(&format!("{path}/feature_flags/f1")).await.expect(200).json();
     assert_eq!(shown["strategies"][1]["user_list"]["user_xids"], "other");
-    root.delete(&format!("{place}/feature_flags/f1")).await.expect(200);
+    root.delete(&format!("{path}/feature_flags/f1")).await.expect(200);
     root.delete(&one).await.expect(204);
     // Either the list is deleted, or the flag that uses it is created.
     for round in 0..6 {
-        let (iid, list) = user_list(&root, &place, &format!("list-{round}")).await;
+        let (iid, list) = user_list(&root, &path, &format!("list-{round}")).await;
         let name = format!("flag-{round}");
         let body = json!({"name": name, "strategies": [{"name": "serviceUserList", "user_list_id": list}]});
-        let all = format!("{place}/feature_flags");
-        let one = format!("{place}/feature_flags_user_lists/{iid}");
-        let (created, gone) = tokio::join!(root.post(&all, body), root.delete(&one));
-        assert!(matches!((created.status, gone.status), (201, 409) | (400, 204)), "{} {}", created.status, gone.status);
+        let all = format!("{path}/feature_flags");
+        let one = format!("{path}/feature_flags_user_lists/{iid}");
+        let (created, deleted) = tokio::join!(root.post(&all, body), root.delete(&one));
+        assert!(
+            matches!((created.status, deleted.status), (201, 409) | (400, 204)),
+            "{} {}",
+            created.status,
+            deleted.status
+        );
         let flag = root.get(&format!("{all}/{name}")).await;
         match created.status {
             201 => assert_eq!(flag.expect(200).json()["strategies"][0]["user_list"]["id"], list),
@@ -325,8 +330,8 @@ async fn feature_flags_require_premium_plan(server: TestServer) {
 
 async fn concurrent_flag_updates_respect_strategy_limit(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{place}/feature_flags");
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{path}/feature_flags");
     root.post(&all, json!({"name": "flag"})).await.expect(201);
     let one = format!("{all}/flag");
     let some: Vec<Value> = (0..20).map(|_| json!({"name": "default"})).collect();
@@ -335,8 +340,8 @@ async fn concurrent_flag_updates_respect_strategy_limit(server: TestServer) {
         futures_util::future::join_all(puts).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 400, 400]);
-    let kept = root.get(&one).await.expect(200).json();
-    assert_eq!(kept["strategies"].as_array().expect("a list").len(), 40);
+    let remaining = root.get(&one).await.expect(200).json();
+    assert_eq!(remaining["strategies"].as_array().expect("a list").len(), 40);
     let same = (0..3).map(|_| root.post(&all, json!({"name": "same"})));
     let mut statuses: Vec<u16> =
         futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
@@ -346,17 +351,17 @@ async fn concurrent_flag_updates_respect_strategy_limit(server: TestServer) {
 
 async fn list_feature_flags_statement_count_is_constant(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let (_, list) = user_list(&root, &place, "list").await;
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let (_, list) = user_list(&root, &path, "list").await;
     let count = async || {
         let before = server.statements();
-        root.get(&format!("{place}/feature_flags?per_page=100")).await.expect(200);
+        root.get(&format!("{path}/feature_flags?per_page=100")).await.expect(200);
         server.statements() - before
     };
-    flag(&root, &place, "first", list).await;
+    flag(&root, &path, "first", list).await;
     let with_one = count().await;
     for number in 0..12 {
-        flag(&root, &place, &format!("f{number}"), list).await;
+        flag(&root, &path, &format!("f{number}"), list).await;
     }
     assert_eq!(count().await, with_one);
 }

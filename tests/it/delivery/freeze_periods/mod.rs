@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a freeze period of `/projects/:id` and returns its ID.
-pub async fn freeze_period(client: &Client, place: &str) -> i64 {
+pub async fn freeze_period(client: &Client, path: &str) -> i64 {
     let body = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1" });
-    id(&client.post(&format!("{place}/freeze_periods"), body).await.expect(201).json())
+    id(&client.post(&format!("{path}/freeze_periods"), body).await.expect(201).json())
 }
 
 fn instant(text: &str) -> DateTime<Utc> {
@@ -79,20 +79,20 @@ async fn freeze_period_writes_reject_invalid_cron_and_time_zone(server: TestServ
     let all = format!("/projects/{}/freeze_periods", project(&root, "work", json!({})).await);
     let one = format!("{all}/{}", freeze_period(&root, all.trim_end_matches("/freeze_periods")).await);
     let sound = root.get(&one).await.expect(200).json();
-    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let bad = json!({ "freeze_start": "x", "freeze_end": "0 0 0 * *", "cron_timezone": "Mars/Base" });
     let invalid = json!([" is invalid syntax"]);
     assert_eq!(
-        faults(bad.clone()).await,
+        errors(bad.clone()).await,
         json!({ "freeze_start": invalid, "freeze_end": invalid, "cron_timezone": invalid })
     );
     let blank = json!([" is invalid syntax", "can't be blank"]);
     let end = json!({ "freeze_start": "0 0 * * *", "freeze_end": " " });
-    assert_eq!(faults(end).await, json!({ "freeze_end": blank }));
-    assert_eq!(faults(json!({})).await, json!("freeze_start is missing, freeze_end is missing"));
+    assert_eq!(errors(end).await, json!({ "freeze_end": blank }));
+    assert_eq!(errors(json!({})).await, json!("freeze_start is missing, freeze_end is missing"));
     for never in ["0 0 31 2 *", "@daily", "* * * * * *", "0 0 * * 1; true", "99 * * * *"] {
         let body = json!({ "freeze_start": never, "freeze_end": "0 0 * * *" });
-        assert_eq!(faults(body).await, json!({ "freeze_start": invalid }), "{never}");
+        assert_eq!(errors(body).await, json!({ "freeze_start": invalid }), "{never}");
         root.put(&one, json!({ "freeze_start": never })).await.expect(400);
     }
     root.put(&one, bad).await.expect(400);

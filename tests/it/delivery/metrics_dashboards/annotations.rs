@@ -63,9 +63,9 @@ async fn create_annotation_works_for_environments_and_clusters(server: TestServe
             let all = format!("{path}/metrics_dashboard/annotations{slash}");
             // `send` accepts only paths as in the OpenAPI document, without a trailing slash.
             let post = async |body: Value| {
-                let answer = root.request(Method::POST, &all).json(&body).send().await.expect("an answer");
-                assert_eq!(answer.status(), 201, "{all}");
-                answer.json::<Value>().await.expect("JSON")
+                let response = root.request(Method::POST, &all).json(&body).send().await.expect("a response");
+                assert_eq!(response.status(), 201, "{all}");
+                response.json::<Value>().await.expect("JSON")
             };
             let created = post(annotation_body(BUILT_IN)).await;
             assert_eq!(
@@ -128,26 +128,26 @@ async fn create_annotation_requires_developer(server: TestServer) {
         join(&root, &parent, developer.id, 30).await;
     }
     let all = |kind: &str, id: i64| format!("/{kind}/{id}/metrics_dashboard/annotations");
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     for path in [
         all("environments", environment(&server, open).await),
         all("clusters", cluster(&server, open, "*").await),
         all("clusters", cluster_of_group(&server, team).await),
     ] {
         for (client, status) in
-            [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403), (&developer.client, 201)]
+            [(&server.anonymous(), 401), (&non_member, 403), (&reporter.client, 403), (&developer.client, 201)]
         {
             client.post(&path, annotation_body(BUILT_IN)).await.expect(status);
         }
     }
-    let unknown = stranger.post(&all("environments", 4711), annotation_body(BUILT_IN)).await.expect(404);
+    let unknown = non_member.post(&all("environments", 4711), annotation_body(BUILT_IN)).await.expect(404);
     for path in [
         all("environments", environment(&server, hidden).await),
         all("clusters", cluster(&server, hidden, "*").await),
         all("clusters", cluster_of_group(&server, secret).await),
         all("clusters", 4711),
     ] {
-        assert_eq!(stranger.post(&path, annotation_body(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
+        assert_eq!(non_member.post(&path, annotation_body(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
     }
     let of_hidden = environment(&server, project(&root, "third", json!({})).await).await;
     root.post(&all("environments", of_hidden), annotation_body(BUILT_IN)).await.expect(201);

@@ -65,8 +65,9 @@ async fn star_accepts_escaped_paths_and_unstar_returns_deleted_rows(server: Test
     assert_eq!(starred["dashboard_path"], ".service/dashboards/a & b+c.yml");
     // In the query string the path can be escaped once or twice.
     let star_by_query = async |path: &str| {
-        let answer = ada.client.send(ada.client.request(Method::POST, &format!("{stars}?dashboard_path={path}"))).await;
-        answer.expect(201).json()["dashboard_path"].clone()
+        let response =
+            ada.client.send(ada.client.request(Method::POST, &format!("{stars}?dashboard_path={path}"))).await;
+        response.expect(201).json()["dashboard_path"].clone()
     };
     assert_eq!(star_by_query(".service%2Fdashboards%2Fone.yml").await, ".service/dashboards/one.yml");
     assert_eq!(star_by_query(".gitlab%252Fdashboards%252Fthree.yml").await, ".gitlab/dashboards/three.yml");
@@ -142,15 +143,15 @@ async fn star_and_unstar_require_reporter(server: TestServer) {
     let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
     server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
     server.insert_member(project.id, reporter.id, AccessLevel::Reporter).await;
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&guest.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&guest.client, 403)] {
         client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(status);
         client.delete(&stars).await.expect(status);
     }
     star(&reporter.client, &stars, ".service/dashboards/one.yml").await;
     let (hidden, hidden_stars) = with_dashboards(&server, "hidden", Visibility::Private).await;
-    stranger.post(&hidden_stars, json!({"dashboard_path": BUILT_IN})).await.expect(404);
-    stranger.delete(&hidden_stars).await.expect(404);
+    non_member.post(&hidden_stars, json!({"dashboard_path": BUILT_IN})).await.expect(404);
+    non_member.delete(&hidden_stars).await.expect(404);
     // Dashboard files are hidden from users who cannot read the code.
     hidden
         .update(|row| row.repository_access_level = sea_orm::ActiveValue::Set(projects::FeatureAccess::Disabled))
@@ -170,7 +171,8 @@ async fn stars_are_unique_and_deleted_with_their_user_and_project(server: TestSe
     }
     let body = json!({"dashboard_path": ".service/dashboards/one.yml"});
     let all = (0..4).map(|_| ada.client.post(&stars, body.clone()));
-    let mut statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(all).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400, 400]);
     star(&ada.client, &other_stars, BUILT_IN).await;

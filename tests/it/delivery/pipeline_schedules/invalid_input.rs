@@ -37,15 +37,15 @@ fn mutate(random: &mut StdRng, model: &str) -> String {
 /// # Panics
 ///
 /// If it was neither stored nor rejected with its name.
-async fn is_stored(client: &Client, one: &str, answer: ApiResponse, name: &str, sent: &str) -> bool {
-    match answer.status {
+async fn is_stored(client: &Client, one: &str, response: ApiResponse, name: &str, sent: &str) -> bool {
+    match response.status {
         200 => {
             let read = client.get(one).await.expect(200).json();
             assert_eq!(read[name], sent.trim(), "{name} {sent:?}");
             true
         }
         400 => {
-            let message = &answer.json()["message"];
+            let message = &response.json()["message"];
             let names_attribute = match message {
                 Value::String(text) => text.starts_with(name),
                 _ => message[name].is_array(),
@@ -64,7 +64,7 @@ async fn random_cron_and_timezone_values_are_stored_or_rejected(server: TestServ
     let schedule = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let freeze = format!("{project_path}/freeze_periods/{}", freeze_period(&root, &project_path).await);
     let mut random = StdRng::seed_from_u64(SEED);
-    let (mut stored, mut refused) = (0, 0);
+    let (mut stored, mut rejected) = (0, 0);
     for round in 0..120 {
         let (one, name, model) = [
             (&schedule, "cron", "5,10 */2 1-15 * mon-fri"),
@@ -75,17 +75,17 @@ async fn random_cron_and_timezone_values_are_stored_or_rejected(server: TestServ
         ][round % 5];
         let text = mutate(&mut random, model);
         let before = root.get(one).await.expect(200).json();
-        let answer = root.put(one, json!({ name: text })).await;
-        if is_stored(&root, one, answer, name, &text).await {
+        let response = root.put(one, json!({ name: text })).await;
+        if is_stored(&root, one, response, name, &text).await {
             stored += 1;
         } else {
             assert_eq!(root.get(one).await.expect(200).json(), before);
-            refused += 1;
+            rejected += 1;
         }
         let next = time(&root.get(&schedule).await.expect(200).json()["next_run_at"]);
         assert!(next > Utc::now() - chrono::TimeDelta::minutes(2), "{text:?}");
     }
-    assert!(stored > 15 && refused > 60, "{stored} and {refused}");
+    assert!(stored > 15 && rejected > 60, "{stored} and {rejected}");
 }
 
 on_every_database![random_cron_and_timezone_values_are_stored_or_rejected,];

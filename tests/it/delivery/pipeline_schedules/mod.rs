@@ -128,8 +128,8 @@ async fn create_and_update_schedule_reject_invalid_attributes(server: TestServer
             message(body_with("cron", blank)).await,
             json!({ "cron": [" is invalid syntax", "can't be blank"] })
         );
-        let refused = root.put(&one, json!({ "ref": blank })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "ref": ["can't be blank"] }));
+        let rejected = root.put(&one, json!({ "ref": blank })).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ "ref": ["can't be blank"] }));
         root.put(&one, json!({ "description": blank })).await.expect(400);
     }
     let invalid = json!([" is invalid syntax"]);
@@ -161,9 +161,9 @@ async fn project_has_at_most_ten_schedules(server: TestServer) {
     let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    let refused = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
+    let rejected = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
     let text = "Maximum number of ci pipeline schedules (10) exceeded";
-    assert_eq!(refused.json()["message"], json!({ "base": [text] }));
+    assert_eq!(rejected.json()["message"], json!({ "base": [text] }));
 }
 
 async fn schedule_writes_require_owner_or_maintainer(server: TestServer) {

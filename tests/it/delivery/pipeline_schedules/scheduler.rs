@@ -88,8 +88,8 @@ async fn play_creates_pipeline_of_caller_and_preserves_next_run(server: TestServ
     let one = format!("{all}/{}", id(&root.post(&all, body).await.expect(201).json()));
     root.post(&format!("{one}/variables"), json!({ "key": "A", "value": "1" })).await.expect(201);
     let before = root.get(&one).await.expect(200).json();
-    let answer = developer.post(&format!("{one}/play"), json!({})).await.expect(201).json();
-    assert_eq!(answer, json!({ "message": "201 Created" }));
+    let response = developer.post(&format!("{one}/play"), json!({})).await.expect(201).json();
+    assert_eq!(response, json!({ "message": "201 Created" }));
     let after = root.get(&one).await.expect(200).json();
     for field in ["next_run_at", "updated_at", "active", "owner"] {
         assert_eq!(after[field], before[field], "{field}");

@@ -32,12 +32,12 @@ async fn schedule_variables_can_be_created_updated_and_deleted(server: TestServe
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&format!("{all}/TOKEN")).await.expect(412);
     assert_eq!(root.delete(&format!("{all}/TOKEN")).await.expect(202).json(), changed);
-    for answer in [
+    for response in [
         root.delete(&format!("{all}/TOKEN")).await,
         root.put(&format!("{all}/TOKEN"), json!({ "value": "x" })).await,
         root.delete(&format!("{all}/Token")).await,
     ] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Pipeline Schedule Variable Not Found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Pipeline Schedule Variable Not Found".to_owned()));
     }
     assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([file]));
     root.delete(&one).await.expect(200);
@@ -75,10 +75,10 @@ async fn create_and_update_variable_reject_invalid_attributes(server: TestServer
     root.post(&all, json!({ "key": "K", "value": "v".repeat(10_000) })).await.expect(201);
     assert_eq!(root.put(&format!("{all}/K"), json!({})).await.expect(400).message(), "value is missing");
     root.put(&format!("{all}/K"), json!({ "value": "v".repeat(10_001) })).await.expect(400);
-    let answers = (0..8).map(|_| root.post(&all, json!({ "key": "ONCE", "value": "v" })));
-    let answers = futures_util::future::join_all(answers).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
-    assert!(answers.iter().all(|answer| [201, 400].contains(&answer.status)));
+    let responses = (0..8).map(|_| root.post(&all, json!({ "key": "ONCE", "value": "v" })));
+    let responses = futures_util::future::join_all(responses).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 1);
+    assert!(responses.iter().all(|response| [201, 400].contains(&response.status)));
 }
 
 on_every_database![

@@ -42,8 +42,8 @@ async fn triggers_can_be_created_read_updated_and_deleted(server: TestServer) {
     let rows = pipeline_triggers::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert!(rows.iter().all(|row| !format!("{row:?}").contains(token)));
     for body in [json!({ "description": "" }), json!({ "description": " " })] {
-        for answer in [root.post(&all, body.clone()).await, root.put(&one, body.clone()).await] {
-            assert_eq!(answer.expect(400).json()["message"], json!({ "description": ["can't be blank"] }));
+        for response in [root.post(&all, body.clone()).await, root.put(&one, body.clone()).await] {
+            assert_eq!(response.expect(400).json()["message"], json!({ "description": ["can't be blank"] }));
         }
     }
     assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "description is missing");
@@ -51,8 +51,9 @@ async fn triggers_can_be_created_read_updated_and_deleted(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "description": "x" })).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+    for response in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "description": "x" })).await]
+    {
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
 }
 
@@ -69,8 +70,8 @@ async fn trigger_token_is_returned_to_its_owner_only(server: TestServer) {
     assert_eq!(shown, token[..11]);
     assert_eq!(root.get(&format!("{work}/triggers")).await.expect(200).pluck("token"), std::slice::from_ref(&shown));
     assert_eq!(root.put(&one, json!({ "description": "x" })).await.expect(200).json()["token"], shown);
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/triggers")).await.expect(status);
         client.post(&format!("{work}/triggers"), json!({ "description": "x" })).await.expect(status);
         client.get(&one).await.expect(status);
@@ -140,8 +141,8 @@ async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: Test
         (run.clone(), &token[..30]),
         (run.clone(), "hftrig-' or 1=1"),
     ] {
-        let answer = anonymous.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
-        assert_eq!(answer.body, hidden.body, "{path} {sent}");
+        let response = anonymous.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
+        assert_eq!(response.body, hidden.body, "{path} {sent}");
     }
     for (body, text) in [
         (json!({}), "token is missing, ref is missing"),
@@ -205,7 +206,7 @@ async fn project_has_at_most_one_hundred_triggers(server: TestServer) {
     let all = format!("{work}/triggers");
     let last = (0..3).map(|_| root.post(&all, json!({ "description": "x" })));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(last).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

@@ -72,14 +72,14 @@ async fn pipelines_can_be_created_read_and_deleted(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [
+    for response in [
         root.get(&one).await,
         root.delete(&one).await,
         root.get(&format!("{one}/variables")).await,
         root.post(&format!("{one}/cancel"), json!({})).await,
         root.post(&format!("{one}/retry"), json!({})).await,
     ] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     let db = server.backend.database.read();
     assert_eq!(pipeline_variables::Entity::find().all(db).await.expect("rows"), []);
@@ -119,8 +119,8 @@ async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
         sha.as_str(),
         &"x".repeat(1024),
     ] {
-        let refused = root.post(&all, json!({ "ref": name })).await.expect(400);
-        assert_eq!(refused.json()["message"], unknown, "{name}");
+        let rejected = root.post(&all, json!({ "ref": name })).await.expect(400);
+        assert_eq!(rejected.json()["message"], unknown, "{name}");
     }
     assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "ref is missing");
     for name in ["", " "] {
@@ -202,14 +202,14 @@ async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: T
     let project = Project::with_commits(&server, "open", Visibility::Public).await;
     let project_path = format!("/projects/{}", project.id);
     let one = format!("{project_path}/pipelines/{}", pipeline(&root, project.id, "main").await);
-    let (anonymous, stranger) = (server.anonymous(), server.create_user("stranger").await.client);
+    let (anonymous, non_member) = (server.anonymous(), server.create_user("stranger").await.client);
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     let reads = async |client: &Client| {
         let listed = client.get(&format!("{project_path}/pipelines")).await.status;
         assert_eq!(client.get(&one).await.status, listed);
         listed
     };
-    for client in [&anonymous, &stranger, &reporter] {
+    for client in [&anonymous, &non_member, &reporter] {
         assert_eq!(reads(client).await, 200);
         client.get(&format!("{one}/variables")).await.expect(if client.get("/user").await.status == 401 {
             401
@@ -220,7 +220,7 @@ async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: T
     let commit = format!("{project_path}/repository/commits/main");
     assert_eq!(anonymous.get(&commit).await.expect(200).json()["status"], "pending");
     root.put(&project_path, json!({ "public_jobs": false })).await.expect(200);
-    assert_eq!([reads(&anonymous).await, reads(&stranger).await, reads(&reporter).await], [403, 403, 200]);
+    assert_eq!([reads(&anonymous).await, reads(&non_member).await, reads(&reporter).await], [403, 403, 200]);
     let shown_commit = anonymous.get(&commit).await.expect(200).json();
     assert_eq!((&shown_commit["status"], &shown_commit["last_pipeline"]), (&Value::Null, &Value::Null));
     root.put(&project_path, json!({ "public_jobs": true, "builds_access_level": "disabled" })).await.expect(200);
@@ -282,9 +282,9 @@ async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
     let one = format!("/projects/{}/pipelines/{number}", project.id);
     let run_operation = async |operation: &str| {
         let status = if operation == "cancel" { 200 } else { 201 };
-        let answer = root.post(&format!("{one}/{operation}"), json!({})).await.expect(status).json();
-        assert_eq!(answer, root.get(&one).await.expect(200).json());
-        answer
+        let response = root.post(&format!("{one}/{operation}"), json!({})).await.expect(status).json();
+        assert_eq!(response, root.get(&one).await.expect(200).json());
+        response
     };
     // A pipeline without jobs.
     assert_eq!(run_operation("retry").await["status"], "pending");

@@ -114,14 +114,14 @@ async fn invalid_variables_are_rejected_without_repeating_values(server: TestSer
             assert_eq!(message(root.post(all, json!({ "key": key, "value": "x" }))).await, json!({ "key": texts }));
         }
         let long = "y".repeat(10_001);
-        let refused = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
+        let rejected = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
         let text = "The value of the provided variable exceeds the 10000 character limit";
-        assert_eq!(refused.json()["message"], json!({ "value": [text] }));
+        assert_eq!(rejected.json()["message"], json!({ "value": [text] }));
         for unmaskable in ["short", "with blanks in it", "two\nlines-long", "tilde~tilde"] {
             let body = json!({ "key": "K", "value": unmaskable, "masked": true });
-            let refused = root.post(all, body).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
-            assert!(!String::from_utf8_lossy(&refused.body).contains(unmaskable));
+            let rejected = root.post(all, body).await.expect(400);
+            assert_eq!(rejected.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
+            assert!(!String::from_utf8_lossy(&rejected.body).contains(unmaskable));
         }
         root.post(all, json!({ "key": "K", "value": "x", "variable_type": "secret" })).await.expect(400);
         root.post(all, json!({ "key": "K", "value": "y".repeat(10_000) })).await.expect(201);
@@ -143,9 +143,9 @@ async fn invalid_variables_are_rejected_without_repeating_values(server: TestSer
     for all in [work, team] {
         // Attributes that are not sent keep their values and are validated again.
         let one = format!("{all}/K");
-        let kept = root.put(&one, json!({ "protected": true })).await.expect(200).json();
+        let remaining = root.put(&one, json!({ "protected": true })).await.expect(200).json();
         assert_eq!(
-            (&kept["value"], &kept["masked"], &kept["protected"]),
+            (&remaining["value"], &remaining["masked"], &remaining["protected"]),
             (&json!("long-enough"), &json!(true), &json!(true))
         );
         root.put(&one, json!({ "value": "short", "masked": false })).await.expect(200);
@@ -196,9 +196,9 @@ async fn instance_is_limited_to_25_variables(server: TestServer) {
     let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    let refused = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
+    let rejected = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
     let text = "Maximum number of ci instance level variables (25) exceeded";
-    assert_eq!(refused.json()["message"], json!({ "base": [text] }));
+    assert_eq!(rejected.json()["message"], json!({ "base": [text] }));
     root.put(&format!("{INSTANCE}/K0"), json!({ "value": "still" })).await.expect(200);
     variable(&root, &work, "K0").await;
     root.delete(&format!("{INSTANCE}/K0")).await.expect(204);
@@ -210,12 +210,12 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
     let stranger = server.create_user("stranger").await.client;
-    for (place, least) in [(&work, 40), (&team, 50)] {
+    for (path, least) in [(&work, 40), (&team, 50)] {
         let (below, enough) =
             (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
-        join(&root, place, below.id, least - 10).await;
-        join(&root, place, enough.id, least).await;
-        let all = format!("{place}/variables");
+        join(&root, path, below.id, least - 10).await;
+        join(&root, path, enough.id, least).await;
+        let all = format!("{path}/variables");
         variable(&enough.client, &all, "K").await;
         for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
             expect_status_of_all(client, &all, status).await;
@@ -236,14 +236,14 @@ async fn variable_values_are_encrypted_per_row(server: TestServer) {
     for all in [INSTANCE, &work, &team] {
         root.post(all, json!({ "key": "K", "value": format!("planted {all}") })).await.expect(201);
     }
-    let kept = rows(&server).await;
-    assert_eq!(kept.len(), 3);
-    for row in &kept {
+    let remaining = rows(&server).await;
+    assert_eq!(remaining.len(), 3);
+    for row in &remaining {
         assert!(row.value_encrypted.starts_with("v1.") && !row.value_encrypted.contains("planted"));
         // A value copied to another row cannot be decrypted.
-        for other in &kept {
-            let place = format!("ci_variables.value:{}", other.id);
-            let opened = server.backend.keyring.decrypt(&row.value_encrypted, &place);
+        for other in &remaining {
+            let path = format!("ci_variables.value:{}", other.id);
+            let opened = server.backend.keyring.decrypt(&row.value_encrypted, &path);
             assert_eq!(opened.is_ok_and(|value| value.expose().starts_with("planted")), row.id == other.id);
         }
     }

@@ -70,13 +70,13 @@ async fn epic_award_emoji_access_follows_visibility_and_author(server: TestServe
         anonymous.post(&list, json!({"name": "tada"})).await.expect(401);
         anonymous.get(&given).await.expect(401);
         anonymous.delete(&given).await.expect(401);
-        for answer in [
+        for response in [
             ben.client.get(&list).await,
             ben.client.post(&list, json!({"name": "tada"})).await,
             ben.client.get(&given).await,
             ben.client.delete(&given).await,
         ] {
-            assert_eq!(answer.expect(404).message(), "404 Group Not Found");
+            assert_eq!(response.expect(404).message(), "404 Group Not Found");
         }
         let others = award(&root, path, "rocket").await;
         assert_eq!(ann.client.delete(&others).await.expect(401).message(), "401 Unauthorized");
@@ -84,13 +84,13 @@ async fn epic_award_emoji_access_follows_visibility_and_author(server: TestServe
     }
     for path in ["epics/99", "epics/99/notes/1"] {
         let list = format!("/groups/{id}/{path}/award_emoji");
-        for answer in [
+        for response in [
             root.get(&list).await,
             root.post(&list, json!({"name": "tada"})).await,
             root.get(&format!("{list}/1")).await,
             root.delete(&format!("{list}/1")).await,
         ] {
-            assert_eq!(answer.expect(404).message(), "404 Epic Not Found");
+            assert_eq!(response.expect(404).message(), "404 Epic Not Found");
         }
     }
 }

@@ -108,7 +108,7 @@ async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
         assert_eq!(ben.client.delete(&given).await.expect(401).message(), "401 Unauthorized");
         root.delete(&given).await.expect(204);
     }
-    let hidden = write(&root, &issue, json!({"body": "hush", "confidential": true})).await;
+    let hidden = write(&root, &issue, json!({"body": "secret", "confidential": true})).await;
     ann.client.get(&format!("{hidden}/award_emoji")).await.expect(404);
     ann.client.post(&format!("{hidden}/award_emoji"), json!({"name": "tada"})).await.expect(404);
     let given = award(&ann.client, &note, "rocket").await;
@@ -121,8 +121,8 @@ async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
     root.put(&issue, json!({"confidential": true})).await.expect(200);
     for path in [&issue, &note] {
         let list = format!("{path}/award_emoji");
-        for answer in [ann.client.get(&list).await, ann.client.post(&list, json!({"name": "tada"})).await] {
-            assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
+        for response in [ann.client.get(&list).await, ann.client.post(&list, json!({"name": "tada"})).await] {
+            assert_eq!(response.expect(404).message(), "404 Issue Not Found");
         }
     }
     ann.client.delete(&given).await.expect(404);

@@ -8,34 +8,34 @@ use crate::planning::issues::open;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) {
+async fn notes_return_401_to_anonymous_and_404_to_non_members(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "open").await;
     let note = write(&root, &path, json!({"body": "open"})).await;
     let (anonymous, ann) = (server.anonymous(), server.create_user("ann").await);
     let notes = format!("{path}/notes");
-    for answer in [
+    for response in [
         anonymous.get(&notes).await,
         anonymous.get(&note).await,
         anonymous.post(&notes, json!({"body": "x"})).await,
         anonymous.put(&note, json!({"body": "x"})).await,
         anonymous.delete(&note).await,
     ] {
-        assert_eq!(answer.expect(401).message(), "401 Unauthorized");
+        assert_eq!(response.expect(401).message(), "401 Unauthorized");
     }
     assert_eq!(bodies(&ann.client, &notes).await, ["open"]);
     let id = project(&root, "hidden", json!({})).await;
     let iid = open(&root, id, json!({"title": "t"})).await;
     let hidden = format!("/projects/{id}/issues/{iid}");
-    let secret = write(&root, &hidden, json!({"body": "hush"})).await;
-    for answer in [
+    let secret = write(&root, &hidden, json!({"body": "secret"})).await;
+    for response in [
         ann.client.get(&format!("{hidden}/notes")).await,
         ann.client.get(&secret).await,
         ann.client.post(&format!("{hidden}/notes"), json!({"body": "x"})).await,
         ann.client.put(&secret, json!({"body": "x"})).await,
         ann.client.delete(&secret).await,
     ] {
-        assert_eq!(answer.expect(404).message(), "404 Project Not Found");
+        assert_eq!(response.expect(404).message(), "404 Project Not Found");
     }
     server.insert_member(id, ann.id, AccessLevel::Guest).await;
     write(&ann.client, &hidden, json!({"body": "me, too"})).await;
@@ -43,7 +43,7 @@ async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) 
     root.post(&format!("{hidden}/notes"), json!({"body": "x"})).await.expect(403);
     root.put(&secret, json!({"body": "x"})).await.expect(403);
     root.delete(&secret).await.expect(403);
-    assert_eq!(bodies(&ann.client, &format!("{hidden}/notes")).await, ["me, too", "hush"]);
+    assert_eq!(bodies(&ann.client, &format!("{hidden}/notes")).await, ["me, too", "secret"]);
 }
 
 async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
@@ -51,24 +51,24 @@ async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
     let (id, _) = issue(&server, "secret").await;
     let (author, guest) = (server.create_user("author").await, server.create_user("guest").await);
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
-    let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
+    let iid = open(&author.client, id, json!({"title": "secret", "confidential": true})).await;
     let path = format!("/projects/{id}/issues/{iid}");
-    let note = write(&author.client, &path, json!({"body": "hush"})).await;
-    assert_eq!(bodies(&author.client, &format!("{path}/notes")).await, ["hush"]);
-    for answer in [
+    let note = write(&author.client, &path, json!({"body": "secret"})).await;
+    assert_eq!(bodies(&author.client, &format!("{path}/notes")).await, ["secret"]);
+    for response in [
         guest.client.get(&format!("{path}/notes")).await,
         guest.client.get(&note).await,
         guest.client.post(&format!("{path}/notes"), json!({"body": "x"})).await,
         guest.client.put(&note, json!({"body": "x"})).await,
         guest.client.delete(&note).await,
     ] {
-        assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
+        assert_eq!(response.expect(404).message(), "404 Issue Not Found");
     }
     let seen = "?target_type=note";
     for list in [format!("/projects/{id}/events{seen}"), format!("/users/{}/events{seen}", author.id)] {
         assert_eq!(guest.client.get(&list).await.expect(200).json(), json!([]), "{list}");
         assert_eq!(server.anonymous().get(&list).await.expect(200).json(), json!([]), "{list}");
-        assert_eq!(root.get(&list).await.expect(200).json()[0]["note"]["body"], "hush");
+        assert_eq!(root.get(&list).await.expect(200).json()[0]["note"]["body"], "secret");
     }
     // Authors cannot read their notes on an issue that became confidential.
     let (_, open_path) = issue(&server, "turned").await;
@@ -85,26 +85,26 @@ async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServ
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
     server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     write(&ann.client, &path, json!({"body": "open"})).await;
-    let hidden = write(&ann.client, &path, json!({"body": "hush", "confidential": true})).await;
+    let hidden = write(&ann.client, &path, json!({"body": "secret", "confidential": true})).await;
     let list = format!("{path}/notes");
-    for person in [&ann, &reporter] {
-        assert_eq!(bodies(&person.client, &list).await, ["hush", "open"]);
-        assert_eq!(person.client.get(&hidden).await.expect(200).json()["confidential"], true);
+    for user in [&ann, &reporter] {
+        assert_eq!(bodies(&user.client, &list).await, ["secret", "open"]);
+        assert_eq!(user.client.get(&hidden).await.expect(200).json()["confidential"], true);
     }
     let listed = guest.client.get(&list).await.expect(200);
     assert_eq!((listed.pluck("body"), listed.header("X-Total")), (vec![json!("open")], "1"));
-    for answer in [
+    for response in [
         guest.client.get(&hidden).await,
         guest.client.put(&hidden, json!({"body": "x"})).await,
         guest.client.delete(&hidden).await,
     ] {
-        assert_eq!(answer.expect(404).message(), "404 Not found");
+        assert_eq!(response.expect(404).message(), "404 Not found");
     }
     assert_eq!(guest.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
     let events = format!("/projects/{id}/events?target_type=note");
     assert_eq!(guest.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(1));
-    for person in [&ann, &reporter] {
-        assert_eq!(person.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
+    for user in [&ann, &reporter] {
+        assert_eq!(user.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
     }
     ann.client.delete(&hidden).await.expect(204);
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
@@ -132,15 +132,15 @@ async fn create_note_accepts_created_at_from_owners_only(server: TestServer) {
     server.insert_member(id, owner.id, AccessLevel::Owner).await;
     server.insert_member(id, maintainer.id, AccessLevel::Maintainer).await;
     let body = json!({"body": "old", "created_at": "2016-03-11T03:45:40Z"});
-    for (person, accepted) in [(&owner, true), (&maintainer, false)] {
-        let created = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
+    for (user, accepted) in [(&owner, true), (&maintainer, false)] {
+        let created = user.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
         assert_eq!(created["created_at"] == "2016-03-11T03:45:40.000Z", accepted);
         assert_eq!(created["created_at"], created["updated_at"]);
     }
 }
 
 on_every_database![
-    notes_return_401_to_anonymous_and_404_to_strangers,
+    notes_return_401_to_anonymous_and_404_to_non_members,
     notes_on_confidential_issues_are_hidden,
     confidential_notes_are_visible_to_author_and_reporters,
     locked_discussion_allows_writes_by_members_only,

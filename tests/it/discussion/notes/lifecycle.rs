@@ -74,8 +74,8 @@ async fn create_and_update_note_reject_invalid_bodies(server: TestServer) {
         };
         assert_eq!(send(json!({})).await.expect(400).message(), "body is missing");
         for blank in ["", " \n\t"] {
-            let answer = send(json!({"body": blank})).await.expect(400);
-            assert!(answer.text().contains("can't be blank"), "{}", answer.text());
+            let response = send(json!({"body": blank})).await.expect(400);
+            assert!(response.text().contains("can't be blank"), "{}", response.text());
         }
         let long = send(json!({"body": "x".repeat(1_000_001)})).await.expect(400);
         assert!(long.message().contains("too long (maximum is 1000000 characters)"), "{}", long.message());
@@ -92,8 +92,8 @@ async fn create_and_update_note_reject_invalid_bodies(server: TestServer) {
         root.delete(missing_note).await.expect(404);
     }
     let missing = format!("/projects/{id}/issues/99/notes");
-    for answer in [root.get(&missing).await, root.post(&missing, json!({"body": "x"})).await] {
-        assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
+    for response in [root.get(&missing).await, root.post(&missing, json!({"body": "x"})).await] {
+        assert_eq!(response.expect(404).message(), "404 Issue Not Found");
     }
     assert_eq!(root.get(&notes).await.expect(200).header("X-Total"), "2", "rejected notes are not stored");
 }

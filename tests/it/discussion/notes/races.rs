@@ -27,12 +27,12 @@ async fn concurrent_notes_are_all_counted_and_votes_count_once(server: TestServe
     let (_, path) = issue(&server, "busy").await;
     let notes = format!("{path}/notes");
     let created = join_all((0..20).map(|number| root.post(&notes, json!({"body": format!("{number}")})))).await;
-    assert!(created.iter().all(|answer| answer.status == 201));
+    assert!(created.iter().all(|response| response.status == 201));
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 20);
     assert_eq!(bodies(&root, &format!("{notes}?per_page=100")).await.len(), 20);
     let votes = join_all((0..10).map(|_| root.post(&notes, json!({"body": ":+1:"})))).await;
-    assert!(votes.iter().all(|answer| [201, 404].contains(&answer.status)));
-    assert_eq!(votes.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert!(votes.iter().all(|response| [201, 404].contains(&response.status)));
+    assert_eq!(votes.iter().filter(|response| response.status == 201).count(), 1);
     assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 1);
 }
 

@@ -76,7 +76,7 @@ async fn confidential_notes_trigger_only_confidential_note_webhooks(server: Test
     let (mut public_receiver, mut confidential_receiver) = (Receiver::start().await, Receiver::start().await);
     hook(&server, id, &public_receiver.url, "note_events").await;
     hook(&server, id, &confidential_receiver.url, "confidential_note_events").await;
-    let hidden = open(&root, id, json!({"title": "hush", "confidential": true})).await;
+    let hidden = open(&root, id, json!({"title": "secret", "confidential": true})).await;
     write(&root, &format!("/projects/{id}/issues/{hidden}"), json!({"body": "on it"})).await;
     server.finish_jobs().await;
     let delivery = confidential_receiver.next().await;
@@ -85,9 +85,9 @@ async fn confidential_notes_trigger_only_confidential_note_webhooks(server: Test
         (&delivery.body["event_type"], &delivery.body["object_attributes"]["note"]),
         (&json!("confidential_note"), &json!("on it"))
     );
-    write(&root, &path, json!({"body": "hush", "confidential": true})).await;
+    write(&root, &path, json!({"body": "secret", "confidential": true})).await;
     server.finish_jobs().await;
-    assert_eq!(confidential_receiver.next().await.body["object_attributes"]["note"], "hush");
+    assert_eq!(confidential_receiver.next().await.body["object_attributes"]["note"], "secret");
     write(&root, &path, json!({"body": "open"})).await;
     server.finish_jobs().await;
     assert_eq!(public_receiver.next().await.body["object_attributes"]["note"], "open");

@@ -101,7 +101,7 @@ async fn group_and_all_mentions_create_todos_for_members(server: TestServer) {
 
 async fn mentions_create_no_todo_without_read_access(server: TestServer) {
     let root = server.root();
-    let (guest, stranger, author) =
+    let (guest, non_member, author) =
         (server.create_user("guest").await, server.create_user("stranger").await, server.create_user("author").await);
     let id = public_project(&server, "p").await;
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
@@ -110,9 +110,9 @@ async fn mentions_create_no_todo_without_read_access(server: TestServer) {
     let text = json!({"title": "confidential", "description": "@guest @stranger @author", "confidential": true});
     open(&author.client, id, text).await;
     let iid = open(&root, id, json!({"title": "open"})).await;
-    let confidential_note = json!({"body": "@guest, hush", "confidential": true});
+    let confidential_note = json!({"body": "@guest, secret", "confidential": true});
     root.post(&format!("/projects/{id}/issues/{iid}/notes"), confidential_note).await.expect(201);
-    assert_eq!((pending(&guest.client).await, pending(&stranger.client).await), (vec![], vec![]));
+    assert_eq!((pending(&guest.client).await, pending(&non_member.client).await), (vec![], vec![]));
     assert_eq!(pending(&author.client).await, pairs([("directly_addressed", "confidential")]));
     // Access granted later does not create items.
     server.insert_member(hidden, guest.id, AccessLevel::Developer).await;
@@ -147,8 +147,8 @@ async fn create_todo_marks_target_for_caller(server: TestServer) {
         server.anonymous().post(&path, json!({})).await.expect(401);
     }
     ann.client.post(&format!("/projects/{}/issues/99/todo", project.id), json!({})).await.expect(404);
-    let hush = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
-    ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
+    let confidential = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
+    ann.client.post(&format!("/projects/{}/issues/{confidential}/todo", project.id), json!({})).await.expect(404);
     assert_eq!(pending(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
     let settings = json!({"merge_requests_access_level": "private"});
     server.root().put(&format!("/projects/{}", project.id), settings).await.expect(200);
@@ -163,13 +163,13 @@ async fn merge_conflict_creates_todo_for_author(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "p", Visibility::Public).await;
     let id = project.id;
-    let person = server.create_user("ann").await;
-    server.insert_member(id, person.id, AccessLevel::Developer).await;
-    let iid = propose(&person.client, id, "feature/x", "main", json!({})).await;
+    let user = server.create_user("ann").await;
+    server.insert_member(id, user.id, AccessLevel::Developer).await;
+    let iid = propose(&user.client, id, "feature/x", "main", json!({})).await;
     let request = format!("/projects/{id}/merge_requests/{iid}");
     let status = async || root.get(&request).await.expect(200).json()["merge_status"].clone();
     assert_eq!(status().await, "can_be_merged");
-    assert_eq!(pending(&person.client).await, pairs([]));
+    assert_eq!(pending(&user.client).await, pairs([]));
     let commit_file = async |branch: &str, action: &str, content: &str| {
         let commit = json!({
             "branch": branch, "commit_message": "Differ",
@@ -179,21 +179,21 @@ async fn merge_conflict_creates_todo_for_author(server: TestServer) {
     };
     commit_file("main", "create", "other").await;
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(pending(&person.client).await, pairs([("unmergeable", "feature/x")]));
+    assert_eq!(pending(&user.client).await, pairs([("unmergeable", "feature/x")]));
     assert_eq!(pending(&root).await, pairs([]));
     // A repeated check creates no item, but a conflict with a later commit does.
-    person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    user.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(pending(&person.client).await, pairs([]));
+    assert_eq!(pending(&user.client).await, pairs([]));
     commit_file("main", "update", "still other").await;
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(pending(&person.client).await, pairs([("unmergeable", "feature/x")]));
-    person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    assert_eq!(pending(&user.client).await, pairs([("unmergeable", "feature/x")]));
+    user.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     // A branch that is already merged into the target has no conflict.
-    let iid = propose(&person.client, id, "merged", "main", json!({})).await;
+    let iid = propose(&user.client, id, "merged", "main", json!({})).await;
     let shown = root.get(&format!("/projects/{id}/merge_requests/{iid}")).await.expect(200).json();
     assert_eq!(shown["merge_status"], "cannot_be_merged");
-    assert_eq!(pending(&person.client).await, pairs([]));
+    assert_eq!(pending(&user.client).await, pairs([]));
 }
 
 on_every_database![

@@ -55,9 +55,9 @@ async fn list_todos_omits_targets_that_are_no_longer_visible(server: TestServer)
     let id = project(&root, "p", json!({})).await;
     server.insert_member(id, ann.id, AccessLevel::Reporter).await;
     let iid = open(&root, id, json!({"title": "t", "confidential": true, "description": "@ann"})).await;
-    let aside = json!({"body": "@ann", "confidential": true});
+    let confidential_note = json!({"body": "@ann", "confidential": true});
     let other = open(&root, id, json!({"title": "open"})).await;
-    root.post(&format!("/projects/{id}/issues/{other}/notes"), aside).await.expect(201);
+    root.post(&format!("/projects/{id}/issues/{other}/notes"), confidential_note).await.expect(201);
     let todo = ann.client.get("/todos").await.expect(200).json()[0]["id"].clone();
     assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "open"), ("directly_addressed", "t")]));
     root.put(&format!("/projects/{id}/members/{}", ann.id), json!({"access_level": 10})).await.expect(200);

@@ -70,10 +70,10 @@ async fn mentions_succeed_while_referenced_issue_is_deleted(server: TestServer) 
     let id = public_project(&server, "p").await;
     let target = open(&root, id, json!({"title": "t"})).await;
     let many = (0..15).map(|_| open(&ann.client, id, json!({"title": "n", "description": format!("#{target}, @ann")})));
-    let gone = async {
+    let deleted = async {
         root.delete(&format!("/projects/{id}/issues/{target}")).await.expect(204);
     };
-    tokio::join!(join_all(many), gone);
+    tokio::join!(join_all(many), deleted);
     assert_eq!(pending(&ann.client).await.len(), 15);
     assert_eq!(pending(&ann.client).await[0], pairs([("mentioned", "n")])[0]);
 }

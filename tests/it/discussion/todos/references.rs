@@ -49,17 +49,17 @@ async fn references_in_code_or_to_invisible_targets_create_no_note(server: TestS
     for title in ["a", "b"] {
         open(&root, id, json!({"title": title})).await;
     }
-    let hush = open(&root, id, json!({"title": "c", "confidential": true})).await;
+    let confidential = open(&root, id, json!({"title": "c", "confidential": true})).await;
     write(
         &ann.client,
         &format!("/projects/{id}/issues/1"),
-        &format!("`#2` root/hidden#{secret} #{hush} #99 nobody/none#1"),
+        &format!("`#2` root/hidden#{secret} #{confidential} #99 nobody/none#1"),
     )
     .await;
     for on in [
         format!("/projects/{hidden}/issues/{secret}"),
         format!("/projects/{id}/issues/2"),
-        format!("/projects/{id}/issues/{hush}"),
+        format!("/projects/{id}/issues/{confidential}"),
     ] {
         let none: [&str; 0] = [];
         assert_eq!(notes(&root, &on).await, none, "{on}");
@@ -72,20 +72,20 @@ async fn reference_notes_from_restricted_sources_are_hidden(server: TestServer) 
     let open_one = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "open"})).await);
     let hidden = project(&root, "hidden", json!({})).await;
     open(&root, hidden, json!({"title": "t", "description": "of-p/p#1"})).await;
-    let hush = open(&root, id, json!({"title": "t", "confidential": true, "description": "#1"})).await;
-    let aside = json!({"body": "beside #1", "confidential": true});
+    let confidential = open(&root, id, json!({"title": "t", "confidential": true, "description": "#1"})).await;
+    let confidential_note = json!({"body": "beside #1", "confidential": true});
     let third = open(&root, id, json!({"title": "third"})).await;
-    root.post(&format!("/projects/{id}/issues/{third}/notes"), aside).await.expect(201);
+    root.post(&format!("/projects/{id}/issues/{third}/notes"), confidential_note).await.expect(201);
     let all = notes(&root, &open_one).await;
-    assert_eq!(all, ["mentioned in issue root/hidden#1".to_owned(), format!("mentioned in issue #{hush}")]);
+    assert_eq!(all, ["mentioned in issue root/hidden#1".to_owned(), format!("mentioned in issue #{confidential}")]);
     let none: [&str; 0] = [];
     assert_eq!(notes(&ann.client, &open_one).await, none);
     let list = ann.client.get(&format!("{open_one}/notes")).await.expect(200);
     assert_eq!(list.header("x-total"), "0");
     let first = root.get(&format!("{open_one}/notes")).await.expect(200).json()[0]["id"].clone();
     ann.client.get(&format!("{open_one}/notes/{first}")).await.expect(404);
-    root.put(&format!("/projects/{id}/issues/{hush}"), json!({"confidential": false})).await.expect(200);
-    assert_eq!(notes(&ann.client, &open_one).await, [format!("mentioned in issue #{hush}")]);
+    root.put(&format!("/projects/{id}/issues/{confidential}"), json!({"confidential": false})).await.expect(200);
+    assert_eq!(notes(&ann.client, &open_one).await, [format!("mentioned in issue #{confidential}")]);
 }
 
 async fn move_notes_require_access_to_other_project(server: TestServer) {

@@ -43,12 +43,12 @@ async fn create_application_rejects_invalid_parameters(server: TestServer) {
     ] {
         let mut body = body();
         body[field] = json!(value);
-        let refused = root.post(PATH, body).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ field: [text] }), "{value}");
+        let rejected = root.post(PATH, body).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ field: [text] }), "{value}");
     }
-    let refused = root.post(PATH, json!({})).await.expect(400);
+    let rejected = root.post(PATH, json!({})).await.expect(400);
     for name in ["name", "redirect_uri", "scopes"] {
-        assert!(refused.message().contains(&format!("{name} is missing")), "{name}");
+        assert!(rejected.message().contains(&format!("{name} is missing")), "{name}");
     }
     root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
 }

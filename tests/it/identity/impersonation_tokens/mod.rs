@@ -44,8 +44,8 @@ async fn revoked_token_is_still_returned_and_is_rejected(server: TestServer) {
     server.root().delete(&one).await.expect(204);
     let seen = server.root().get(&one).await.expect(200).json();
     assert_eq!((&seen["revoked"], &seen["active"]), (&json!(true), &json!(false)));
-    let refused = server.with_token(created["token"].as_str().expect("a token")).get("/user").await.expect(401);
-    assert_eq!(refused.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
+    let rejected = server.with_token(created["token"].as_str().expect("a token")).get("/user").await.expect(401);
+    assert_eq!(rejected.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
 }
 
 async fn list_filters_tokens_by_state(server: TestServer) {
@@ -62,7 +62,7 @@ async fn list_filters_tokens_by_state(server: TestServer) {
     create("past", json!("2001-01-01")).await;
     let revoked = create("revoked", json!(null)).await;
     root.delete(&format!("{path}/{revoked}")).await.expect(204);
-    for (query, wanted) in [
+    for (query, expected) in [
         ("", vec!["open", "today", "past", "revoked"]),
         ("state=all", vec!["open", "today", "past", "revoked"]),
         ("state=active", vec!["open", "today"]),
@@ -71,7 +71,7 @@ async fn list_filters_tokens_by_state(server: TestServer) {
         ("page=1000000000000000000", vec![]),
     ] {
         let answer = root.get(&format!("{path}?{query}")).await.expect(200);
-        assert_eq!(answer.pluck("name"), wanted, "{query}");
+        assert_eq!(answer.pluck("name"), expected, "{query}");
     }
     assert_eq!(root.get(&format!("{path}?state=odd")).await.status, 400);
 }
@@ -83,11 +83,11 @@ async fn create_token_rejects_missing_and_unknown_scopes(server: TestServer) {
         (json!(null), "can't be blank"),
         (json!(["api", "everything"]), "can only contain available scopes"),
     ] {
-        let refused = server.root().post(path, json!({ "name": "x", "scopes": scopes })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "scopes": [text] }));
+        let rejected = server.root().post(path, json!({ "name": "x", "scopes": scopes })).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ "scopes": [text] }));
     }
-    let refused = server.root().post(path, json!({ "expires_at": "soon" })).await.expect(400);
-    assert_eq!(refused.message(), "name is missing, name is empty, expires_at is invalid");
+    let rejected = server.root().post(path, json!({ "expires_at": "soon" })).await.expect(400);
+    assert_eq!(rejected.message(), "name is missing, name is empty, expires_at is invalid");
     assert_eq!(server.root().post(path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
     let form = server.root().post_form(path, &[("name", "x"), ("scopes[]", "api"), ("scopes[]", "sudo")]).await;
     assert_eq!(form.expect(201).json()["scopes"], json!(["api", "sudo"]));

@@ -25,10 +25,10 @@ async fn token(server: &TestServer, user: i64, project: i64, lifetime: TimeDelta
 
 /// Creates a Developer of a project and a job token for them.
 async fn job(server: &TestServer, sample: &Sample<'_>, name: &str) -> (TestUser, String) {
-    let person = server.create_user(name).await;
-    server.insert_member(sample.id, person.id, AccessLevel::Developer).await;
-    let (_, secret) = token(server, person.id, sample.id, HOUR).await;
-    (person, secret)
+    let member = server.create_user(name).await;
+    server.insert_member(sample.id, member.id, AccessLevel::Developer).await;
+    let (_, secret) = token(server, member.id, sample.id, HOUR).await;
+    (member, secret)
 }
 
 fn with_job_token(server: &TestServer, secret: &str) -> Client {
@@ -108,16 +108,16 @@ async fn job_token_has_the_permissions_of_its_user(server: TestServer) {
     for (name, level, status) in
         [("ada", None, 404), ("bob", Some(AccessLevel::Guest), 403), ("eve", Some(AccessLevel::Reporter), 200)]
     {
-        let person = server.create_user(name).await;
+        let member = server.create_user(name).await;
         if let Some(level) = level {
-            server.insert_member(sample.id, person.id, level).await;
+            server.insert_member(sample.id, member.id, level).await;
         }
-        let (_, secret) = token(&server, person.id, sample.id, HOUR).await;
+        let (_, secret) = token(&server, member.id, sample.id, HOUR).await;
         with_job_token(&server, &secret).get(&file).await.expect(status);
     }
     let (_, secret) = token(&server, 1, sample.id, HOUR).await;
-    let refused = with_job_token(&server, &secret).header("Sudo", "eve").get(&file).await.expect(403);
-    assert_eq!(refused.json()["scope"], "sudo");
+    let rejected = with_job_token(&server, &secret).header("Sudo", "eve").get(&file).await.expect(403);
+    assert_eq!(rejected.json()["scope"], "sudo");
 }
 
 async fn job_token_ends_with_its_lifetime_job_user_and_project(server: TestServer) {
@@ -135,8 +135,8 @@ async fn job_token_ends_with_its_lifetime_job_user_and_project(server: TestServe
     let (_, active) = token(&server, ada.id, sample.id, HOUR).await;
     let root = server.root();
     root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-    let refused = with_job_token(&server, &active).get(&file).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Your account has been blocked.");
+    let rejected = with_job_token(&server, &active).get(&file).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - Your account has been blocked.");
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     with_job_token(&server, &active).get(&file).await.expect(401);
     let (_, deleted) = token(&server, 1, sample.id, HOUR).await;

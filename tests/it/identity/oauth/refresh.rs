@@ -23,8 +23,8 @@ async fn reuse_of_refresh_token_revokes_its_family(server: TestServer) {
     let first = fixture.tokens(&[]).await;
     let other_family = fixture.tokens(&[]).await;
     let second = fixture.refresh(&first["refresh_token"], &[]).await.expect(200).json();
-    let refused = fixture.refresh(&first["refresh_token"], &[]).await.expect(400).json();
-    assert_eq!(refused["error"], "invalid_grant");
+    let rejected = fixture.refresh(&first["refresh_token"], &[]).await.expect(400).json();
+    assert_eq!(rejected["error"], "invalid_grant");
     assert_eq!(fixture.status(&second["access_token"]).await, 401);
     fixture.refresh(&second["refresh_token"], &[]).await.expect(400);
     // Another grant of the same user belongs to another family.
@@ -35,23 +35,23 @@ async fn concurrent_refreshes_succeed_once_and_revoke_the_family(server: TestSer
     let mut fixture = Fixture::new(&server, json!({})).await;
     let first = fixture.tokens(&[]).await;
     let token = &first["refresh_token"];
-    let answers = futures_util::future::join_all((0..8).map(|_| fixture.refresh(token, &[]))).await;
+    let responses = futures_util::future::join_all((0..8).map(|_| fixture.refresh(token, &[]))).await;
     let successful: Vec<Value> =
-        answers.iter().filter(|answer| answer.status == 200).map(|answer| answer.json()).collect();
+        responses.iter().filter(|response| response.status == 200).map(|response| response.json()).collect();
     assert_eq!(successful.len(), 1);
-    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 400)));
+    assert!(responses.iter().all(|response| matches!(response.status, 200 | 400)));
     assert_eq!(fixture.status(&successful[0]["access_token"]).await, 401);
 }
 
 async fn refresh_can_reduce_scopes_and_rejects_additional_scopes(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let first = fixture.tokens(&[("scope", "api read_user")]).await;
-    let refused = fixture.refresh(&first["refresh_token"], &[("scope", "sudo")]).await.expect(400).json();
-    assert_eq!(refused["error"], "invalid_scope");
+    let rejected = fixture.refresh(&first["refresh_token"], &[("scope", "sudo")]).await.expect(400).json();
+    assert_eq!(rejected["error"], "invalid_scope");
     let second = fixture.refresh(&first["refresh_token"], &[("scope", "read_user")]).await.expect(200).json();
     assert_eq!(second["scope"], "read_user");
-    let refused = fixture.refresh(&second["refresh_token"], &[("scope", "api")]).await.expect(400).json();
-    assert_eq!(refused["error"], "invalid_scope");
+    let rejected = fixture.refresh(&second["refresh_token"], &[("scope", "api")]).await.expect(400).json();
+    assert_eq!(rejected["error"], "invalid_scope");
 }
 
 async fn revoke_of_either_token_revokes_both(server: TestServer) {
@@ -66,8 +66,8 @@ async fn revoke_of_either_token_revokes_both(server: TestServer) {
         assert_eq!(fixture.status(&tokens["access_token"]).await, 200);
         assert_eq!(revoke(&[client[0], client[1], pair]).await.expect(200).json(), json!({}));
         let bearer = format!("Bearer {}", tokens["access_token"].as_str().expect("a token"));
-        let refused = server.anonymous().header("Authorization", &bearer).get("/user").await.expect(401);
-        assert_eq!(refused.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
+        let rejected = server.anonymous().header("Authorization", &bearer).get("/user").await.expect(401);
+        assert_eq!(rejected.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
         fixture.refresh(&tokens["refresh_token"], &[]).await.expect(400);
         // An unknown token changes nothing and returns 200.
         revoke(&[client[0], client[1], ("token", "unknown")]).await.expect(200);

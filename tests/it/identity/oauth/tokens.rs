@@ -15,9 +15,9 @@ use crate::support::{TestServer, on_every_database};
 async fn exchange_returns_tokens_with_the_granted_scopes(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let code = fixture.code(&[("scope", "read_user")]).await;
-    let answer = fixture.exchange(&code, &[]).await.expect(200);
-    assert_eq!((answer.header("cache-control"), answer.header("pragma")), ("no-store", "no-cache"));
-    let tokens = answer.json();
+    let response = fixture.exchange(&code, &[]).await.expect(200);
+    assert_eq!((response.header("cache-control"), response.header("pragma")), ("no-store", "no-cache"));
+    let tokens = response.json();
     assert_eq!(
         tokens,
         json!({
@@ -44,15 +44,15 @@ async fn sudo_scope_works_for_administrators_only(server: TestServer) {
     let tokens = fixture.tokens(&[]).await;
     let bearer = format!("Bearer {}", tokens["access_token"].as_str().expect("a token"));
     let caller = server.anonymous().header("Authorization", &bearer);
-    let refused = caller.get("/user?sudo=root").await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Must be admin to use sudo");
+    let rejected = caller.get("/user?sudo=root").await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - Must be admin to use sudo");
     server.root().put(&format!("/users/{}", fixture.user.id), json!({ "admin": true })).await.expect(200);
     assert_eq!(caller.get("/user?sudo=root").await.expect(200).json()["username"], "root");
     assert_eq!(caller.clone().header("Sudo", "ROOT").get("/user").await.expect(200).json()["username"], "root");
     let narrow = fixture.tokens(&[("scope", "api")]).await;
     let bearer = format!("Bearer {}", narrow["access_token"].as_str().expect("a token"));
-    let refused = server.anonymous().header("Authorization", &bearer).get("/user?sudo=root").await.expect(403);
-    assert_eq!(refused.json()["scope"], "sudo");
+    let rejected = server.anonymous().header("Authorization", &bearer).get("/user?sudo=root").await.expect(403);
+    assert_eq!(rejected.json()["scope"], "sudo");
 }
 
 async fn reuse_of_code_revokes_its_tokens(server: TestServer) {
@@ -71,10 +71,10 @@ async fn reuse_of_code_revokes_its_tokens(server: TestServer) {
 async fn concurrent_exchanges_succeed_once_and_revoke_the_tokens(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let code = fixture.code(&[]).await;
-    let answers = futures_util::future::join_all((0..8).map(|_| fixture.exchange(&code, &[]))).await;
-    let successful: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    let responses = futures_util::future::join_all((0..8).map(|_| fixture.exchange(&code, &[]))).await;
+    let successful: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
     assert_eq!(successful.len(), 1);
-    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 400)));
+    assert!(responses.iter().all(|response| matches!(response.status, 200 | 400)));
     assert_eq!(fixture.status(&successful[0].json()["access_token"]).await, 401);
 }
 
@@ -91,8 +91,8 @@ async fn exchange_requires_same_application_and_redirect_uri_before_expiry(serve
         vec![("code", "unknown")],
         vec![("code_verifier", VERIFIER)],
     ] {
-        let refused = fixture.exchange(&code, &extra).await.expect(400);
-        assert_eq!(refused.json()["error"], "invalid_grant", "{extra:?}");
+        let rejected = fixture.exchange(&code, &extra).await.expect(400);
+        assert_eq!(rejected.json()["error"], "invalid_grant", "{extra:?}");
     }
     oauth_grants::Entity::update_many()
         .col_expr(oauth_grants::Column::ExpiresAt, Expr::value(now() - TimeDelta::seconds(1)))
@@ -111,8 +111,8 @@ async fn exchange_requires_matching_code_verifier(server: TestServer) {
     let code = fixture.code(&request).await;
     let other = "b".repeat(50);
     for verifier in ["", other.as_str(), hashed.as_str()] {
-        let refused = fixture.exchange(&code, &[("code_verifier", verifier), ("client_secret", "")]).await;
-        assert_eq!(refused.expect(400).json()["error"], "invalid_grant", "{verifier}");
+        let rejected = fixture.exchange(&code, &[("code_verifier", verifier), ("client_secret", "")]).await;
+        assert_eq!(rejected.expect(400).json()["error"], "invalid_grant", "{verifier}");
     }
     let proof = [("code_verifier", VERIFIER), ("client_secret", "")];
     let tokens = fixture.exchange(&code, &proof).await.expect(200).json();
@@ -131,8 +131,8 @@ async fn exchange_requires_client_authentication(server: TestServer) {
         vec![("client_id", "unknown")],
         vec![("client_id", "")],
     ] {
-        let refused = fixture.exchange(&code, &extra).await.expect(401);
-        assert_eq!(refused.json()["error"], "invalid_client", "{extra:?}");
+        let rejected = fixture.exchange(&code, &extra).await.expect(401);
+        assert_eq!(rejected.json()["error"], "invalid_client", "{extra:?}");
     }
     let basic = |secret: &str| {
         let pair = STANDARD.encode(format!("{}:{secret}", fixture.uid()));
@@ -140,8 +140,8 @@ async fn exchange_requires_client_authentication(server: TestServer) {
     };
     let pairs = [("grant_type", "authorization_code"), ("code", code.as_str()), ("redirect_uri", CALLBACK)];
     let wrong = basic("wrong");
-    let refused = wrong.send(wrong.request(Method::POST, "//oauth/token").form(&pairs)).await.expect(401);
-    assert!(refused.header("www-authenticate").starts_with("Basic"));
+    let rejected = wrong.send(wrong.request(Method::POST, "//oauth/token").form(&pairs)).await.expect(401);
+    assert!(rejected.header("www-authenticate").starts_with("Basic"));
     let right = basic(fixture.secret());
     let body = json!({ "grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK });
     right.send(right.request(Method::POST, "//oauth/token").json(&body)).await.expect(200);
@@ -157,8 +157,8 @@ async fn token_endpoint_rejects_malformed_requests(server: TestServer) {
         (("grant_type", "refresh_token"), "invalid_request"),
         (("grant_type", ""), "invalid_request"),
     ] {
-        let refused = fixture.send_form("token", &[client[0], client[1], pair]).await.expect(400);
-        assert_eq!(refused.json()["error"], error, "{pair:?}");
+        let rejected = fixture.send_form("token", &[client[0], client[1], pair]).await.expect(400);
+        assert_eq!(rejected.json()["error"], error, "{pair:?}");
     }
     let long = "x".repeat(40_000);
     assert!(matches!(fixture.send_form("token", &[("code", &long)]).await.status, 400 | 413));
@@ -177,9 +177,9 @@ async fn expired_access_token_is_rejected_and_can_be_refreshed(server: TestServe
         .await
         .expect("an update");
     let bearer = format!("Bearer {}", tokens["access_token"].as_str().expect("a token"));
-    let refused = server.anonymous().header("Authorization", &bearer).get("/user").await.expect(401);
+    let rejected = server.anonymous().header("Authorization", &bearer).get("/user").await.expect(401);
     assert_eq!(
-        refused.json()["error_description"],
+        rejected.json()["error_description"],
         "Token is expired. You can either do re-authorization or token refresh."
     );
     fixture.refresh(&tokens["refresh_token"], &[]).await.expect(200);

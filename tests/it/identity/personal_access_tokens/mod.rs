@@ -29,8 +29,8 @@ async fn create_token_by_administrator_returns_secret_once(server: TestServer) {
 async fn create_token_validates_parameters_and_permissions(server: TestServer) {
     let ada = server.create_user("ada").await;
     let path = format!("/users/{}/personal_access_tokens", ada.id);
-    let refused = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "scopes": ["can't be blank"] }));
+    let rejected = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "scopes": ["can't be blank"] }));
     let body = json!({ "name": "x", "scopes": ["api"] });
     assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
     assert_eq!(ada.client.post(&path, body.clone()).await.status, 403);
@@ -43,8 +43,8 @@ async fn list_tokens_returns_own_and_to_administrators_all(server: TestServer) {
     assert_eq!(ada.client.get("/personal_access_tokens").await.expect(200).pluck("user_id"), [ada.id]);
     let own = format!("/personal_access_tokens?user_id={}", ada.id);
     assert_eq!(ada.client.get(&own).await.expect(200).pluck("user_id"), [ada.id]);
-    let refused = ada.client.get(&format!("/personal_access_tokens?user_id={}", bob.id)).await.expect(401);
-    assert_eq!(refused.message(), "401 Unauthorized");
+    let rejected = ada.client.get(&format!("/personal_access_tokens?user_id={}", bob.id)).await.expect(401);
+    assert_eq!(rejected.message(), "401 Unauthorized");
     assert_eq!(server.root().get("/personal_access_tokens").await.pluck("user_id"), [1, ada.id, bob.id]);
     assert_eq!(server.root().get(&own).await.pluck("user_id"), [ada.id]);
     assert_eq!(server.root().get("/personal_access_tokens?user_id=4711").await.json(), json!([]));
@@ -78,8 +78,8 @@ async fn revoke_of_other_users_token_requires_administrator(server: TestServer) 
     let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let secret = server.create_token(ada.id, &["api"]).await;
     let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
-    let refused = bob.client.delete(&path).await.expect(400);
-    assert_eq!(refused.message(), "400 Bad request");
+    let rejected = bob.client.delete(&path).await.expect(400);
+    assert_eq!(rejected.message(), "400 Bad request");
     assert_eq!(server.anonymous().delete(&path).await.status, 401);
     let narrow = server.create_token(ada.id, &["read_api"]).await;
     assert_eq!(server.with_token(&narrow).delete(&path).await.status, 403);

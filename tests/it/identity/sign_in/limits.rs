@@ -109,9 +109,9 @@ async fn concurrent_sign_in_attempts_do_not_bypass_limit(server: TestServer) {
 async fn git_limits_attempts_per_account_and_address(server: TestServer) {
     let ada = ada(&server).await;
     server.insert_project_at("g/p", Visibility::Public).await;
-    let (here, there) = (client_at("127.0.0.10"), client_at("127.0.0.11"));
+    let (first_client, second_client) = (client_at("127.0.0.10"), client_at("127.0.0.11"));
     for _ in 0..12 {
-        assert_eq!(fetch_refs(&here, &server.base, "ada", PASSWORD).await.0, 200);
+        assert_eq!(fetch_refs(&first_client, &server.base, "ada", PASSWORD).await.0, 200);
     }
     for number in 0..ALLOWED {
         assert_eq!(
@@ -119,43 +119,45 @@ async fn git_limits_attempts_per_account_and_address(server: TestServer) {
             401
         );
     }
-    let (status, wait) = fetch_refs(&there, &server.base, "ada", PASSWORD).await;
+    let (status, wait) = fetch_refs(&second_client, &server.base, "ada", PASSWORD).await;
     assert_eq!(status, 429);
     assert!(wait.is_some_and(|wait| (1..=601).contains(&wait)), "{wait:?}");
     // The account is limited on the form too. A token does not count as an attempt.
     assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 429);
-    assert_eq!(fetch_refs(&there, &server.base, "ada", &ada.token).await.0, 200);
+    assert_eq!(fetch_refs(&second_client, &server.base, "ada", &ada.token).await.0, 200);
     expire_failures(&server).await;
-    assert_eq!(fetch_refs(&there, &server.base, "ada", PASSWORD).await.0, 200);
+    assert_eq!(fetch_refs(&second_client, &server.base, "ada", PASSWORD).await.0, 200);
     for number in 0..ALLOWED {
-        assert_eq!(fetch_refs(&here, &server.base, &format!("user{number}"), "wrong").await.0, 401);
+        assert_eq!(fetch_refs(&first_client, &server.base, &format!("user{number}"), "wrong").await.0, 401);
     }
-    assert_eq!(fetch_refs(&here, &server.base, "ada", PASSWORD).await.0, 429);
-    assert_eq!(fetch_refs(&there, &server.base, "ada", PASSWORD).await.0, 200);
+    assert_eq!(fetch_refs(&first_client, &server.base, "ada", PASSWORD).await.0, 429);
+    assert_eq!(fetch_refs(&second_client, &server.base, "ada", PASSWORD).await.0, 200);
 }
 
 async fn wrong_client_secrets_are_limited_and_correct_one_is_accepted(server: TestServer) {
     let (uid, secret) = application(&server, "one").await;
     let (other, _) = application(&server, "two").await;
-    let (here, there) = (client_at("127.0.0.10"), client_at("127.0.0.11"));
+    let (first_client, second_client) = (client_at("127.0.0.10"), client_at("127.0.0.11"));
     // The code is invalid, so a correct secret returns 400.
     for _ in 0..12 {
-        assert_eq!(exchange_code(&here, &server.base, &uid, &secret).await, 400);
+        assert_eq!(exchange_code(&first_client, &server.base, &uid, &secret).await, 400);
     }
     for _ in 0..ALLOWED {
-        assert_eq!(exchange_code(&here, &server.base, &uid, "wrong").await, 401);
+        assert_eq!(exchange_code(&first_client, &server.base, &uid, "wrong").await, 401);
     }
-    assert_eq!(exchange_code(&here, &server.base, &uid, "wrong").await, 429);
-    assert_eq!(exchange_code(&there, &server.base, &uid, "wrong").await, 429);
-    assert_eq!(exchange_code(&here, &server.base, &other, "wrong").await, 429);
-    assert_eq!(exchange_code(&there, &server.base, &other, "wrong").await, 401);
-    assert_eq!(exchange_code(&there, &server.base, "unknown", "wrong").await, 401);
-    assert_eq!(exchange_code(&here, &server.base, &uid, &secret).await, 400);
-    let request =
-        here.post(format!("{}/oauth/introspect", server.base)).basic_auth(&uid, Some("wrong")).form(&[("token", "x")]);
+    assert_eq!(exchange_code(&first_client, &server.base, &uid, "wrong").await, 429);
+    assert_eq!(exchange_code(&second_client, &server.base, &uid, "wrong").await, 429);
+    assert_eq!(exchange_code(&first_client, &server.base, &other, "wrong").await, 429);
+    assert_eq!(exchange_code(&second_client, &server.base, &other, "wrong").await, 401);
+    assert_eq!(exchange_code(&second_client, &server.base, "unknown", "wrong").await, 401);
+    assert_eq!(exchange_code(&first_client, &server.base, &uid, &secret).await, 400);
+    let request = first_client
+        .post(format!("{}/oauth/introspect", server.base))
+        .basic_auth(&uid, Some("wrong"))
+        .form(&[("token", "x")]);
     assert_eq!(request.send().await.expect("an answer").status(), 429);
     expire_failures(&server).await;
-    assert_eq!(exchange_code(&here, &server.base, &uid, "wrong").await, 401);
+    assert_eq!(exchange_code(&first_client, &server.base, &uid, "wrong").await, 401);
 }
 
 on_every_database![

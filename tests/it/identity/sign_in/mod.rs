@@ -119,15 +119,15 @@ async fn sign_in_with_wrong_authenticity_token_returns_403(server: TestServer) {
 
 async fn sign_in_redirects_only_to_local_paths(server: TestServer) {
     ada(&server).await;
-    for (asked, wanted) in [
+    for (requested, expected) in [
         ("/docs?x=1", "/docs?x=1"),
         ("//evil.example", "/docs"),
         ("https://evil.example", "/docs"),
         ("/\\evil.example", "/docs"),
         ("/a\r\nSet-Cookie: a=b", "/docs"),
     ] {
-        let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", asked)]).await;
-        assert_eq!(seen.headers[LOCATION].to_str().expect("text"), wanted, "{asked}");
+        let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", requested)]).await;
+        assert_eq!(seen.headers[LOCATION].to_str().expect("text"), expected, "{requested}");
     }
 }
 
@@ -137,11 +137,11 @@ async fn ten_failed_attempts_lock_account_temporarily(server: TestServer) {
     for _ in 0..10 {
         assert_eq!(browser.sign_in("ada", "wrong password", &[]).await.status, 422);
     }
-    let refused = browser.sign_in("ada", PASSWORD, &[]).await;
-    assert_eq!(refused.status, 429);
-    let seconds: u64 = refused.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
+    let rejected = browser.sign_in("ada", PASSWORD, &[]).await;
+    assert_eq!(rejected.status, 429);
+    let seconds: u64 = rejected.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
     assert!((1..=601).contains(&seconds), "{seconds}");
-    assert!(refused.text.contains("Too many failed attempts"));
+    assert!(rejected.text.contains("Too many failed attempts"));
     // The client address is limited too, for any account.
     assert_eq!(browser.sign_in("root", "wrong password", &[]).await.status, 429);
     ada.client.get("/user").await.expect(200);
@@ -160,9 +160,9 @@ async fn sign_in_rejects_blocked_and_activates_deactivated_users(server: TestSer
     browser.sign_in("ada", PASSWORD, &[]).await;
     server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
     assert_eq!(browser.get("/api/v4/user").await.status, 401);
-    let refused = Browser::new(&server).sign_in("ada", PASSWORD, &[]).await;
-    assert_eq!(refused.status, 403);
-    assert!(refused.text.contains("Your account has been blocked."));
+    let rejected = Browser::new(&server).sign_in("ada", PASSWORD, &[]).await;
+    assert_eq!(rejected.status, 403);
+    assert!(rejected.text.contains("Your account has been blocked."));
     let mut row = ada.row.clone().into_active_model();
     row.state = Set(users::UserState::Deactivated);
     row.update(server.backend.database.write()).await.expect("an update");
@@ -178,13 +178,13 @@ async fn sign_in_requires_change_of_password_set_by_administrator(server: TestSe
     assert_eq!(open.get("/api/v4/user").await.status, 401);
     let mut browser = Browser::new(&server);
     assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 422);
-    let asked = browser.sign_in("ada", "chosen for ada", &[]).await;
-    assert_eq!(asked.status, 422);
-    assert!(asked.text.contains("name=\"new_password\"") && browser.session().is_none());
+    let response = browser.sign_in("ada", "chosen for ada", &[]).await;
+    assert_eq!(response.status, 422);
+    assert!(response.text.contains("name=\"new_password\"") && browser.session().is_none());
     for bad in ["short", "chosen for ada"] {
-        let refused = browser.sign_in("ada", "chosen for ada", &[("new_password", bad)]).await;
-        assert_eq!(refused.status, 422, "{bad}");
-        assert!(refused.text.contains("The new password "));
+        let rejected = browser.sign_in("ada", "chosen for ada", &[("new_password", bad)]).await;
+        assert_eq!(rejected.status, 422, "{bad}");
+        assert!(rejected.text.contains("The new password "));
     }
     let seen = browser.sign_in("ada", "chosen for ada", &[("new_password", "chosen by ada")]).await;
     assert_eq!(seen.status, 303);
@@ -220,7 +220,7 @@ async fn sign_out_ends_session(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
-    let kept = browser.cookies.clone();
+    let remaining = browser.cookies.clone();
     let csrf = browser.get("/-/session").await.json()["csrf_token"].as_str().expect("a token").to_owned();
     assert_eq!(browser.post("/users/sign_out", &[]).await.status, 403);
     assert_eq!(browser.post("/users/sign_out", &[("authenticity_token", "guess")]).await.status, 403);
@@ -231,7 +231,7 @@ async fn sign_out_ends_session(server: TestServer) {
         (StatusCode::SEE_OTHER, &"/users/sign_in".parse().expect("a value"))
     );
     assert!(browser.session().is_none());
-    browser.cookies = kept;
+    browser.cookies = remaining;
     assert_eq!(browser.get("/api/v4/user").await.status, 401);
     assert_eq!(browser.post("/users/sign_out", &[]).await.status, 303);
 }

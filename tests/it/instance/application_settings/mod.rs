@@ -64,9 +64,9 @@ async fn settings_require_administrator(server: TestServer) {
     for method in ["get", "put"] {
         let path = format!("{PATH}?sudo=nobody");
         let body = json!({ "max_attachment_size": 1 });
-        let answer =
+        let response =
             if method == "get" { server.root().get(&path).await } else { server.root().put(&path, body).await };
-        assert_eq!(answer.status, 404);
+        assert_eq!(response.status, 404);
     }
 }
 
@@ -112,14 +112,14 @@ async fn restricted_visibility_requires_administrator(server: TestServer) {
     root.put(PATH, json!({ "restricted_visibility_levels": ["public"] })).await.expect(200);
     let ada = server.create_user("ada").await.client;
     let text = "public has been restricted by your administrator";
-    let refused = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
+    let rejected = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "visibility_level": [text] }));
     let project = ada.post("/projects", json!({ "path": "p", "visibility": "internal" })).await.expect(201).json();
     let path = format!("/projects/{}", project["id"]);
-    let refused = ada.put(&path, json!({ "visibility": "public" })).await.expect(400);
-    assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
-    let refused = ada.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(400);
-    assert!(refused.message().contains(text));
+    let rejected = ada.put(&path, json!({ "visibility": "public" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], json!({ "visibility_level": [text] }));
+    let rejected = ada.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(400);
+    assert!(rejected.message().contains(text));
     root.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(201);
     root.put(&path, json!({ "visibility": "public" })).await.expect(200);
     // Sending the current visibility is not a change.
@@ -151,15 +151,15 @@ async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer)
     let impersonator = server.with_token(created["token"].as_str().expect("a token"));
     impersonator.get("/user").await.expect(200);
     root.put(PATH, json!({ "impersonation_enabled": false })).await.expect(200);
-    let refused = impersonator.get("/user").await.expect(401);
+    let rejected = impersonator.get("/user").await.expect(401);
     assert_eq!(
-        refused.json(),
+        rejected.json(),
         json!({
             "message": "401 Unauthorized", "error": "invalid_token",
             "error_description": "Token is an impersonation token but impersonation was disabled.",
         })
     );
-    assert!(refused.header("www-authenticate").contains("error=\"invalid_token\""));
+    assert!(rejected.header("www-authenticate").contains("error=\"invalid_token\""));
     ada.client.get("/user").await.expect(200);
     root.put(PATH, json!({ "impersonation_enabled": true })).await.expect(200);
     impersonator.get("/user").await.expect(200);
@@ -186,9 +186,9 @@ async fn deletion_period_setting_delays_project_deletion(server: TestServer) {
     root.delete(&marked).await.expect(202);
     assert!(root.get(&marked).await.expect(200).json()["marked_for_deletion_on"].is_string());
     root.put(PATH, json!({ "deletion_adjourned_period": 0 })).await.expect(200);
-    let gone = format!("/projects/{}", project("gone").await["id"]);
-    root.delete(&gone).await.expect(202);
-    root.get(&gone).await.expect(404);
+    let deleted = format!("/projects/{}", project("gone").await["id"]);
+    root.delete(&deleted).await.expect(202);
+    root.get(&deleted).await.expect(404);
 }
 
 on_every_database![

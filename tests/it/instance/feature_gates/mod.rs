@@ -91,8 +91,8 @@ async fn set_gate_rejects_invalid_values_and_changes_nothing(server: TestServer)
             "key, feature_group are mutually exclusive, key, project are mutually exclusive",
         ),
     ] {
-        let answer = post(&root, "g", body.clone()).await.expect(400);
-        assert_eq!(answer.message(), text, "{body}");
+        let response = post(&root, "g", body.clone()).await.expect(400);
+        assert_eq!(response.message(), text, "{body}");
     }
     post(&root, &"n".repeat(256), json!({"value": true})).await.expect(400);
     root.post("/features/%00", json!({"value": true})).await.expect(400);

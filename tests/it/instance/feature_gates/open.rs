@@ -16,18 +16,18 @@ const BEHIND: &str = "/admin/ci/variables";
 const NAME: &str = "ci_instance_level_variables";
 
 /// Returns whether a gate is open for a caller in a project or group.
-async fn open_for(server: &TestServer, name: &str, caller: &Caller, place: (Option<i64>, Option<i64>)) -> bool {
-    let actors = GateActors { caller, project_id: place.0, namespace_id: place.1 };
+async fn open_for(server: &TestServer, name: &str, caller: &Caller, space: (Option<i64>, Option<i64>)) -> bool {
+    let actors = GateActors { caller, project_id: space.0, namespace_id: space.1 };
     is_open(&server.backend, name, false, actors).await.expect("an answer")
 }
 
 /// Creates an administrator.
 async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client) {
-    let person = server.create_user(name).await;
-    let mut row = person.row.into_active_model();
+    let member = server.create_user(name).await;
+    let mut row = member.row.into_active_model();
     row.admin = Set(true);
     let row = row.update(server.backend.database.write()).await.expect("a row");
-    (row, person.client)
+    (row, member.client)
 }
 
 async fn gate_change_takes_effect_on_next_request(server: TestServer) {
@@ -121,7 +121,7 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     let inside = project(&root, "inside", json!({"namespace_id": low})).await;
     let outside = project(&root, "outside", json!({"namespace_id": other})).await;
     let ada = Caller::user(server.create_user("ada").await.row);
-    let places = [
+    let spaces = [
         (None, Some(top)),
         (None, Some(low)),
         (Some(inside), Some(low)),
@@ -130,9 +130,9 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     ];
     let open = async |name: &str| {
         let mut open = Vec::new();
-        for place in places {
-            let first = open_for(&server, name, &ada, place).await;
-            assert_eq!(open_for(&server, name, &Caller::anonymous(), place).await, first);
+        for space in spaces {
+            let first = open_for(&server, name, &ada, space).await;
+            assert_eq!(open_for(&server, name, &Caller::anonymous(), space).await, first);
             open.push(first);
         }
         open
@@ -204,13 +204,13 @@ async fn gate_change_applies_to_other_node_at_once(site: Site) {
     }
     let clients = [0, nodes.len() - 1].map(|node| Client::new(&nodes[node].base, Some(TOKEN)));
     for round in 0..6 {
-        let (here, there) = (&clients[round % 2], &clients[(round + 1) % 2]);
+        let (writer, reader) = (&clients[round % 2], &clients[(round + 1) % 2]);
         let open: Value = json!(round % 3 == 0);
-        gate(here, NAME, json!({"value": open})).await;
+        gate(writer, NAME, json!({"value": open})).await;
         let expected = if open == true { 200 } else { 404 };
         for _ in 0..2 {
-            there.get(BEHIND).await.expect(expected);
-            here.get(BEHIND).await.expect(expected);
+            reader.get(BEHIND).await.expect(expected);
+            writer.get(BEHIND).await.expect(expected);
         }
     }
     for node in nodes {

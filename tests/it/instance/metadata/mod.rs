@@ -3,19 +3,19 @@
 use crate::support::{TestServer, on_every_database};
 
 async fn get_version_returns_package_version(server: TestServer) {
-    let answer = server.root().get("/version").await;
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.json()["version"], env!("CARGO_PKG_VERSION"));
+    let response = server.root().get("/version").await;
+    assert_eq!(response.status, 200);
+    assert_eq!(response.json()["version"], env!("CARGO_PKG_VERSION"));
 }
 
 async fn get_version_without_token_returns_401(server: TestServer) {
-    let answer = server.anonymous().get("/version").await;
-    assert_eq!((answer.status, answer.message()), (401, "401 Unauthorized".to_owned()));
+    let response = server.anonymous().get("/version").await;
+    assert_eq!((response.status, response.message()), (401, "401 Unauthorized".to_owned()));
 }
 
 async fn get_version_with_unknown_token_returns_401(server: TestServer) {
-    let answer = server.with_token("hfpat-unknown").get("/version").await;
-    assert_eq!(answer.status, 401);
+    let response = server.with_token("hfpat-unknown").get("/version").await;
+    assert_eq!(response.status, 401);
 }
 
 on_every_database![

@@ -24,14 +24,14 @@ async fn board_list_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
-    for place in [format!("/projects/{work}"), format!("/groups/{team}")] {
-        let number = board(&root, &place, "x").await;
-        let path = format!("{place}/boards/{number}");
-        let bug = label(&root, &place, "bug").await;
-        let v1 = milestone(&root, &place, "v1").await;
-        let of_label = list(&root, &place, number, json!({ "label_id": bug })).await;
-        let of_milestone = list(&root, &place, number, json!({ "milestone_id": v1 })).await;
-        let of_user = list(&root, &place, number, json!({ "assignee_id": 1 })).await;
+    for parent in [format!("/projects/{work}"), format!("/groups/{team}")] {
+        let number = board(&root, &parent, "x").await;
+        let path = format!("{parent}/boards/{number}");
+        let bug = label(&root, &parent, "bug").await;
+        let v1 = milestone(&root, &parent, "v1").await;
+        let of_label = list(&root, &parent, number, json!({ "label_id": bug })).await;
+        let of_milestone = list(&root, &parent, number, json!({ "milestone_id": v1 })).await;
+        let of_user = list(&root, &parent, number, json!({ "assignee_id": 1 })).await;
         assert_eq!(order(&root, &path).await, [of_label, of_milestone, of_user]);
         let one = format!("{path}/lists/{of_label}");
         let found = root.get(&one).await.expect(200).json();
@@ -68,12 +68,12 @@ async fn board_list_lifecycle(server: TestServer) {
         root.delete(&format!("{path}/lists/{of_milestone}")).await.expect(204);
         assert_eq!(order(&root, &path).await, [of_label, of_user]);
         // Deleting a label deletes its list.
-        root.delete(&format!("{place}/labels/{bug}")).await.expect(204);
+        root.delete(&format!("{parent}/labels/{bug}")).await.expect(204);
         assert_eq!(order(&root, &path).await, [of_user]);
         assert_eq!(root.get(&one).await.expect(404).message(), "404 List Not Found");
         root.put(&one, json!({ "position": 0 })).await.expect(404);
         root.delete(&one).await.expect(404);
-        let unused_address = format!("{place}/boards/4711/lists");
+        let unused_address = format!("{parent}/boards/4711/lists");
         root.get(&unused_address).await.expect(404);
         root.post(&unused_address, json!({ "assignee_id": 1 })).await.expect(404);
     }
@@ -115,7 +115,7 @@ async fn concurrent_list_moves_leave_no_position_gaps(server: TestServer) {
     let all = format!("{path}/lists");
     let same = (0..3).map(|_| root.post(&all, json!({ "assignee_id": 1 })));
     let same = futures_util::future::join_all(same).await;
-    assert_eq!(same.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert_eq!(same.iter().filter(|response| response.status == 201).count(), 1);
     let moves = lists.iter().enumerate().map(|(number, list)| {
         let (root, path) = (root.clone(), format!("{path}/lists/{list}"));
         async move { root.put(&path, json!({ "position": 5 - number })).await.expect(200) }

@@ -11,14 +11,14 @@ use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a board of `/projects/:id` or `/groups/:id` and returns its ID.
-pub async fn board(client: &Client, place: &str, name: &str) -> i64 {
+pub async fn board(client: &Client, parent: &str, name: &str) -> i64 {
     let body = json!({ "name": name });
-    id(&client.post(&format!("{place}/boards"), body).await.expect(201).json())
+    id(&client.post(&format!("{parent}/boards"), body).await.expect(201).json())
 }
 
 /// Adds a list to a board and returns its ID.
-pub async fn list(client: &Client, place: &str, board: i64, of: Value) -> i64 {
-    let path = format!("{place}/boards/{board}/lists");
+pub async fn list(client: &Client, parent: &str, board: i64, of: Value) -> i64 {
+    let path = format!("{parent}/boards/{board}/lists");
     id(&client.post(&path, of).await.expect(201).json())
 }
 
@@ -31,22 +31,22 @@ async fn project_and_group_board_lifecycle(server: TestServer) {
         json!({ "id": work, "name": "Work", "path": "work", "path_with_namespace": "root/work", "web_url": page });
     let page = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
     let of_group = json!({ "id": team, "name": "Team", "web_url": page });
-    for (place, of_project, of_group) in
+    for (parent, of_project, of_group) in
         [(format!("/projects/{work}"), of_project, Value::Null), (format!("/groups/{team}"), Value::Null, of_group)]
     {
-        let all = format!("{place}/boards");
+        let all = format!("{parent}/boards");
         let created = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
-        let wanted = json!({
+        let expected = json!({
             "id": created["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
             "project": of_project, "group": of_group, "milestone": null, "assignee": null, "labels": [],
             "weight": null, "lists": [],
         });
-        assert_eq!(created, wanted);
+        assert_eq!(created, expected);
         let one = format!("{all}/{}", created["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), wanted);
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([wanted]));
-        label(&root, &place, "bug").await;
-        let v1 = milestone(&root, &place, "v1").await;
+        assert_eq!(root.get(&one).await.expect(200).json(), expected);
+        assert_eq!(root.get(&all).await.expect(200).json(), json!([expected]));
+        label(&root, &parent, "bug").await;
+        let v1 = milestone(&root, &parent, "v1").await;
         let change = json!({
             "name": "Plan", "hide_backlog_list": true, "hide_closed_list": true, "milestone_id": v1, "labels": "bug, ",
             "weight": 3,
@@ -57,7 +57,7 @@ async fn project_and_group_board_lifecycle(server: TestServer) {
         assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
         let ada = server.create_user(&format!("ada{}", created["id"])).await;
         root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
-        join(&root, &place, ada.id, 10).await;
+        join(&root, &parent, ada.id, 10).await;
         let assigned = root
             .put(&one, json!({ "assignee_id": ada.id, "labels": "", "milestone_id": null }))
             .await
@@ -89,13 +89,13 @@ async fn board_writes_require_reporter(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
-    for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
+    for (number, parent) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
         let guest = server.create_user(&format!("guest-{number}")).await;
         let reporter = server.create_user(&format!("reporter-{number}")).await;
-        join(&root, place, guest.id, 10).await;
-        join(&root, place, reporter.id, 20).await;
-        let one = board(&reporter.client, place, "x").await;
-        let all = format!("{place}/boards");
+        join(&root, parent, guest.id, 10).await;
+        join(&root, parent, reporter.id, 20).await;
+        let one = board(&reporter.client, parent, "x").await;
+        let all = format!("{parent}/boards");
         server.anonymous().get(&all).await.expect(200);
         server.anonymous().get(&format!("{all}/{one}/lists")).await.expect(200);
         for (client, status) in [(&server.anonymous(), 401), (&guest.client, 403)] {

@@ -44,9 +44,9 @@ async fn confidential_parent_is_hidden_without_access(server: TestServer) {
     join(&server, id, reporter.id, 20).await;
     let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
     let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for (client, expected) in
-        [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))]
+        [(&root, json!(parent)), (&reporter.client, json!(parent)), (&non_member.client, json!(null))]
     {
         let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
         assert_eq!(one["parent_id"], expected);
@@ -63,8 +63,8 @@ async fn confidential_epics_require_reporter_or_author(server: TestServer) {
         server.create_user("reporter").await,
         server.create_user("author").await,
     );
-    for (person, level) in [(&guest, 10), (&reporter, 20), (&author, 20)] {
-        join(&server, id, person.id, level).await;
+    for (user, level) in [(&guest, 10), (&reporter, 20), (&author, 20)] {
+        join(&server, id, user.id, level).await;
     }
     let (iid, number) = epic(&author.client, id, "Few", json!({"confidential": true})).await;
     let member = format!("/groups/{id}/members/{}", author.id);
@@ -104,21 +104,21 @@ async fn epic_writes_require_reporter_and_deletes_owner(server: TestServer) {
         server.create_user("maintainer").await,
         server.create_user("owner").await,
     );
-    for (person, level) in [(&guest, 10), (&reporter, 20), (&maintainer, 40), (&owner, 50)] {
-        join(&server, id, person.id, level).await;
+    for (user, level) in [(&guest, 10), (&reporter, 20), (&maintainer, 40), (&owner, 50)] {
+        join(&server, id, user.id, level).await;
     }
     let all = format!("/groups/{id}/epics");
-    for person in [&ann, &guest] {
-        person.client.post(&all, json!({"title": "t"})).await.expect(403);
+    for user in [&ann, &guest] {
+        user.client.post(&all, json!({"title": "t"})).await.expect(403);
     }
     let (iid, _) = epic(&reporter.client, id, "Made", json!({})).await;
     let this = format!("{all}/{iid}");
-    for person in [&ann, &guest] {
-        person.client.put(&this, json!({"title": "x"})).await.expect(403);
+    for user in [&ann, &guest] {
+        user.client.put(&this, json!({"title": "x"})).await.expect(403);
     }
     reporter.client.put(&this, json!({"title": "Changed"})).await.expect(200);
-    for person in [&ann, &reporter, &maintainer] {
-        person.client.delete(&this).await.expect(403);
+    for user in [&ann, &reporter, &maintainer] {
+        user.client.delete(&this).await.expect(403);
     }
     server.anonymous().post(&all, json!({"title": "t"})).await.expect(401);
     owner.client.delete(&this).await.expect(204);

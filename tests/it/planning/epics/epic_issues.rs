@@ -12,8 +12,8 @@ use crate::support::{Client, TestServer, on_every_database};
 /// Creates an issue and returns its ID.
 async fn issue(client: &Client, project: i64, body: Value) -> i64 {
     let iid = open(client, project, body).await;
-    let shown = client.get(&format!("/projects/{project}/issues/{iid}")).await;
-    shown.expect(200).json()["id"].as_i64().expect("an id")
+    let returned = client.get(&format!("/projects/{project}/issues/{iid}")).await;
+    returned.expect(200).json()["id"].as_i64().expect("an id")
 }
 
 /// Creates a public group with a project and an epic. Returns the IDs of both and the path of the epic's issues.
@@ -54,14 +54,14 @@ async fn epic_issues_can_be_added_listed_and_removed(server: TestServer) {
     assert_eq!((&removed["id"], &removed["issue"]["id"]), (&added["id"], &json!(one)));
     root.delete(&link).await.expect(404);
     assert_eq!(titles(&root, &list).await, ["Two"]);
-    for gone in [
+    for missing in [
         root.post(&format!("{list}/999999"), json!({})).await,
         root.put(&format!("{list}/999999"), json!({"move_after_id": 1})).await,
         root.get("/groups/whole/epics/99/issues").await,
         root.post(&format!("/groups/whole/epics/99/issues/{one}"), json!({})).await,
         root.delete("/groups/whole/epics/99/issues/1").await,
     ] {
-        gone.expect(404);
+        missing.expect(404);
     }
     root.post(&format!("{list}/one"), json!({})).await.expect(400);
     root.delete(&format!("{list}/one")).await.expect(400);
@@ -174,16 +174,16 @@ async fn epic_issues_follow_issue_visibility(server: TestServer) {
     assert_eq!(titles(&guest.client, &list).await, ["Open", "Hidden"]);
     assert_eq!(titles(&reporter.client, &list).await, ["Open", "Confidential", "Hidden"]);
     let link = root.get(&list).await.expect(200).pluck("epic_issue_id")[0].clone();
-    for person in [&ann, &guest] {
-        person.client.post(&format!("{list}/1"), json!({})).await.expect(403);
-        person.client.put(&format!("{list}/{link}"), json!({"move_after_id": link})).await.expect(403);
-        person.client.delete(&format!("{list}/{link}")).await.expect(403);
+    for user in [&ann, &guest] {
+        user.client.post(&format!("{list}/1"), json!({})).await.expect(403);
+        user.client.put(&format!("{list}/{link}"), json!({"move_after_id": link})).await.expect(403);
+        user.client.delete(&format!("{list}/{link}")).await.expect(403);
     }
     // Only visible issues of the group hierarchy can be added.
     let elsewhere = project(&root, "elsewhere", json!({"visibility": "public"})).await;
     let other = issue(&root, elsewhere, json!({"title": "Elsewhere"})).await;
-    let refused = root.post(&format!("{list}/{other}"), json!({})).await.expect(404);
-    assert_eq!(refused.message(), "404 Issue Not Found");
+    let rejected = root.post(&format!("{list}/{other}"), json!({})).await.expect(404);
+    assert_eq!(rejected.message(), "404 Issue Not Found");
     let sub = group(&server, "sub", json!({"parent_id": id})).await;
     let below = project(&root, "below", json!({"namespace_id": sub})).await;
     let owner = server.create_user("owner").await;

@@ -148,12 +148,12 @@ async fn epic_writes_reject_invalid_attributes(server: TestServer) {
     let nothing = root.put(&this, json!({})).await.expect(400);
     assert!(nothing.message().ends_with("at least one parameter must be provided"));
     root.get(&format!("{all}/one")).await.expect(400);
-    for gone in [
+    for missing in [
         root.get(&format!("{all}/99")).await,
         root.put(&format!("{all}/99"), json!({"title": "t"})).await,
         root.delete(&format!("{all}/99")).await,
     ] {
-        assert_eq!(gone.expect(404).message(), "404 Epic Not Found");
+        assert_eq!(missing.expect(404).message(), "404 Epic Not Found");
     }
     let old = root.request(reqwest::Method::DELETE, &this);
     let old = old.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
@@ -172,8 +172,8 @@ async fn epic_parent_rejects_cycles_and_deep_nesting(server: TestServer) {
     // An epic of a subgroup, of an unrelated group, and a missing epic.
     let (_, other) = epic(&root, unrelated, "Other", json!({})).await;
     for (group, parent) in [(top, part), (sub, other), (sub, 999_999)] {
-        let refused = root.post(&format!("/groups/{group}/epics"), json!({"title": "t", "parent_id": parent})).await;
-        assert!(refused.expect(400).text().contains("is invalid"));
+        let rejected = root.post(&format!("/groups/{group}/epics"), json!({"title": "t", "parent_id": parent})).await;
+        assert!(rejected.expect(400).text().contains("is invalid"));
     }
     let (third_iid, third) = epic(&root, top, "Third", json!({"parent_id": whole})).await;
     for (iid, parent) in [(1, third), (third_iid, third)] {

@@ -80,13 +80,13 @@ async fn list_epics_combines_filters_with_and(server: TestServer) {
     }
     let anonymous = titles(&server.anonymous(), &format!("{all}?my_reaction_emoji=tada")).await;
     assert_eq!(anonymous.len(), 3, "the filter does not apply to anonymous callers");
-    for (query, fault) in [
+    for (query, message) in [
         ("author_id=1&author_username=ann", "author_id, author_username are mutually exclusive"),
         ("order_by=iid", "order_by does not have a valid value"),
         ("state=gone", "state does not have a valid value"),
         ("created_after=never", "created_after is invalid"),
     ] {
-        assert_eq!(root.get(&format!("{all}?{query}")).await.expect(400).message(), fault);
+        assert_eq!(root.get(&format!("{all}?{query}")).await.expect(400).message(), message);
     }
 }
 

@@ -23,13 +23,13 @@ async fn epic_note_lifecycle(server: TestServer) {
     assert_eq!((&created["noteable_iid"], &created["body"]), (&json!(iid), &json!("Nice")));
     assert!(created["created_at"] != "2016-03-11T03:45:40.000Z", "created_at must be ignored for epics");
     let note = format!("{notes}/{}", created["id"]);
-    let mut shown = ann.client.get(&note).await.expect(200).json();
-    assert_eq!((&shown["title"], &shown["file_name"]), (&json!("Whole"), &Value::Null));
-    assert_eq!((&shown["expires_at"], &shown["confidential"]), (&Value::Null, &json!(false)));
+    let mut returned = ann.client.get(&note).await.expect(200).json();
+    assert_eq!((&returned["title"], &returned["file_name"]), (&json!("Whole"), &Value::Null));
+    assert_eq!((&returned["expires_at"], &returned["confidential"]), (&Value::Null, &json!(false)));
     for extra in ["title", "file_name", "expires_at"] {
-        shown.as_object_mut().expect("an object").remove(extra);
+        returned.as_object_mut().expect("an object").remove(extra);
     }
-    assert_eq!(shown, created, "all other fields must match the note");
+    assert_eq!(returned, created, "all other fields must match the note");
     assert_eq!(ann.client.get(&notes).await.expect(200).json(), json!([created]));
     let after = root.get(&this).await.expect(200).json();
     assert_eq!(after["user_notes_count"], 1);
@@ -89,12 +89,18 @@ async fn note_with_single_emoji_creates_award(server: TestServer) {
     ann.client.post(&notes, json!({"body": ":thumbsup:"})).await.expect(404);
     root.post(&notes, json!({"body": ":-1:"})).await.expect(201);
     ann.client.post(&notes, json!({"body": "Text"})).await.expect(201);
-    let shown = root.get(&this).await.expect(200).json();
-    assert_eq!((&shown["upvotes"], &shown["downvotes"], &shown["user_notes_count"]), (&json!(1), &json!(1), &json!(1)));
+    let returned = root.get(&this).await.expect(200).json();
+    assert_eq!(
+        (&returned["upvotes"], &returned["downvotes"], &returned["user_notes_count"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
     root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    let shown = root.get(&this).await.expect(200).json();
-    assert_eq!((&shown["upvotes"], &shown["downvotes"], &shown["user_notes_count"]), (&json!(0), &json!(1), &json!(0)));
+    let returned = root.get(&this).await.expect(200).json();
+    assert_eq!(
+        (&returned["upvotes"], &returned["downvotes"], &returned["user_notes_count"]),
+        (&json!(0), &json!(1), &json!(0))
+    );
 }
 
 on_every_database![

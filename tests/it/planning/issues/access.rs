@@ -8,12 +8,12 @@ use super::{open, public_project, titles};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServer) {
+async fn confidential_issue_is_hidden_from_guests_and_non_members(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "secret").await;
     let (author, assignee) = (server.create_user("author").await, server.create_user("assignee").await);
     let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     server.insert_member(id, guest.id, AccessLevel::Guest).await;
     server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
@@ -22,13 +22,13 @@ async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServ
     root.put(&path, json!({"assignee_ids": [assignee.id]})).await.expect(200);
     let list = format!("/projects/{id}/issues");
     let everywhere = "/issues?scope=all";
-    for person in [&author, &assignee, &reporter] {
-        person.client.get(&path).await.expect(200);
-        assert_eq!(titles(&person.client, &list).await, ["hush"]);
-        assert_eq!(titles(&person.client, everywhere).await, ["hush"]);
+    for user in [&author, &assignee, &reporter] {
+        user.client.get(&path).await.expect(200);
+        assert_eq!(titles(&user.client, &list).await, ["hush"]);
+        assert_eq!(titles(&user.client, everywhere).await, ["hush"]);
     }
     let none: [String; 0] = [];
-    for other in [&guest, &stranger] {
+    for other in [&guest, &non_member] {
         let hidden = other.client.get(&path).await.expect(404);
         assert_eq!(hidden.json()["message"], "404 Issue Not Found");
         for part in ["participants", "time_stats"] {
@@ -47,8 +47,8 @@ async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServ
         assert_eq!(events.json(), json!([]), "events of the author include the confidential issue");
     }
     server.anonymous().get(&path).await.expect(404);
-    let shown = reporter.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
-    assert_eq!(shown.pluck("target_title"), [json!("hush")]);
+    let returned = reporter.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
+    assert_eq!(returned.pluck("target_title"), [json!("hush")]);
 }
 
 async fn issue_write_permissions_depend_on_role(server: TestServer) {
@@ -135,17 +135,17 @@ async fn free_plan_allows_one_assignee_and_no_weight(server: TestServer) {
     assert_eq!(created["assignees"].as_array().map(Vec::len), Some(1));
     assert_eq!(created["assignee"]["username"], "ben");
     let path = "/issues?scope=all&assignee_username[]=ann&assignee_username[]=ben";
-    let refused = root.get(path).await.expect(400).json();
-    assert_eq!(refused["message"], "assignee_username allows one value, but found 2: ann, ben");
+    let rejected = root.get(path).await.expect(400).json();
+    assert_eq!(rejected["message"], "assignee_username allows one value, but found 2: ann, ben");
     assert_eq!(titles(&root, "/issues?weight=Nonsense").await, ["t"], "an unknown parameter is ignored");
 }
 
 async fn assignees_who_cannot_see_issues_are_dropped(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "inward").await;
-    let (stranger, member) = (server.create_user("stranger").await, server.create_user("member").await);
+    let (non_member, member) = (server.create_user("stranger").await, server.create_user("member").await);
     server.insert_member(id, member.id, AccessLevel::Guest).await;
-    let both = json!([stranger.id, member.id]);
+    let both = json!([non_member.id, member.id]);
     let assigned = async |body: serde_json::Value| {
         let iid = open(&root, id, body).await;
         let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
@@ -161,7 +161,7 @@ fn free_plan_allows_one_assignee_and_no_weight_options() -> ConfigOptions {
 }
 
 on_every_database![
-    confidential_issue_is_hidden_from_guests_and_strangers,
+    confidential_issue_is_hidden_from_guests_and_non_members,
     issue_write_permissions_depend_on_role,
     issues_of_private_projects_and_disabled_features_are_hidden,
     archived_project_issues_are_read_only,

@@ -84,8 +84,8 @@ async fn create_and_update_issue_reject_invalid_attributes(server: TestServer) {
     root.put(&format!("{path}/1"), json!({"state_event": "burn"})).await.expect(400);
     root.put(&format!("{path}/1"), json!({"title": " "})).await.expect(400);
     for missing in ["99", "0", "-1"] {
-        let gone = root.get(&format!("{path}/{missing}")).await.expect(404).json();
-        assert_eq!(gone["message"], "404 Issue Not Found");
+        let missing = root.get(&format!("{path}/{missing}")).await.expect(404).json();
+        assert_eq!(missing["message"], "404 Issue Not Found");
     }
     root.get(&format!("{path}/one")).await.expect(400);
     let huge = root.post(&path, json!({"title": "t", "description": "x".repeat(5 << 20)})).await;
@@ -242,8 +242,8 @@ async fn subscribe_and_unsubscribe_change_subscribed_state(server: TestServer) {
     ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
     // The author is subscribed by default.
     root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
-    let people = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
-    assert_eq!(people, [json!("root")]);
+    let participants = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
+    assert_eq!(participants, [json!("root")]);
     server.anonymous().post(&format!("{path}/subscribe"), json!({})).await.expect(401);
     ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
 }
@@ -253,8 +253,8 @@ async fn create_issue_fails_when_no_iid_is_left(server: TestServer) {
     let id = public_project(&server, "numbered").await;
     let path = format!("/projects/{id}/issues");
     for number in [2_147_483_648, i64::MAX] {
-        let refused = root.post(&path, json!({"title": "t", "iid": number})).await.expect(400);
-        assert_eq!(refused.message(), "iid does not have a valid value");
+        let rejected = root.post(&path, json!({"title": "t", "iid": number})).await.expect(400);
+        assert_eq!(rejected.message(), "iid does not have a valid value");
     }
     assert_eq!(open(&root, id, json!({"title": "t", "iid": 2_147_483_647})).await, 2_147_483_647);
     assert_eq!(open(&root, id, json!({"title": "next"})).await, 2_147_483_648);
@@ -263,8 +263,8 @@ async fn create_issue_fails_when_no_iid_is_left(server: TestServer) {
         .filter(iid_counters::Column::ProjectId.eq(id));
     last.exec(server.backend.database.write()).await.expect("a change");
     assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
-    let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
-    assert_eq!(refused.message(), "The project has reached the maximum number of items");
+    let rejected = root.post(&path, json!({"title": "none"})).await.expect(400);
+    assert_eq!(rejected.message(), "The project has reached the maximum number of items");
 }
 
 async fn update_issue_with_current_values_changes_nothing(server: TestServer) {

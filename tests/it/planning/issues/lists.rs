@@ -82,7 +82,7 @@ async fn list_issues_applies_each_filter(server: TestServer) {
     let root = server.root();
     award(&server, id, 2, "tada").await;
     let (one, two, three, four) = ("one", "two", "three quick", "four");
-    for (query, wanted) in [
+    for (query, expected) in [
         ("state=opened", &[one, two, four][..]),
         ("state=closed", &[three]),
         ("state=all", &[one, two, three, four]),
@@ -147,7 +147,7 @@ async fn list_issues_applies_each_filter(server: TestServer) {
         ("labels=bug&state=opened&assignee_username=ben&search=jumps", &[two]),
         ("labels=ui&confidential=true&weight=2&author_username=ann", &[four]),
     ] {
-        assert_eq!(found(&root, id, query).await, wanted, "{query}");
+        assert_eq!(found(&root, id, query).await, expected, "{query}");
     }
     assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
     assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
@@ -159,12 +159,12 @@ async fn search_matches_short_titles_whole_and_case_insensitively(server: TestSe
     for title in ["ÖL", "öl", "Go", "Öl leckt"] {
         open(&root, id, json!({"title": title})).await;
     }
-    for (query, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
+    for (query, expected) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
         let path = format!("/projects/{id}/issues?sort=asc");
         let query = segment(query);
-        assert_eq!(titles(&root, &format!("{path}&search={query}")).await, wanted, "{query}");
+        assert_eq!(titles(&root, &format!("{path}&search={query}")).await, expected, "{query}");
         let left = titles(&root, &format!("{path}&not[search]={query}")).await;
-        assert_eq!(left.len(), 4 - wanted.len(), "not {query}");
+        assert_eq!(left.len(), 4 - expected.len(), "not {query}");
     }
 }
 
@@ -173,7 +173,7 @@ async fn list_issues_applies_each_negated_filter(server: TestServer) {
     let root = server.root();
     award(&server, id, 2, "tada").await;
     let (one, two, three, four) = ("one", "two", "three quick", "four");
-    for (query, wanted) in [
+    for (query, expected) in [
         ("not[labels]=bug", &[three, four][..]),
         ("not[labels]=bug,ui", &[three]),
         ("not[labels]=None", &[one, two, four]),
@@ -196,7 +196,7 @@ async fn list_issues_applies_each_negated_filter(server: TestServer) {
         ("labels=bug&not[labels]=ui", &[one]),
         ("not[labels]=&not[author_username]=", &[one, two, three, four]),
     ] {
-        assert_eq!(found(&root, id, query).await, wanted, "{query}");
+        assert_eq!(found(&root, id, query).await, expected, "{query}");
     }
     assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
 }
@@ -218,9 +218,9 @@ async fn list_issues_sorts_by_each_order_in_both_directions(server: TestServer) 
         ("popularity", [four, three, two, one], [four, three, two, one]),
         ("relative_position", [four, three, two, one], [four, three, two, one]),
     ] {
-        for (direction, wanted) in [("asc", up), ("desc", down)] {
+        for (direction, expected) in [("asc", up), ("desc", down)] {
             let path = format!("/projects/{id}/issues?order_by={order}&sort={direction}");
-            assert_eq!(titles(&root, &path).await, wanted, "{order} {direction}");
+            assert_eq!(titles(&root, &path).await, expected, "{order} {direction}");
         }
     }
 }
@@ -241,8 +241,8 @@ async fn list_issues_rejects_exclusive_and_invalid_parameters(server: TestServer
         ("author_id=root", "author_id is invalid"),
         ("iids[]=one", "iids is invalid"),
     ] {
-        let refused = root.get(&format!("/issues?{query}")).await.expect(400).json();
-        assert_eq!(refused["message"], message, "{query}");
+        let rejected = root.get(&format!("/issues?{query}")).await.expect(400).json();
+        assert_eq!(rejected["message"], message, "{query}");
     }
 }
 
@@ -345,11 +345,11 @@ async fn list_issues_filters_by_many_labels_without_more_statements(server: Test
         open(&root, id, json!({"title": format!("with {count}"), "labels": names(count)})).await;
     }
     open(&root, id, json!({"title": "without"})).await;
-    for (count, wanted) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
+    for (count, expected) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
         let query = format!("labels={}", names(count));
-        assert_eq!(found(&root, id, &query).await.len(), wanted, "{count}");
+        assert_eq!(found(&root, id, &query).await.len(), expected, "{count}");
         if count < 100 {
-            assert_eq!(found(&root, id, &format!("{query},l0")).await.len(), wanted, "{count} and one twice");
+            assert_eq!(found(&root, id, &format!("{query},l0")).await.len(), expected, "{count} and one twice");
         }
         assert_eq!(found(&root, id, &format!("not[{}", query.replacen('=', "]=", 1))).await, ["without"], "{count}");
     }

@@ -95,8 +95,8 @@ async fn move_issue_requires_permission_in_the_target(server: TestServer) {
     server.insert_member(from, ann.id, AccessLevel::Reporter).await;
     let iid = open(&root, from, json!({"title": "t"})).await;
     let path = format!("/projects/{from}/issues/{iid}/move");
-    let refused = ann.client.post(&path, json!({"to_project_id": to})).await.expect(400).json();
-    assert_eq!(refused["message"], "Cannot move issue due to insufficient permissions!");
+    let rejected = ann.client.post(&path, json!({"to_project_id": to})).await.expect(400).json();
+    assert_eq!(rejected["message"], "Cannot move issue due to insufficient permissions!");
     let same = root.post(&path, json!({"to_project_id": from})).await.expect(400).json();
     assert_eq!(same["message"], "Cannot move issue to project it originates from!");
     root.post(&path, json!({"to_project_id": 999_999})).await.expect(404);

@@ -165,13 +165,13 @@ async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServe
         }),
     ];
     for (query, matches_query) in matches_query {
-        let wanted: Vec<usize> = (100..100 + OLD_ISSUES).rev().filter(|iid| matches_query(*iid)).collect();
+        let expected: Vec<usize> = (100..100 + OLD_ISSUES).rev().filter(|iid| matches_query(*iid)).collect();
         for prefix in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
             let list = format!("{prefix}/issues?scope=all&per_page=100&order_by=due_date&{query}");
             let found = ada.get(&list).await.expect(200);
-            let page: Vec<_> = wanted.iter().take(100).map(|iid| json!(iid)).collect();
+            let page: Vec<_> = expected.iter().take(100).map(|iid| json!(iid)).collect();
             assert_eq!(found.pluck("iid"), page, "{list}");
-            assert_eq!(found.header("X-Total"), wanted.len().to_string(), "{list}");
+            assert_eq!(found.header("X-Total"), expected.len().to_string(), "{list}");
         }
     }
 }

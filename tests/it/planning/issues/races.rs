@@ -21,8 +21,8 @@ async fn concurrent_creates_assign_iids_without_gaps(server: TestServer) {
         root.post(&path, json!({"title": title, "labels": format!("l{}", number % 3)}))
     }))
     .await;
-    let (created, refused): (Vec<_>, Vec<_>) = created.into_iter().partition(|answer| answer.status == 201);
-    assert!(refused.iter().all(|answer| answer.status == 400));
+    let (created, rejected): (Vec<_>, Vec<_>) = created.into_iter().partition(|answer| answer.status == 201);
+    assert!(rejected.iter().all(|answer| answer.status == 400));
     let numbers: BTreeSet<i64> =
         created.iter().map(|answer| answer.json()["iid"].as_i64().expect("a number")).collect();
     assert_eq!((created.len(), numbers), (180, (1..=180).collect()));

@@ -53,8 +53,8 @@ async fn webhook_receives_issue_events_with_changes(server: TestServer) {
         assert!(delivery["changes"][field]["previous"] != delivery["changes"][field]["current"], "{field}: {delivery}");
     }
     // Updates trigger webhooks but are not listed as events.
-    let shown = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
-    assert_eq!(shown, [json!("reopened"), json!("closed"), json!("opened")]);
+    let returned = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
+    assert_eq!(returned, [json!("reopened"), json!("closed"), json!("opened")]);
 }
 
 async fn confidential_issues_trigger_only_confidential_issue_webhooks(server: TestServer) {

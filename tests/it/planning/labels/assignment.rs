@@ -40,8 +40,8 @@ async fn label_counts_include_only_visible_items(server: TestServer) {
     let work = project(&root, "work", json!({ "visibility": "public", "namespace_id": team })).await;
     let hidden = project(&root, "hidden", json!({ "namespace_id": team })).await;
     let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
-    for (person, level) in [(&guest, 10), (&reporter, 20)] {
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
+    for (user, level) in [(&guest, 10), (&reporter, 20)] {
+        join(&root, &format!("/projects/{work}"), user.id, level).await;
     }
     let bug = label(&root, &format!("/groups/{team}"), "bug").await;
     server.insert_issue(work, 1, &[bug]).await;
@@ -112,8 +112,8 @@ async fn resolve_or_create_finds_and_creates_labels_by_title(server: TestServer)
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
     let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
-    for (person, level) in [(&guest, 10), (&reporter, 20)] {
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
+    for (member, level) in [(&guest, 10), (&reporter, 20)] {
+        join(&root, &format!("/projects/{work}"), member.id, level).await;
     }
     let own = label(&root, &format!("/projects/{work}"), "bug").await;
     let inherited = label(&root, &format!("/groups/{team}"), "security").await;

@@ -25,18 +25,18 @@ async fn labels_can_be_created_read_updated_and_deleted(server: TestServer) {
         let all = format!("{parent}/labels");
         let body = json!({ "name": " c/d & e ", "color": "teal", "description": "<b>", "priority": 2 });
         let created = root.post(&all, body.clone()).await.expect(201).json();
-        let mut wanted = json!({
+        let mut expected = json!({
             "id": created["id"], "name": "c/d & e", "color": "#008080", "text_color": "#FFFFFF",
             "description": "<b>", "description_html": "&lt;b&gt;", "subscribed": false,
         });
         if parent.starts_with("/projects") {
-            wanted["priority"] = json!(2);
-            wanted["is_project_label"] = json!(true);
+            expected["priority"] = json!(2);
+            expected["is_project_label"] = json!(true);
         }
-        assert_eq!(created, wanted);
+        assert_eq!(created, expected);
         assert_eq!(root.post(&all, body).await.expect(409).message(), "Label already exists");
         for reference in [created["id"].to_string(), segment("c/d & e")] {
-            assert_eq!(root.get(&format!("{all}/{reference}")).await.expect(200).json(), wanted);
+            assert_eq!(root.get(&format!("{all}/{reference}")).await.expect(200).json(), expected);
         }
         let one = format!("{all}/{}", created["id"]);
         let change = json!({ "new_name": "bug", "color": "#fab", "description": null });
@@ -198,7 +198,7 @@ async fn concurrent_creates_of_one_label_return_409_except_one(server: TestServe
     let all = format!("/projects/{work}/labels");
     let same = (0..4).map(|_| root.post(&all, json!({ "name": "same", "color": "red" })));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(same).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409, 409, 409]);
     root.get(&format!("{all}/same")).await.expect(200);

@@ -34,20 +34,20 @@ async fn milestones_can_be_created_read_updated_and_deleted(server: TestServer) 
         let body =
             json!({ "title": " v1 ", "description": "First", "start_date": "2020-01-01", "due_date": "2020-01-31" });
         let created = root.post(&all, body.clone()).await.expect(201).json();
-        let mut wanted = json!({
+        let mut expected = json!({
             "id": created["id"], "iid": 1, "title": "v1", "description": "First", "state": "active",
             "start_date": "2020-01-01", "due_date": "2020-01-31", "expired": true, "web_url": page,
             "created_at": created["created_at"], "updated_at": created["updated_at"],
         });
         match parent.starts_with("/projects") {
-            true => wanted["project_id"] = json!(work),
-            false => wanted["group_id"] = json!(team),
+            true => expected["project_id"] = json!(work),
+            false => expected["group_id"] = json!(team),
         }
-        assert_eq!(created, wanted);
+        assert_eq!(created, expected);
         let taken = root.post(&all, body).await.expect(400).json()["message"].clone();
         assert_eq!(taken, json!({ "title": ["already being used for another group or project milestone."] }));
         let one = format!("{all}/{}", created["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), wanted);
+        assert_eq!(root.get(&one).await.expect(200).json(), expected);
         let change = json!({ "title": "v1.0", "description": null, "due_date": null, "state_event": "close" });
         let changed = root.put(&one, change).await.expect(200).json();
         assert_eq!((&changed["title"], &changed["description"]), (&json!("v1.0"), &Value::Null));

@@ -75,7 +75,7 @@ impl<'a> TaggedRepository<'a> {
         self.server.backend.database.invalidate();
     }
 
-    async fn refused(&self, query: &[(&str, &str)]) -> String {
+    async fn rejected(&self, query: &[(&str, &str)]) -> String {
         let answer = self.delete_tags(query).await.expect(400);
         let body = answer.json();
         assert_eq!(body["message"], body["error"], "parameter errors must be under both keys");
@@ -120,7 +120,7 @@ async fn delete_tags_honors_name_regex_keep(server: TestServer) {
     for (keep, instead) in
         [("v[0-9--1]*", r"`\-\-`"), ("v[[0-9]]*", r"`\[`"), ("v[0-9&&2]*", r"`\&\&`"), ("v[0-9~~1]*", r"`\~\~`")]
     {
-        let message = repository.refused(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
+        let message = repository.rejected(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
         assert!(
             message.starts_with("name_regex_keep is an invalid regexp: ") && message.ends_with(instead),
             "{message}"
@@ -173,8 +173,8 @@ async fn delete_tags_older_than_keeps_newer_images(server: TestServer) {
 async fn invalid_tag_deletion_is_rejected_and_not_rate_limited(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("v1", Some(1))]).await;
     let missing = "name_regex_delete, name_regex are missing, at least one parameter must be provided";
-    assert_eq!(repository.refused(&[]).await, missing);
-    assert_eq!(repository.refused(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
+    assert_eq!(repository.rejected(&[]).await, missing);
+    assert_eq!(repository.rejected(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
     for name in ["name_regex_delete", "name_regex", "name_regex_keep"] {
         for bad in [
             "*",
@@ -313,8 +313,8 @@ async fn deleted_last_tag_marks_manifest_untagged(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("a", None), ("b", None)]).await;
     let twice = tag_row(&server, repository.id, "a").await.manifest_id;
     let once = tag_row(&server, repository.id, "b").await.manifest_id;
-    label(&server, repository.id, "kept", twice).await;
-    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["kept"]);
+    label(&server, repository.id, "remaining", twice).await;
+    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["remaining"]);
     for (id, left) in [(twice, true), (once, false)] {
         let row = Entity::find_by_id(id).one(server.backend.database.read()).await;
         assert_eq!(row.expect("the database").expect("a manifest").untagged_since.is_none(), left);
@@ -385,7 +385,7 @@ async fn killed_tag_deletion_resumes(site: Site) {
     let names = root.get(&tags).await.expect(200).pluck("name");
     let mut kept: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
     kept.insert(0, json!("latest"));
-    assert_eq!(names, kept);
+    assert_eq!(names, remaining);
     database.close().await.unwrap();
     server.stop().await;
 }

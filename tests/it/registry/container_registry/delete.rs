@@ -106,7 +106,7 @@ async fn deleted_repository_returns_404_at_once(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1", None).await;
-    let kept = image(&server, work, "", "v1", None).await;
+    let remaining = image(&server, work, "", "v1", None).await;
     let all = format!("/projects/{work}/registry/repositories");
     let one = format!("{all}/{id}");
     assert_eq!(root.delete(&one).await.expect(202).json(), json!({ "message": "202 Accepted" }));
@@ -116,12 +116,12 @@ async fn deleted_repository_returns_404_at_once(server: TestServer) {
     for path in [one.clone(), format!("{one}/tags/v1"), format!("{one}/tags?name_regex_delete=.*")] {
         assert_eq!(root.delete(&path).await.expect(404).message(), "404 Not found");
     }
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [kept]);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [remaining]);
     // A push during the deletion creates a new repository.
     let next = image(&server, work, "web", "v2", None).await;
     assert_ne!(next, id);
     server.finish_jobs().await;
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [kept, next]);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [remaining, next]);
     assert_eq!(tags(&root, work, next).await, ["v2"]);
     assert_eq!(count(&server, registry_repositories::Entity).await, 2);
     assert_eq!(count(&server, registry_tags::Entity).await, 2);
@@ -190,8 +190,8 @@ async fn registry_deletion_checks_roles_and_archive(server: TestServer) {
     let developer = server.create_user("developer").await;
     let maintainer = server.create_user("maintainer").await;
     let stranger = server.create_user("stranger").await;
-    for (person, level) in [(&reporter, 20), (&developer, 30), (&maintainer, 40)] {
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
+    for (user, level) in [(&reporter, 20), (&developer, 30), (&maintainer, 40)] {
+        join(&root, &format!("/projects/{work}"), user.id, level).await;
     }
     for client in [&reporter.client, &stranger.client] {
         for path in [&one, &bulk, &format!("{one}/tags/a")] {

@@ -144,8 +144,8 @@ async fn get_tag_returns_image_details(server: TestServer) {
     label(&server, id, "V1.0", manifest.id).await;
     assert_eq!(root.get(&format!("{tags}/V1.0")).await.expect(200).json()["digest"], shown["digest"]);
     for name in ["v1", "V1.0%20", "a%2Fb", "%00", "%27%3B--"] {
-        let answer = root.get(&format!("{tags}/{name}")).await;
-        assert!(answer.status == 404 || name == "%00" && answer.status == 400, "{name}: {}", answer.status);
+        let response = root.get(&format!("{tags}/{name}")).await;
+        assert!(response.status == 404 || name == "%00" && response.status == 400, "{name}: {}", response.status);
     }
     assert_eq!(root.get(&format!("{tags}/none")).await.expect(404).message(), "404 Tag Not Found");
     assert_eq!(registry_tags::Entity::find().all(db).await.expect("rows").len(), 2);
@@ -181,8 +181,8 @@ async fn registry_reads_require_pull_access(server: TestServer) {
             }
         }
     }
-    let answer = anonymous.get(&paths[0][0]).await;
-    assert_eq!(answer.message(), "404 Project Not Found");
+    let response = anonymous.get(&paths[0][0]).await;
+    assert_eq!(response.message(), "404 Project Not Found");
     assert_eq!(anonymous.get(&paths[0][3]).await.message(), "404 Not found");
     // Permissions are checked before parameters.
     eve.client.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(404);

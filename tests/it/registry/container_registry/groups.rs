@@ -54,9 +54,9 @@ async fn list_group_repositories_requires_group_reporter(server: TestServer) {
     let reporter = server.create_user("reporter").await;
     let guest = server.create_user("guest").await;
     let maintainer = server.create_user("maintainer").await;
-    for place in [format!("/groups/{open}"), format!("/groups/{closed}")] {
-        join(&root, &place, reporter.id, 20).await;
-        join(&root, &place, guest.id, 10).await;
+    for base_path in [format!("/groups/{open}"), format!("/groups/{closed}")] {
+        join(&root, &base_path, reporter.id, 20).await;
+        join(&root, &base_path, guest.id, 10).await;
     }
     // A member of only a project of the group sees the group, but not its repositories.
     join(&root, &format!("/projects/{within}"), maintainer.id, 40).await;

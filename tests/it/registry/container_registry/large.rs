@@ -55,10 +55,10 @@ async fn registry_lists_use_index_for_many_tags(server: TestServer) {
         let sql = statement_with(&server, &root, &path, parts).await;
         let plan = plan(&server, &sql, None).await;
         let read = plan.iter().any(|line| line.contains(index));
-        let whole =
+        let full_scan =
             plan.iter().any(|line| line.contains("Seq Scan on registry_tags") || line.trim() == "SCAN registry_tags");
         let sorted = plan.iter().any(|line| line.contains(sorts)) && !parts.contains(&"GROUP BY");
-        assert!(read && !whole && !sorted, "{path}: {sql} {plan:#?}");
+        assert!(read && !full_scan && !sorted, "{path}: {sql} {plan:#?}");
     }
     let most = |path: String| {
         let (server, root) = (&server, &root);
@@ -100,12 +100,12 @@ async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
             let mut longest = Duration::ZERO;
             loop {
                 // A read and a write during the job.
-                let asked = Instant::now();
+                let start = Instant::now();
                 let page = server.anonymous().get(&format!("{all}?per_page=1")).await.expect(200);
-                root.put(&format!("/projects/{work}"), json!({ "description": format!("{asked:?}") }))
+                root.put(&format!("/projects/{work}"), json!({ "description": format!("{start:?}") }))
                     .await
                     .expect(200);
-                longest = longest.max(asked.elapsed());
+                longest = longest.max(start.elapsed());
                 if page.header("x-total") == "5001" {
                     return longest;
                 }

@@ -25,9 +25,9 @@ struct Pusher<'a> {
 
 impl<'a> Pusher<'a> {
     async fn new(server: &'a TestServer, name: &'a str) -> Self {
-        let wanted = format!("service=container_registry&scope=repository:{name}:pull,push,delete");
-        let asked = http().build().expect("a client").get(format!("{}/jwt/auth?{wanted}", server.base));
-        let answer = asked.basic_auth("root", Some(ROOT_TOKEN)).send().await.expect("an answer");
+        let expected = format!("service=container_registry&scope=repository:{name}:pull,push,delete");
+        let request = http().build().expect("a client").get(format!("{}/jwt/auth?{expected}", server.base));
+        let answer = request.basic_auth("root", Some(ROOT_TOKEN)).send().await.expect("an answer");
         let answer: Value = answer.json().await.expect("a token");
         let token = answer["token"].as_str().expect("a token").to_owned();
         Self { server, name, token }

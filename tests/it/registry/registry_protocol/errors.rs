@@ -3,7 +3,7 @@
 use holdfast::config::ConfigOptions;
 use serde_json::json;
 
-use super::{IMAGE, ask, assert_refused};
+use super::{IMAGE, ask, assert_rejected};
 use crate::support::raw_http::Wire;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
@@ -12,10 +12,10 @@ use crate::support::{TestServer, on_every_database};
 async fn oversized_request_heads_return_registry_errors(server: TestServer) {
     let anonymous = server.anonymous();
     let long = anonymous.get(&format!("//v2/?x={}", "y".repeat(9_000))).await;
-    assert_refused(&long, 414, "UNSUPPORTED");
+    assert_rejected(&long, 414, "UNSUPPORTED");
     let large = anonymous.header("X-A", &"y".repeat(40_000));
     for path in ["//v2/", "//v2/root/work/manifests/latest", "//jwt/auth"] {
-        assert_refused(&large.get(path).await, 431, "UNSUPPORTED");
+        assert_rejected(&large.get(path).await, 431, "UNSUPPORTED");
     }
 }
 
@@ -30,7 +30,7 @@ async fn request_timeout_returns_registry_error(server: TestServer) {
     );
     let mut wire = Wire::connect(&server.base).await;
     wire.send(head).await;
-    assert_refused(&wire.answer().await.into(), 503, "UNAVAILABLE");
+    assert_rejected(&wire.answer().await.into(), 503, "UNAVAILABLE");
 }
 
 fn request_timeout_returns_registry_error_options() -> ConfigOptions {

@@ -51,10 +51,10 @@ async fn interrupted_push_resumes_after_stored_bytes(server: TestServer) {
         }
         stored_bytes(&tool, &location).await
     };
-    let kept = tokio::time::timeout(limit, seen).await.expect("the received bytes are stored");
-    assert!(kept <= 3_000_000, "{kept}");
-    let range = format!("{kept}-{}", bytes.len() - 1);
-    tool.send(Method::PATCH, &location, &[("content-range", &range)], bytes[kept..].to_vec()).await.expect(202);
+    let remaining = tokio::time::timeout(limit, seen).await.expect("the received bytes are stored");
+    assert!(remaining <= 3_000_000, "{remaining}");
+    let range = format!("{remaining}-{}", bytes.len() - 1);
+    tool.send(Method::PATCH, &location, &[("content-range", &range)], bytes[remaining..].to_vec()).await.expect(202);
     let ended = format!("{location}?digest={}", digest(&bytes));
     tool.send(Method::PUT, &ended, &[], Vec::new()).await.expect(201);
     let pulled = tool.client.get(&tool.path(&format!("blobs/{}", digest(&bytes)))).await.expect(200);
@@ -97,9 +97,9 @@ async fn killed_server_keeps_finished_parts_and_records_partial_object(site: Sit
     assert_eq!(stored_bytes(&tool, &location).await, 1_000_000);
     let ended = format!("{location}?digest={}", digest(&bytes));
     tool.send(Method::PUT, &ended, &[], bytes[1_000_000..].to_vec()).await.expect(201);
-    for (id, wanted) in [(id, b"was there before".to_vec()), (digest(&bytes), bytes)] {
+    for (id, expected) in [(id, b"was there before".to_vec()), (digest(&bytes), bytes)] {
         let pulled = tool.client.get(&tool.path(&format!("blobs/{id}"))).await.expect(200);
-        assert!(pulled.body == wanted);
+        assert!(pulled.body == expected);
     }
     server.stop().await;
     site.succeeds(&["doctor"]).await;

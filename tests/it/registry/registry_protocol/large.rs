@@ -48,8 +48,8 @@ fn megabyte(number: usize) -> Bytes {
 }
 
 async fn large_layer_push_and_pull_use_bounded_memory() {
-    let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
-    let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
+    let requested = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
+    let megabytes = requested.map_or(MEGABYTES, |text| text.parse().expect("a number"));
     let site = Site::on_disk(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
@@ -80,8 +80,8 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
     let after = peak(&server);
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     // Objects of 128 megabytes each, and the small blob; no partial object.
-    let kept = files(&site.data.join("objects/registry"));
-    assert_eq!(kept.len(), megabytes.div_ceil(128) + 1, "{kept:?}");
+    let remaining = files(&site.data.join("objects/registry"));
+    assert_eq!(remaining.len(), megabytes.div_ceil(128) + 1, "{remaining:?}");
     server.stop().await;
 }
 

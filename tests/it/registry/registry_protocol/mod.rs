@@ -159,8 +159,8 @@ pub fn code(answer: &ApiResponse) -> String {
 
 /// Asserts the status and the code of an error.
 #[track_caller]
-pub fn assert_refused(answer: &ApiResponse, status: u16, wanted: &str) {
-    assert_eq!((answer.status, code(answer).as_str()), (status, wanted), "{}", String::from_utf8_lossy(&answer.body));
+pub fn assert_rejected(answer: &ApiResponse, status: u16, expected: &str) {
+    assert_eq!((answer.status, code(answer).as_str()), (status, expected), "{}", String::from_utf8_lossy(&answer.body));
     assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
 }
 

@@ -12,7 +12,7 @@ use crate::support::spaces::project;
 async fn s3_bucket_stores_blobs_and_serves_ranges(site: Site) {
     let bucket = Bucket::start().await;
     let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
-    bucket.announce(&mut command, "hold/fast");
+    bucket.configure(&mut command, "hold/fast");
     let server = Site::ready(command).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;

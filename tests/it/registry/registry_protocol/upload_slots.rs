@@ -17,12 +17,12 @@ use crate::support::{ApiResponse, TestServer, on_every_database};
 /// Upload slots of one user.
 const OF_ONE: usize = 16;
 /// Time limit. A waiting upload that never gets a slot waits longer than this.
-const PATIENCE: Duration = Duration::from_secs(25);
+const TIME_LIMIT: Duration = Duration::from_secs(25);
 
 /// An upload request whose body ends on demand.
 struct Part {
     end: Sender<std::io::Result<Vec<u8>>>,
-    answer: JoinHandle<ApiResponse>,
+    response: JoinHandle<ApiResponse>,
 }
 
 impl Part {
@@ -37,25 +37,25 @@ impl Part {
         let body = reqwest::Body::wrap_stream(body.boxed());
         let request = tool.client.request(Method::PATCH, &location).body(body);
         let client = tool.client.clone();
-        Self { end, answer: tokio::spawn(async move { client.send(request).await }) }
+        Self { end, response: tokio::spawn(async move { client.send(request).await }) }
     }
 
     /// Ends the body and returns the response.
     async fn finish(self) -> ApiResponse {
         drop(self.end);
-        self.answer.await.expect("an answer")
+        self.response.await.expect("a response")
     }
 }
 
-/// Waits until `wanted` parts are being received.
-async fn wait_for_received_parts(server: &TestServer, wanted: usize) {
+/// Waits until `expected` parts are being received.
+async fn wait_for_received_parts(server: &TestServer, expected: usize) {
     let db = server.backend.database.read();
     let seen = async {
-        while registry_pieces::Entity::find().count(db).await.expect("a count") < wanted as u64 {
+        while registry_pieces::Entity::find().count(db).await.expect("a count") < expected as u64 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, seen).await.expect("the parts are being received");
+    tokio::time::timeout(TIME_LIMIT, seen).await.expect("the parts are being received");
 }
 
 async fn slow_uploads_of_one_user_do_not_block_other_users(server: TestServer) {
@@ -85,11 +85,11 @@ async fn slow_uploads_of_one_user_do_not_block_other_users(server: TestServer) {
         // Other users are not affected.
         Tool::of_root(&server, "root/work").await.push_blob(b"of root").await;
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("neither request waits for a slot");
+    tokio::time::timeout(TIME_LIMIT, ended).await.expect("neither request waits for a slot");
     let db = server.backend.database.read();
     let pieces = registry_pieces::Entity::find().count(db).await.expect("a count");
     assert_eq!(pieces, OF_ONE as u64 + 2, "waiting uploads are not received");
-    assert!(waiting.iter_mut().all(|part| (&mut part.answer).now_or_never().is_none()));
+    assert!(waiting.iter_mut().all(|part| (&mut part.response).now_or_never().is_none()));
     // Each finished upload releases a slot for the next one.
     for part in parts.into_iter().chain(waiting) {
         part.finish().await.expect(202);

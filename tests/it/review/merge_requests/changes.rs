@@ -12,14 +12,14 @@ async fn reviewer_ids_must_be_empty(server: TestServer) {
     let project = public_project(&server, "reviewed").await;
     let all = format!("/projects/{}/merge_requests", project.id);
     let body = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
-    let refused = root.post(&all, body).await.expect(400).json();
+    let rejected = root.post(&all, body).await.expect(400).json();
     let text = "must be empty: merge requests have no reviewers; use assignee_ids";
-    assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
+    assert_eq!(rejected["message"]["reviewer_ids"], json!([text]));
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": []})).await;
     let path = format!("{all}/{iid}");
-    let refused = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
-    assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
+    let rejected = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
+    assert_eq!(rejected["message"]["reviewer_ids"], json!([text]));
     for empty_ids in [json!([]), json!([0]), json!(null)] {
         let changed = root.put(&path, json!({"title": "u", "reviewer_ids": empty_ids})).await.expect(200).json();
         assert_eq!(changed["title"], "u");
@@ -230,11 +230,11 @@ async fn subscriptions_and_participants_reflect_callers_and_commenters(server: T
     assert_eq!(unsubscribed["subscribed"], false);
     ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
     root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
-    let people = server.anonymous().get(&format!("{path}/participants")).await.expect(200);
-    assert_eq!(people.pluck("username"), [json!("root"), json!("ben")]);
+    let participants = server.anonymous().get(&format!("{path}/participants")).await.expect(200);
+    assert_eq!(participants.pluck("username"), [json!("root"), json!("ben")]);
     ann.client.post(&format!("{path}/notes"), json!({"body": "me, too"})).await.expect(201);
-    let people = root.get(&format!("{path}/participants")).await.expect(200);
-    assert_eq!((people.header("X-Total"), people.pluck("username").len()), ("3", 3));
+    let participants = root.get(&format!("{path}/participants")).await.expect(200);
+    assert_eq!((participants.header("X-Total"), participants.pluck("username").len()), ("3", 3));
     let narrow = server.with_token(&server.create_token(ann.id, &["read_user"]).await);
     for operation in ["subscribe", "unsubscribe"] {
         root.post(&format!("/projects/{id}/merge_requests/99/{operation}"), json!({})).await.expect(404);

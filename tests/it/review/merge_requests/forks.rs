@@ -67,19 +67,19 @@ async fn create_merge_request_from_fork_targets_the_source_project(server: TestS
 async fn create_merge_request_requires_fork_and_visible_target(server: TestServer) {
     let root = server.root();
     let source = public_project(&server, "origin").await;
-    let stranger = Project::with_commits(&server, "stranger", Visibility::Public).await;
+    let unrelated = Project::with_commits(&server, "stranger", Visibility::Public).await;
     let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let developer = source.member("developer", AccessLevel::Developer).await;
     let path = format!("/projects/{}/merge_requests", source.id);
     let body = |target: i64| json!({"source_branch": "feature/x", "target_branch": "main", "target_project_id": target, "title": "t"});
-    let refused = developer.post(&path, body(stranger.id)).await.expect(400).json();
-    assert_eq!(refused["message"], json!({"validate_fork": ["Source project is not a fork of the target project"]}));
+    let rejected = developer.post(&path, body(unrelated.id)).await.expect(400).json();
+    assert_eq!(rejected["message"], json!({"validate_fork": ["Source project is not a fork of the target project"]}));
     for target in [hidden.id, 99999] {
         let answer = developer.post(&path, body(target)).await.expect(404);
         assert_eq!(answer.message(), "404 Project Not Found");
     }
-    stranger.archive().await;
-    developer.post(&path, body(stranger.id)).await.expect(403);
+    unrelated.archive().await;
+    developer.post(&path, body(unrelated.id)).await.expect(403);
     root.post(&path, body(source.id)).await.expect(201);
 }
 

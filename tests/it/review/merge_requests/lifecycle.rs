@@ -103,8 +103,8 @@ async fn create_merge_request_rejects_invalid_attributes(server: TestServer) {
     assert_eq!(second["message"], "Another open merge request already exists for this source branch: !1");
     assert_eq!(propose(&root, id, "feature/x", "merged", json!({})).await, 2);
     for missing in ["99", "0", "-1"] {
-        let gone = root.get(&format!("{path}/{missing}")).await.expect(404).json();
-        assert_eq!(gone["message"], "404 MergeRequest Not Found");
+        let missing = root.get(&format!("{path}/{missing}")).await.expect(404).json();
+        assert_eq!(missing["message"], "404 MergeRequest Not Found");
     }
     root.get(&format!("{path}/one")).await.expect(400);
     let huge = root.post(&path, json!({"title": "x".repeat(5 << 20)})).await;

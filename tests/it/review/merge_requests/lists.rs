@@ -84,7 +84,7 @@ async fn list_merge_requests_applies_each_filter(server: TestServer) {
     let Sample { project, ann, ben } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let (one, two, three, four) = ("one", "Draft: two", "three quick", "four [WIP]");
-    for (query, wanted) in [
+    for (query, expected) in [
         ("state=opened", &[one, two, four][..]),
         ("state=closed", &[three]),
         ("state=merged", &[]),
@@ -140,7 +140,7 @@ async fn list_merge_requests_applies_each_filter(server: TestServer) {
         ("labels=bug&state=opened&assignee_username=ben&search=jumps&wip=yes", &[two]),
         ("labels=ui&author_username=ann&target_branch=main&source_branch=b4", &[four]),
     ] {
-        assert_eq!(found(&root, id, query).await, wanted, "{query}");
+        assert_eq!(found(&root, id, query).await, expected, "{query}");
     }
     assert_eq!(found(&root, id, &format!("source_project_id={id}")).await, [one, two, three, four]);
     assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
@@ -151,7 +151,7 @@ async fn list_merge_requests_applies_each_negated_filter(server: TestServer) {
     let Sample { project, ann, .. } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let (one, two, three, four) = ("one", "Draft: two", "three quick", "four [WIP]");
-    for (query, wanted) in [
+    for (query, expected) in [
         ("not[labels]=bug", &[three, four][..]),
         ("not[labels]=bug,ui", &[three]),
         ("not[labels]=None", &[one, two, four]),
@@ -166,7 +166,7 @@ async fn list_merge_requests_applies_each_negated_filter(server: TestServer) {
         ("not[iids][]=1&not[iids][]=2", &[three, four]),
         ("labels=bug&not[labels]=ui", &[one]),
     ] {
-        assert_eq!(found(&root, id, query).await, wanted, "{query}");
+        assert_eq!(found(&root, id, query).await, expected, "{query}");
     }
     assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
 }
@@ -186,9 +186,9 @@ async fn list_merge_requests_sorts_by_each_order_in_both_directions(server: Test
         ("priority", [two, one, four, three], [one, two, four, three]),
         ("popularity", [four, three, two, one], [one, four, three, two]),
     ] {
-        for (direction, wanted) in [("asc", up), ("desc", down)] {
+        for (direction, expected) in [("asc", up), ("desc", down)] {
             let path = format!("/projects/{id}/merge_requests?order_by={order}&sort={direction}");
-            assert_eq!(titles(&root, &path).await, wanted, "{order} {direction}");
+            assert_eq!(titles(&root, &path).await, expected, "{order} {direction}");
         }
     }
     let changed = titles(&root, &format!("/projects/{id}/merge_requests?order_by=updated_at")).await;
@@ -212,8 +212,8 @@ async fn list_merge_requests_rejects_exclusive_and_invalid_parameters(server: Te
         ("source_project_id=x", "source_project_id is invalid"),
     ] {
         for prefix in &prefixes {
-            let refused = root.get(&format!("{prefix}/merge_requests?{query}")).await.expect(400).json();
-            assert_eq!(refused["message"], message, "{prefix} {query}");
+            let rejected = root.get(&format!("{prefix}/merge_requests?{query}")).await.expect(400).json();
+            assert_eq!(rejected["message"], message, "{prefix} {query}");
         }
     }
 }
@@ -296,8 +296,8 @@ async fn milestone_lists_return_its_merge_requests_and_issues(server: TestServer
     root.put(&format!("/projects/{id}/merge_requests/4"), json!({"milestone_id": whole})).await.expect(200);
     root.put(&format!("/projects/{id}/issues/2"), json!({"milestone_id": whole})).await.expect(200);
     let path = format!("/groups/{top}/milestones/{whole}");
-    for (list, wanted) in [("merge_requests", "four [WIP]"), ("issues", "without")] {
-        assert_eq!(titles(&root, &format!("{path}/{list}")).await, [wanted]);
+    for (list, expected) in [("merge_requests", "four [WIP]"), ("issues", "without")] {
+        assert_eq!(titles(&root, &format!("{path}/{list}")).await, [expected]);
         root.get(&format!("/groups/{top}/milestones/99/{list}")).await.expect(404);
         for prefix in [path.clone(), format!("/projects/{id}/milestones/{soon}")] {
             narrow.get(&format!("{prefix}/{list}")).await.expect(403);

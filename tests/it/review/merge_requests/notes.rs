@@ -44,9 +44,9 @@ async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: Tes
     guest.client.get(&format!("{notes}/{confidential_note}")).await.expect(404);
     ann.client.get(&format!("{notes}/{confidential_note}")).await.expect(200);
     let events = format!("/projects/{id}/events?target_type=note");
-    let shown = ann.client.get(&events).await.expect(200).json();
+    let returned = ann.client.get(&events).await.expect(200).json();
     assert_eq!(
-        (&shown[0]["note"]["noteable_type"], &shown[0]["note"]["noteable_iid"]),
+        (&returned[0]["note"]["noteable_type"], &returned[0]["note"]["noteable_iid"]),
         (&json!("MergeRequest"), &json!(iid))
     );
     assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(confidential_note)));
@@ -135,8 +135,8 @@ async fn award_emoji_work_on_merge_requests_and_their_notes(server: TestServer) 
         root.get(&list).await.expect(404);
         root.post(&list, json!({"name": "tada"})).await.expect(404);
     }
-    let shown = root.get(&path).await.expect(200).json();
-    assert_eq!((&shown["upvotes"], &shown["downvotes"]), (&json!(1), &json!(1)));
+    let returned = root.get(&path).await.expect(200).json();
+    assert_eq!((&returned["upvotes"], &returned["downvotes"]), (&json!(1), &json!(1)));
     // A note that consists of an emoji name awards the emoji.
     let award = ann.client.post(&format!("{path}/notes"), json!({"body": ":thumbsup:"})).await.expect(201).json();
     assert_eq!(award["awardable_type"], "MergeRequest");
@@ -145,8 +145,8 @@ async fn award_emoji_work_on_merge_requests_and_their_notes(server: TestServer) 
     ann.client.post(&format!("{path}/notes"), json!({"body": "gone"})).await.expect(201);
     root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    let shown = root.get(&path).await.expect(200).json();
-    assert_eq!((&shown["upvotes"], &shown["user_notes_count"]), (&json!(1), &json!(1)));
+    let returned = root.get(&path).await.expect(200).json();
+    assert_eq!((&returned["upvotes"], &returned["user_notes_count"]), (&json!(1), &json!(1)));
 }
 
 on_every_database![

@@ -56,8 +56,8 @@ async fn webhook_receives_merge_request_events_with_changes(server: TestServer) 
     }
     // Updates trigger webhooks but are not listed as events.
     let events = format!("/projects/{id}/events?target_type=merge_request");
-    let shown = root.get(&events).await.expect(200).pluck("action_name");
-    assert_eq!(shown, [json!("reopened"), json!("closed"), json!("opened")]);
+    let returned = root.get(&events).await.expect(200).pluck("action_name");
+    assert_eq!(returned, [json!("reopened"), json!("closed"), json!("opened")]);
     // If merge requests are visible only to members, their events are too.
     assert_eq!(
         server.anonymous().get(&events).await.expect(200).pluck("target_iid"),

@@ -57,8 +57,8 @@ async fn merge_rejects_drafts_closed_and_archived_merge_requests(server: TestSer
 async fn merge_returns_409_if_sha_is_not_the_head(server: TestServer) {
     let fixture = Fixture::new(&server, "heads").await;
     let (main, head) = (fixture.project.id("main"), fixture.project.id("feature/x"));
-    let refused = fixture.merge(1, json!({"sha": main})).await.expect(409);
-    assert_eq!(refused.message(), format!("SHA does not match HEAD of source branch: {head}"));
+    let rejected = fixture.merge(1, json!({"sha": main})).await.expect(409);
+    assert_eq!(rejected.message(), format!("SHA does not match HEAD of source branch: {head}"));
     fixture.merge(1, json!({"sha": head})).await.expect(200);
 }
 

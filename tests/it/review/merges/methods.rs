@@ -81,8 +81,8 @@ async fn merge_with_squash_of_one_commit_creates_no_squash_commit(server: TestSe
 async fn rebase_merge_method_requires_fast_forward_and_creates_merge_commit(server: TestServer) {
     let fixture = Fixture::new(&server, "semi").await;
     fixture.set(json!({"merge_method": "rebase_merge"})).await;
-    let refused = fixture.merge(1, json!({})).await.expect(406);
-    assert_eq!(refused.message(), "Branch cannot be merged");
+    let rejected = fixture.merge(1, json!({})).await.expect(406);
+    assert_eq!(rejected.message(), "Branch cannot be merged");
     let main = fixture.project.id("main");
     let ahead = fixture.branch("ahead", "main", "ahead.txt", "a\n");
     let iid = fixture.propose("ahead", json!({})).await;

@@ -53,10 +53,10 @@ async fn concurrent_pushes_to_target_and_merges_lose_no_commit(server: TestServe
         let copy = work.below("c");
         for number in 0..5 {
             copy.commit(&format!("p{number}.txt"), "p").await;
-            let mut refused = 0;
+            let mut rejected = 0;
             while !copy.run(&["push", "--quiet", "origin", "main"]).await.status.success() {
-                refused += 1;
-                assert!(refused < 100, "no push succeeds");
+                rejected += 1;
+                assert!(rejected < 100, "no push succeeds");
                 copy.git(&["pull", "--quiet", "--rebase", "origin", "main"]).await;
             }
         }
@@ -98,10 +98,10 @@ async fn concurrent_pushes_to_source_and_merge_lose_no_commit(server: TestServer
             fixture.root.post(&url(number), body(number)).await.expect(201);
         }
     };
-    let wanted = json!({"should_remove_source_branch": true});
+    let params = json!({"should_remove_source_branch": true});
     let merging = async {
         loop {
-            let answer = fixture.merge(1, wanted.clone()).await;
+            let answer = fixture.merge(1, params.clone()).await;
             match answer.status {
                 200 => break answer.json(),
                 status => assert_eq!(status, 409),

@@ -34,8 +34,8 @@ async fn rebase_conflict_sets_merge_error_until_branch_changes(server: TestServe
     let head = fixture.branch("clash", "main~1", "README.md", "Goodbye\n");
     let iid = fixture.propose("clash", json!({})).await;
     let url = fixture.url(&format!("/merge_requests/{iid}/rebase"));
-    let refused = fixture.root.put(&url, json!({})).await.expect(202).json();
-    let error = refused["merge_error"].as_str().expect("an error").to_owned();
+    let rejected = fixture.root.put(&url, json!({})).await.expect(202).json();
+    let error = rejected["merge_error"].as_str().expect("an error").to_owned();
     assert!(error.starts_with("Rebase failed"), "{error}");
     assert_eq!((&fixture.read(iid).await["merge_error"], fixture.project.id("clash")), (&json!(error), head));
     let body = json!({"branch": "clash", "content": "Hello, world\n", "commit_message": "Same"});

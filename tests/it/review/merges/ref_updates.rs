@@ -35,8 +35,8 @@ async fn push_to_source_branch_adds_commits(server: TestServer) {
     copy.git(&["fetch", "--quiet", "origin", "refs/merge-requests/1/head"]).await;
     assert_eq!(copy.git(&["rev-parse", "FETCH_HEAD"]).await, tip);
     copy.commit("three", "3").await;
-    let refused = copy.run(&["push", "origin", "HEAD:refs/merge-requests/1/head"]).await;
-    assert!(!refused.status.success());
+    let rejected = copy.run(&["push", "origin", "HEAD:refs/merge-requests/1/head"]).await;
+    assert!(!rejected.status.success());
 }
 
 async fn force_push_to_source_branch_updates_head_and_diff_refs(server: TestServer) {

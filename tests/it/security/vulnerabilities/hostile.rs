@@ -110,8 +110,8 @@ fn mutant(document: &Value, random: &mut StdRng) -> Vec<u8> {
 
 async fn invalid_reports_return_error_with_path_and_position(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let path = format!("{place}/vulnerability_reports");
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let path = format!("{base_path}/vulnerability_reports");
     let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
     for (body, prefix) in [
         ("{", "the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
@@ -207,7 +207,7 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
     assert_eq!(fault(&deep).await, "the body is nested too deeply (maximum is 100 levels)");
     let long = format!("{{\"x\": \"{}\"}}", "y".repeat(4 << 20));
     assert_eq!(fault(&long).await, "a string in the body is too long (maximum is 4 MiB)");
-    assert_eq!(all(&root, &place).await, Vec::<Value>::new());
+    assert_eq!(all(&root, &base_path).await, Vec::<Value>::new());
 }
 
 async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
@@ -218,7 +218,7 @@ async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
     for document in &sound {
         raw(&root, &path, document.to_string().into_bytes()).await.expect(201);
     }
-    let (mut accepted, mut refused) = (0, 0);
+    let (mut accepted, mut rejected) = (0, 0);
     for number in 0..MUTANTS {
         let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
         let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
@@ -227,12 +227,12 @@ async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
             201 => accepted += 1,
             400 => {
                 assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
-                refused += 1;
+                rejected += 1;
             }
             other => panic!("{other}: {shown}"),
         }
     }
-    assert!(accepted > 20 && refused > 20, "{accepted} accepted and {refused} rejected");
+    assert!(accepted > 20 && rejected > 20, "{accepted} accepted and {rejected} rejected");
 }
 
 async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServer) {

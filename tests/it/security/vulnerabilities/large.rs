@@ -44,8 +44,8 @@ fn document(results: usize, size: usize) -> String {
     text
 }
 
-async fn send(client: &Client, place: &str, body: String) -> Value {
-    let request = client.request(Method::POST, &format!("{place}/vulnerability_reports"));
+async fn send(client: &Client, base_path: &str, body: String) -> Value {
+    let request = client.request(Method::POST, &format!("{base_path}/vulnerability_reports"));
     let request = request.header("Content-Type", "application/json").body(body);
     client.send(request).await.expect(201).json()
 }
@@ -55,19 +55,19 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
     // Debug builds of the server need a longer timeout.
     let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
-    let place = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
+    let base_path = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
     // The first, small report warms the server up and is not measured.
-    send(&client, &place, document(1_000, 1_000_000)).await;
+    send(&client, &base_path, document(1_000, 1_000_000)).await;
     let before = peak(&server);
     let whole = document(RESULTS, SIZE);
     assert!(whole.len() > 49_000_000 && whole.len() <= 52_428_800, "{}", whole.len());
     assert_eq!(
-        send(&client, &place, whole).await,
+        send(&client, &base_path, whole).await,
         json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
     );
     let after = peak(&server);
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
-    let last = client.get(&format!("{place}/vulnerabilities?per_page=1")).await.expect(200);
+    let last = client.get(&format!("{base_path}/vulnerabilities?per_page=1")).await.expect(200);
     assert_eq!(last.json()[0]["title"], "Rule 0");
     server.stop().await;
 }
@@ -77,10 +77,10 @@ async fn report_contents_do_not_appear_in_log() {
     let log = site.sibling_path("log");
     let server = site.serve_logging(&log).await;
     let client = Client::new(&server.base, Some(TOKEN));
-    let place = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
+    let base_path = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
     let finding = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
-    send(&client, &place, json!({"vulnerabilities": [finding]}).to_string()).await;
-    let path = format!("{place}/vulnerability_reports");
+    send(&client, &base_path, json!({"vulnerabilities": [finding]}).to_string()).await;
+    let path = format!("{base_path}/vulnerability_reports");
     client.post(&path, json!({"vulnerabilities": [finding, "hushhush"]})).await.expect(400);
     client.post(&path, json!({"vulnerabilities": [finding], "scan": {"type": ["hushhush"]}})).await.expect(400);
     server.stop().await;

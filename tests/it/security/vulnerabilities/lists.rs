@@ -9,16 +9,16 @@ use crate::support::{TestServer, on_every_database};
 
 async fn list_vulnerabilities_filters_by_state_severity_and_report_type(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let list = format!("{place}/vulnerabilities");
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let list = format!("{path}/vulnerabilities");
     assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
     let mut reported = security(&["a", "b", "c"]);
     reported["vulnerabilities"][1]["severity"] = json!("Critical");
-    assert_eq!(report(&root, &place, &reported).await, [3, 0, 0]);
+    assert_eq!(report(&root, &path, &reported).await, [3, 0, 0]);
     let mut reported = security(&["d"]);
     reported["scan"]["type"] = json!("dast");
-    assert_eq!(report(&root, &place, &reported).await, [1, 0, 0]);
-    let found = all(&root, &place).await;
+    assert_eq!(report(&root, &path, &reported).await, [1, 0, 0]);
+    let found = all(&root, &path).await;
     let elsewhere = format!("/projects/{}", project(&root, "other", json!({})).await);
     vulnerability(&root, &elsewhere, "a").await;
     let titles = async |query: &str| {
@@ -49,9 +49,9 @@ async fn list_vulnerabilities_filters_by_state_severity_and_report_type(server: 
 
 async fn list_vulnerabilities_uses_index(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    vulnerability(&root, &place, "a").await;
-    let lists = [format!("{place}/vulnerabilities?per_page=20")];
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    vulnerability(&root, &path, "a").await;
+    let lists = [format!("{path}/vulnerabilities?per_page=20")];
     let questions = ["page=1", "state=opened", "severity=high", "report_type=sast"];
     let whole = full_scans(&server, &[&root], &lists, &questions, "vulnerabilities").await;
     assert_eq!(whole, Vec::<String>::new());

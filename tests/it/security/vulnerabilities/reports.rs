@@ -9,32 +9,32 @@ use crate::support::spaces::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Reports one vulnerability and returns it.
-async fn report_one(client: &Client, place: &str, one: Value) -> Value {
-    let before = all(client, place).await.len();
-    assert_eq!(report(client, place, &json!({"vulnerabilities": [one]})).await, [1, 0, 0]);
-    all(client, place).await.split_off(before).remove(0)
+async fn report_one(client: &Client, base_path: &str, one: Value) -> Value {
+    let before = all(client, base_path).await.len();
+    assert_eq!(report(client, base_path, &json!({"vulnerabilities": [one]})).await, [1, 0, 0]);
+    all(client, base_path).await.split_off(before).remove(0)
 }
 
 async fn repeated_report_updates_vulnerability_and_keeps_state(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let ada = server.create_user("ada").await;
-    join(&root, &place, ada.id, 30).await;
-    assert_eq!(report(&root, &place, &security(&["a", "b", "c", "a"])).await, [3, 0, 0]);
-    assert_eq!(report(&ada.client, &place, &security(&["c", "a", "d"])).await, [1, 0, 2]);
-    let before = all(&root, &place).await;
+    join(&root, &base_path, ada.id, 30).await;
+    assert_eq!(report(&root, &base_path, &security(&["a", "b", "c", "a"])).await, [3, 0, 0]);
+    assert_eq!(report(&ada.client, &base_path, &security(&["c", "a", "d"])).await, [1, 0, 2]);
+    let before = all(&root, &base_path).await;
     assert_eq!(before.iter().map(|one| one["title"].as_str().expect("a title")).collect::<String>(), "abcd");
     assert_eq!(before[3]["author_id"], ada.id);
     root.post(&format!("/vulnerabilities/{}/dismiss", before[0]["id"]), json!({})).await.expect(201);
     root.post(&format!("/vulnerabilities/{}/resolve", before[1]["id"]), json!({})).await.expect(201);
-    let decided = all(&root, &place).await;
+    let decided = all(&root, &base_path).await;
     let mut again = security(&["a", "b", "c", "e"]);
     again["vulnerabilities"][0]["description"] = json!("Another text");
     again["vulnerabilities"][1]["severity"] = json!("low");
     again["vulnerabilities"][2]["confidence"] = json!("confirmed");
-    assert_eq!(report(&ada.client, &place, &again).await, [1, 3, 0]);
-    assert_eq!(report(&root, &place, &again).await, [0, 0, 4]);
-    let after = all(&root, &place).await;
+    assert_eq!(report(&ada.client, &base_path, &again).await, [1, 3, 0]);
+    assert_eq!(report(&root, &base_path, &again).await, [0, 0, 4]);
+    let after = all(&root, &base_path).await;
     let mut expected = decided.clone();
     for (index, attribute, value) in
         [(0, "description", "Another text"), (1, "severity", "low"), (2, "confidence", "confirmed")]
@@ -51,21 +51,21 @@ async fn repeated_report_updates_vulnerability_and_keeps_state(server: TestServe
     assert_eq!(after[..4], expected[..]);
     again["vulnerabilities"][0]["severity"] = json!("critical");
     again["vulnerabilities"][0]["name"] = json!("a");
-    assert_eq!(report(&root, &place, &again).await, [0, 1, 3]);
-    let last = all(&root, &place).await.remove(0);
+    assert_eq!(report(&root, &base_path, &again).await, [0, 1, 3]);
+    let last = all(&root, &base_path).await.remove(0);
     assert_eq!((&last["last_edited_by_id"], &last["last_edited_at"]), (&json!(ada.id), &after[0]["last_edited_at"]));
     assert_eq!((&last["state"], &last["severity"]), (&json!("closed"), &json!("critical")));
     // Another project has separate vulnerabilities.
     let elsewhere = format!("/projects/{}", project(&root, "other", json!({})).await);
     assert_eq!(report(&root, &elsewhere, &again).await, [4, 0, 0]);
-    assert_eq!(report(&root, &place, &json!({"vulnerabilities": []})).await, [0, 0, 0]);
-    assert_eq!(report(&root, &place, &json!({"vulnerabilities": null})).await, [0, 0, 0]);
+    assert_eq!(report(&root, &base_path, &json!({"vulnerabilities": []})).await, [0, 0, 0]);
+    assert_eq!(report(&root, &base_path, &json!({"vulnerabilities": null})).await, [0, 0, 0]);
 }
 
 async fn report_attributes_are_mapped_to_fields(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let one = report_one(&root, &place, json!({
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = report_one(&root, &base_path, json!({
         "id": "1", "category": "dependency_scanning", "name": "  Prototype\u{0} pollution\nin lodash ", "message": "m",
         "description": "Long.\nLonger.", "severity": "CRITICAL", "confidence": "Experimental", "solution": "Upgrade it.",
         "cve": "x", "scanner": {"id": "s", "name": "S"}, "links": [{"url": "https://h.example.com"}],
@@ -82,20 +82,20 @@ async fn report_attributes_are_mapped_to_fields(server: TestServer) {
             "dependency_scanning"
         ]
     );
-    let one = report_one(&root, &place, json!({"message": "Only a message"})).await;
+    let one = report_one(&root, &base_path, json!({"message": "Only a message"})).await;
     assert_eq!(
         [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
         ["Only a message", "Only a message", "unknown", "unknown", "generic"]
     );
     let one = report_one(
         &root,
-        &place,
+        &base_path,
         json!({"identifiers": [{"name": "CVE-2"}], "severity": "terrible", "confidence": "so so"}),
     )
     .await;
     assert_eq!((&one["title"], &one["description"]), (&json!("CVE-2"), &json!(null)));
     assert_eq!((&one["severity"], &one["confidence"]), (&json!("unknown"), &json!("unknown")));
-    let one = report_one(&root, &place, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
+    let one = report_one(&root, &base_path, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
     assert_eq!((&one["title"], &one["description"]), (&json!("ä".repeat(255)), &json!("ö".repeat(100_000))));
     for kind in [
         "sast",
@@ -110,22 +110,25 @@ async fn report_attributes_are_mapped_to_fields(server: TestServer) {
     ] {
         let mut of_kind = security(&["kind"]);
         of_kind["scan"]["type"] = json!(kind);
-        assert_eq!(report(&root, &place, &of_kind).await, [1, 0, 0], "{kind}");
+        assert_eq!(report(&root, &base_path, &of_kind).await, [1, 0, 0], "{kind}");
     }
     for (word, shown) in
         [("Info", "info"), ("Low", "low"), ("Medium", "medium"), ("High", "high"), ("Undefined", "unknown")]
     {
-        assert_eq!(report_one(&root, &place, json!({"name": word, "severity": word})).await["severity"], shown);
+        assert_eq!(report_one(&root, &base_path, json!({"name": word, "severity": word})).await["severity"], shown);
     }
     for (word, shown) in [("Ignore", "ignore"), ("Low", "low"), ("High", "high"), ("Confirmed", "confirmed")] {
         let named = format!("sure {word}");
-        assert_eq!(report_one(&root, &place, json!({"name": named, "confidence": word})).await["confidence"], shown);
+        assert_eq!(
+            report_one(&root, &base_path, json!({"name": named, "confidence": word})).await["confidence"],
+            shown
+        );
     }
 }
 
 async fn fingerprint_depends_on_category_identifier_and_location(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let plain = json!({
         "category": "sast", "name": "n", "identifiers": [{"type": "t", "name": "i", "value": "v"}],
         "location": {"file": "f", "start_line": 1, "end_line": 2, "class": "c", "method": "m"},
@@ -133,7 +136,7 @@ async fn fingerprint_depends_on_category_identifier_and_location(server: TestSer
     let send = async |change: Value| {
         let mut one = plain.clone();
         one.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-        report(&root, &place, &json!({"vulnerabilities": [one]})).await
+        report(&root, &base_path, &json!({"vulnerabilities": [one]})).await
     };
     assert_eq!(send(json!({})).await, [1, 0, 0]);
     // These are different vulnerabilities.
@@ -153,7 +156,7 @@ async fn fingerprint_depends_on_category_identifier_and_location(server: TestSer
     let both = json!({"name": "other", "identifiers": [plain["identifiers"][0], second]});
     assert_eq!(send(both).await, [0, 0, 1]);
     // Without identifiers, `cve` is compared, then the ID, then the title.
-    let bare = async |one: Value| report(&root, &place, &json!({"vulnerabilities": [one]})).await;
+    let bare = async |one: Value| report(&root, &base_path, &json!({"vulnerabilities": [one]})).await;
     assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "1"})).await, [1, 0, 0]);
     assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "2"})).await, [0, 0, 1]);
     assert_eq!(bare(json!({"name": "n", "id": "2"})).await, [1, 0, 0]);
@@ -163,31 +166,31 @@ async fn fingerprint_depends_on_category_identifier_and_location(server: TestSer
 
 async fn concurrent_reports_create_each_vulnerability_once(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let whole = security(&names);
-    let outcomes = join_all((0..4).map(|_| report(&root, &place, &whole))).await;
+    let outcomes = join_all((0..4).map(|_| report(&root, &base_path, &whole))).await;
     let sum = |index: usize| outcomes.iter().map(|outcome| outcome[index]).sum::<i64>();
     assert_eq!([sum(0), sum(1), sum(2)], [1_200, 0, 3_600]);
-    let total = root.get(&format!("{place}/vulnerabilities")).await.expect(200);
+    let total = root.get(&format!("{base_path}/vulnerabilities")).await.expect(200);
     assert_eq!(total.header("x-total"), "1200");
 }
 
 async fn invalid_report_creates_no_vulnerability(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut broken = security(&names);
     broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
-    let fault = send(&root, &place, &broken).await.expect(400).json();
+    let fault = send(&root, &base_path, &broken).await.expect(400).json();
     let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
     assert!(
         text.starts_with("/vulnerabilities/1199: invalid type: string \"nowhere\", expected a location at line 1"),
         "{text}"
     );
-    assert_eq!(all(&root, &place).await, Vec::<Value>::new());
+    assert_eq!(all(&root, &base_path).await, Vec::<Value>::new());
     // No temporary file remains.
     let left: Vec<_> = std::fs::read_dir(server.data().join("tmp")).expect("a folder").collect();
     assert_eq!(left.len(), 0);

@@ -25,9 +25,9 @@ async fn create_project(client: &Client) -> String {
 
 /// Creates a project, sends the document and returns the resulting vulnerabilities.
 async fn import_document(client: &Client, name: &str, document: &Value) -> Vec<Value> {
-    let place = format!("/projects/{}", project(client, name, json!({})).await);
-    report(client, &place, document).await;
-    all(client, &place).await
+    let path = format!("/projects/{}", project(client, name, json!({})).await);
+    report(client, &path, document).await;
+    all(client, &path).await
 }
 
 fn pluck(all: &[Value], attribute: &str) -> Vec<String> {
@@ -106,7 +106,7 @@ async fn sarif_results_use_attributes_of_rules(server: TestServer) {
 
 async fn sarif_rules_may_follow_results_and_be_in_extensions(server: TestServer) {
     let root = server.root();
-    let place = create_project(&root).await;
+    let path = create_project(&root).await;
     // A text rather than `json!`, because the rules must follow the results.
     let run = r#"{"results": [
             {"ruleId": "r", "message": {"id": "m", "arguments": ["1", "2"]}, "locations": [{"physicalLocation": {"artifactLocation": {"index": 1}}}]},
@@ -125,14 +125,14 @@ async fn sarif_rules_may_follow_results_and_be_in_extensions(server: TestServer)
           },
           "properties": {"report_type": "secret_detection"}}"#;
     let document: Value = serde_json::from_str(&format!(r#"{{"runs": [{run}], "version": "2.1.0"}}"#)).expect("JSON");
-    assert_eq!(report(&root, &place, &document).await, [4, 0, 0]);
-    let found = all(&root, &place).await;
+    assert_eq!(report(&root, &path, &document).await, [4, 0, 0]);
+    let found = all(&root, &path).await;
     assert_eq!(pluck(&found, "title"), ["R", "X1", "X2", "X3"]);
     assert_eq!(pluck(&found, "description"), ["2 of 1", "of x1", "all y", "t"]);
     assert!(pluck(&found, "report_type").iter().all(|kind| kind == "secret_detection"));
     // A file index and its URI are the same location.
     let named = document.to_string().replace(r#"{"index":1}"#, r#"{"uri":"b"}"#);
-    assert_eq!(report(&root, &place, &serde_json::from_str(&named).expect("JSON")).await, [0, 0, 4]);
+    assert_eq!(report(&root, &path, &serde_json::from_str(&named).expect("JSON")).await, [0, 0, 4]);
 }
 
 async fn sarif_severity_and_confidence_prefer_result_over_rule(server: TestServer) {
@@ -209,7 +209,7 @@ async fn sarif_suppressed_absent_and_passed_results_are_skipped(server: TestServ
         json!({"suppressions": [{"kind": "inSource"}]}),
         json!({"suppressions": [{"kind": "external", "status": "accepted"}, {"kind": "inSource"}]}),
     ];
-    let kept = [
+    let remaining = [
         json!({"kind": "fail"}),
         json!({"baselineState": "new"}),
         json!({"baselineState": "unchanged"}),
@@ -217,8 +217,8 @@ async fn sarif_suppressed_absent_and_passed_results_are_skipped(server: TestServ
         json!({"suppressions": [{"kind": "external", "status": "rejected"}]}),
         json!({"suppressions": [{"kind": "inSource"}, {"kind": "external", "status": "underReview"}]}),
     ];
-    let count = kept.len();
-    results.extend(kept);
+    let count = remaining.len();
+    results.extend(remaining);
     for (number, result) in results.iter_mut().enumerate() {
         result["message"] = json!({"text": format!("m{number}")});
         result["locations"] = at("a", number as i64);
@@ -230,11 +230,11 @@ async fn sarif_suppressed_absent_and_passed_results_are_skipped(server: TestServ
 
 async fn sarif_fingerprints_identify_results(server: TestServer) {
     let root = server.root();
-    let place = create_project(&root).await;
+    let path = create_project(&root).await;
     let send = async |result: Value| {
         let mut whole = json!({"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)});
         whole.as_object_mut().expect("an object").extend(result.as_object().expect("an object").clone());
-        report(&root, &place, &sarif(json!({"name": "t"}), json!([whole]))).await
+        report(&root, &path, &sarif(json!({"name": "t"}), json!([whole]))).await
     };
     let (new, same, changed) = ([1, 0, 0], [0, 0, 1], [0, 1, 0]);
     // By location, if there are no fingerprints.
@@ -266,12 +266,12 @@ async fn sarif_fingerprints_identify_results(server: TestServer) {
     // Results of different tools are distinct.
     let other =
         sarif(json!({"name": "u"}), json!([{"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)}]));
-    assert_eq!(report(&root, &place, &other).await, new);
+    assert_eq!(report(&root, &path, &other).await, new);
 }
 
 async fn sarif_runs_are_independent(server: TestServer) {
     let root = server.root();
-    let place = create_project(&root).await;
+    let path = create_project(&root).await;
     let run = |tool: &str, name: &str| {
         json!({
             "tool": {"driver": {"name": tool, "rules": [{"id": "r", "name": name}]}},
@@ -280,12 +280,12 @@ async fn sarif_runs_are_independent(server: TestServer) {
     };
     let empty = json!({"tool": {"driver": {"name": "t"}}, "results": null});
     let mut document = json!({"version": "2.1.0", "runs": [run("one", "First"), empty, {}, run("two", "Second"), run("one", "First")]});
-    assert_eq!(report(&root, &place, &document).await, [2, 0, 0]);
-    assert_eq!(pluck(&all(&root, &place).await, "title"), ["First", "Second"]);
+    assert_eq!(report(&root, &path, &document).await, [2, 0, 0]);
+    assert_eq!(pluck(&all(&root, &path).await, "title"), ["First", "Second"]);
     document["runs"] = json!([]);
-    assert_eq!(report(&root, &place, &document).await, [0, 0, 0]);
+    assert_eq!(report(&root, &path, &document).await, [0, 0, 0]);
     document["runs"] = json!(null);
-    assert_eq!(report(&root, &place, &document).await, [0, 0, 0]);
+    assert_eq!(report(&root, &path, &document).await, [0, 0, 0]);
 }
 
 on_every_database![

@@ -31,9 +31,9 @@ async fn decide_vulnerability_allows_any_order_of_states(server: TestServer) {
     let team = group(&root, "team", json!({"name": "The team"})).await;
     let work = project(&root, "work", json!({"namespace_id": team, "name": "The work"})).await;
     let (ada, me) = (server.create_user("ada").await, root.get("/user").await.expect(200).json()["id"].clone());
-    let place = format!("/projects/{work}");
-    join(&root, &place, ada.id, 30).await;
-    let number = vulnerability(&root, &place, "weak").await;
+    let base_path = format!("/projects/{work}");
+    join(&root, &base_path, ada.id, 30).await;
+    let number = vulnerability(&root, &base_path, "weak").await;
     let one = format!("/vulnerabilities/{number}");
     let created = ada.client.get(&one).await.expect(200).json();
     let mut shown = json!({
@@ -72,9 +72,9 @@ async fn vulnerabilities_require_developer(server: TestServer) {
         server.create_user("reporter").await,
         server.create_user("developer").await,
     );
-    for place in [&open, &hidden] {
-        for (person, level) in [(&guest, 10), (&reporter, 20), (&developer, 30)] {
-            join(&root, place, person.id, level).await;
+    for base_path in [&open, &hidden] {
+        for (user, level) in [(&guest, 10), (&reporter, 20), (&developer, 30)] {
+            join(&root, base_path, user.id, level).await;
         }
     }
     let stranger = server.create_user("stranger").await.client;
@@ -86,13 +86,13 @@ async fn vulnerabilities_require_developer(server: TestServer) {
         (&guest.client, 403, 403),
         (&reporter.client, 403, 403),
     ] {
-        for (one, place, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
+        for (one, base_path, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
             client.get(one).await.expect(status);
             for (decision, _) in DECISIONS {
                 decide(client, one, decision, status).await;
             }
-            client.get(&format!("{place}/vulnerabilities")).await.expect(status);
-            send(client, place, &security(&["new"])).await.expect(status);
+            client.get(&format!("{base_path}/vulnerabilities")).await.expect(status);
+            send(client, base_path, &security(&["new"])).await.expect(status);
         }
     }
     let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
@@ -117,8 +117,8 @@ async fn vulnerabilities_require_developer(server: TestServer) {
 
 async fn concurrent_decisions_change_state_once(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let one = format!("/vulnerabilities/{}", vulnerability(&root, &place, "weak").await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = format!("/vulnerabilities/{}", vulnerability(&root, &base_path, "weak").await);
     for (decision, _) in DECISIONS {
         let path = format!("{one}/{decision}");
         let mut statuses: Vec<u16> =
@@ -134,23 +134,23 @@ async fn concurrent_decisions_change_state_once(server: TestServer) {
 async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
     let root = server.root();
     let (work, other) = (project(&root, "work", json!({})).await, project(&root, "other", json!({})).await);
-    let (place, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
-    let number = vulnerability(&root, &place, "weak").await;
+    let (base_path, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
+    let number = vulnerability(&root, &base_path, "weak").await;
     let other_number = vulnerability(&root, &elsewhere, "weak").await;
     let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{other_number}"));
     let name = "first_class_vulnerabilities";
     gate(&root, name, json!({"value": false})).await;
-    for (path, status) in [(&one, 404), (&another, 404), (&format!("{place}/vulnerabilities"), 404)] {
+    for (path, status) in [(&one, 404), (&another, 404), (&format!("{base_path}/vulnerabilities"), 404)] {
         root.get(path).await.expect(status);
     }
     decide(&root, &one, "confirm", 404).await;
-    send(&root, &place, &security(&["weak"])).await.expect(404);
+    send(&root, &base_path, &security(&["weak"])).await.expect(404);
     // A project that is not visible returns 404 before the feature gate is evaluated.
     server.create_user("stranger").await.client.get(&one).await.expect(404);
     gate(&root, name, json!({"value": true, "project": "root/work"})).await;
     root.get(&one).await.expect(200);
     decide(&root, &one, "confirm", 201).await;
-    root.get(&format!("{place}/vulnerabilities")).await.expect(200);
+    root.get(&format!("{base_path}/vulnerabilities")).await.expect(200);
     root.get(&another).await.expect(404);
     decide(&root, &another, "confirm", 404).await;
     root.get(&format!("{elsewhere}/vulnerabilities")).await.expect(404);
@@ -159,7 +159,7 @@ async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
     root.get(&one).await.expect(200);
     root.get(&another).await.expect(200);
     let ada = server.create_user("ada").await;
-    join(&root, &place, ada.id, 40).await;
+    join(&root, &base_path, ada.id, 40).await;
     ada.client.get(&one).await.expect(404);
     root.delete(&format!("/features/{name}")).await.expect(204);
     ada.client.get(&one).await.expect(200);
@@ -167,11 +167,11 @@ async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
 
 async fn plans_below_ultimate_reject_vulnerabilities(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let mut answers = vec![
         root.get("/vulnerabilities/1").await,
-        root.get(&format!("{place}/vulnerabilities")).await,
-        send(&root, &place, &security(&["weak"])).await,
+        root.get(&format!("{base_path}/vulnerabilities")).await,
+        send(&root, &base_path, &security(&["weak"])).await,
     ];
     for (decision, _) in DECISIONS {
         answers.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
@@ -184,10 +184,10 @@ async fn plans_below_ultimate_reject_vulnerabilities(server: TestServer) {
 async fn vulnerabilities_survive_user_deletion_but_not_project_deletion(server: TestServer) {
     let root = server.root();
     let work = server.insert_project_at("ours/work", Visibility::Private).await.id;
-    let place = format!("/projects/{work}");
+    let base_path = format!("/projects/{work}");
     let ada = server.create_user("ada").await;
-    join(&root, &place, ada.id, 30).await;
-    let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &place, "weak").await);
+    join(&root, &base_path, ada.id, 30).await;
+    let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &base_path, "weak").await);
     decide(&ada.client, &one, "dismiss", 201).await;
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     server.finish_jobs().await;
@@ -196,7 +196,7 @@ async fn vulnerabilities_survive_user_deletion_but_not_project_deletion(server: 
         assert_eq!(left[name], json!(null), "{name}");
     }
     assert!(left["closed_at"].is_string());
-    assert_eq!(report(&root, &place, &security(&["weak"])).await, [0, 0, 1]);
+    assert_eq!(report(&root, &base_path, &security(&["weak"])).await, [0, 0, 1]);
     let db = server.backend.database.write();
     storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(Entity::find().all(db).await.expect("rows"), []);

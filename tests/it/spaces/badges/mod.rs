@@ -8,18 +8,18 @@ use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a badge of `/projects/:id` or `/groups/:id` and returns its ID.
-pub async fn badge(client: &Client, place: &str, name: &str) -> i64 {
+pub async fn badge(client: &Client, path: &str, name: &str) -> i64 {
     let body =
         json!({ "name": name, "link_url": "https://h.example.com/", "image_url": "https://h.example.com/x.svg" });
-    id(&client.post(&format!("{place}/badges"), body).await.expect(201).json())
+    id(&client.post(&format!("{path}/badges"), body).await.expect(201).json())
 }
 
 async fn project_and_group_badge_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
-    for (place, kind) in [(format!("/projects/{work}"), "project"), (format!("/groups/{team}"), "group")] {
-        let all = format!("{place}/badges");
+    for (path, kind) in [(format!("/projects/{work}"), "project"), (format!("/groups/{team}"), "group")] {
+        let all = format!("{path}/badges");
         let link = "http://h.example.com/%{project_path}?x=%{unknown}";
         let body = json!({ "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg" });
         let created = root.post(&all, body.clone()).await.expect(201).json();
@@ -41,7 +41,7 @@ async fn project_and_group_badge_lifecycle(server: TestServer) {
         assert_eq!((&changed["name"], &changed["image_url"]), (&Value::Null, &json!("https://h.example.com/y")));
         assert_eq!(changed["link_url"], link);
         root.put(&one, json!({})).await.expect(400);
-        badge(&root, &place, "Coverage").await;
+        badge(&root, &path, "Coverage").await;
         assert_eq!(root.get(&all).await.expect(200).pluck("name"), [Value::Null, json!("Coverage")]);
         assert_eq!(root.get(&format!("{all}?name=Coverage")).await.expect(200).pluck("name"), ["Coverage"]);
         let query = "link_url=https%3A%2F%2Fh%2F%25%7Bproject_id%7D&image_url=https%3A%2F%2Fh%2Fx";
@@ -56,8 +56,8 @@ async fn project_and_group_badge_lifecycle(server: TestServer) {
         );
         for bad in ["javascript:alert(1)", "ftp://h/x", "h/x", "https://h/ x", "https://h/\"x"] {
             let fault = json!({ "link_url": ["is blocked: Only allowed schemes are http, https"] });
-            let refused = root.post(&all, json!({ "link_url": bad, "image_url": "https://h/x" })).await.expect(400);
-            assert_eq!(refused.json()["message"], fault, "{bad}");
+            let rejected = root.post(&all, json!({ "link_url": bad, "image_url": "https://h/x" })).await.expect(400);
+            assert_eq!(rejected.json()["message"], fault, "{bad}");
             root.put(&one, json!({ "image_url": bad })).await.expect(400);
         }
         root.get(&format!("{all}/render?link_url=x&image_url=https%3A%2F%2Fh%2Fx")).await.expect(400);
@@ -96,16 +96,16 @@ async fn badge_writes_require_maintainer_or_group_owner(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
-    for (place, least) in [(format!("/projects/{work}"), 40), (format!("/groups/{team}"), 50)] {
+    for (path, least) in [(format!("/projects/{work}"), 40), (format!("/groups/{team}"), 50)] {
         let (below, enough) =
             (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
-        join(&root, &place, below.id, least - 10).await;
-        join(&root, &place, enough.id, least).await;
-        let one = badge(&enough.client, &place, "x").await;
-        let one = format!("{place}/badges/{one}");
-        server.anonymous().get(&format!("{place}/badges")).await.expect(200);
+        join(&root, &path, below.id, least - 10).await;
+        join(&root, &path, enough.id, least).await;
+        let one = badge(&enough.client, &path, "x").await;
+        let one = format!("{path}/badges/{one}");
+        server.anonymous().get(&format!("{path}/badges")).await.expect(200);
         server.anonymous().get(&one).await.expect(200);
-        let render = format!("{place}/badges/render?link_url=https%3A%2F%2Fh%2F&image_url=https%3A%2F%2Fh%2F");
+        let render = format!("{path}/badges/render?link_url=https%3A%2F%2Fh%2F&image_url=https%3A%2F%2Fh%2F");
         for (client, status) in [(&server.anonymous(), 401), (&below.client, 403)] {
             client.delete(&one).await.expect(status);
             client.put(&one, json!({ "name": "y" })).await.expect(status);

@@ -26,8 +26,8 @@ async fn group_avatar_follows_group_visibility(server: TestServer) {
     let seen = bob.client.get(&path).await.expect(200);
     assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
     assert!(seen.header("content-security-policy").contains("sandbox"));
-    for stranger in [&eve.client, &server.anonymous()] {
-        stranger.get(&path).await.expect(404);
+    for non_member in [&eve.client, &server.anonymous()] {
+        non_member.get(&path).await.expect(404);
     }
     ada.client.put(&one, json!({ "visibility": "public" })).await.expect(200);
     server.anonymous().get(&path).await.expect(200);
@@ -63,8 +63,8 @@ async fn avatar_must_be_image_and_requires_owner(server: TestServer) {
         [("a.svg", b"<svg/>".as_slice()), ("a.png", b"<html>"), ("a.png", &[PNG, &[0; 200 << 10]].concat())]
     {
         let form = || Form::new().text("name", "Other").text("path", "other");
-        let refused = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
-        assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
+        let rejected = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
+        assert!(rejected.json()["message"]["avatar"].is_array(), "{name}");
         send(&ada.client, Method::PUT, &one, form(), name, bytes).await.expect(400);
     }
     ada.client.get("/groups/other").await.expect(404);

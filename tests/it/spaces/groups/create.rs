@@ -20,8 +20,8 @@ async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
     );
     assert_eq!(created["runners_token"].as_str().map(str::len), Some(32));
     assert_eq!((&created["projects"], &created["shared_projects"]), (&json!([]), &json!([])));
-    let place = format!("/groups/{}/members/{}", created["id"], ada.id);
-    assert_eq!(ada.client.get(&place).await.expect(200).json()["access_level"], 50);
+    let base_path = format!("/groups/{}/members/{}", created["id"], ada.id);
+    assert_eq!(ada.client.get(&base_path).await.expect(200).json()["access_level"], 50);
     let read = ada.client.get("/groups/engines").await.expect(200).json();
     assert_eq!(read, created);
 }
@@ -29,8 +29,8 @@ async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
 async fn runners_token_is_visible_only_to_owners(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let read = person.client.get(&format!("/groups/{engines}")).await.expect(200).json();
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let read = user.client.get(&format!("/groups/{engines}")).await.expect(200).json();
         assert_eq!(read.get("runners_token").is_some(), level == 50, "{level}");
     }
     let read = server.anonymous().get("/groups/engines").await.expect(200).json();
@@ -99,13 +99,13 @@ async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
     let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
     let cast = server.create_member_per_role(&root, strict).await;
     let easy = group(&root, "easy", json!({})).await;
-    for (level, person) in &cast {
-        join(&root, &format!("/groups/{easy}"), person.id, *level).await;
+    for (level, user) in &cast {
+        join(&root, &format!("/groups/{easy}"), user.id, *level).await;
         let path = format!("by{level}");
         let body = |parent: i64| json!({"name": path, "path": path, "parent_id": parent});
-        let status = person.client.post("/groups", body(strict)).await.status;
+        let status = user.client.post("/groups", body(strict)).await.status;
         assert_eq!(status, if *level == 50 { 201 } else { 403 }, "{level}");
-        let status = person.client.post("/groups", body(easy)).await.status;
+        let status = user.client.post("/groups", body(easy)).await.status;
         assert_eq!(status, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
     let stranger = server.create_user("stranger").await;
@@ -143,9 +143,9 @@ async fn private_group_returns_404_to_non_members(server: TestServer) {
     let hidden = group(&root, "hidden", json!({})).await;
     let stranger = server.create_user("stranger").await;
     for caller in [&stranger.client, &server.anonymous()] {
-        let there = caller.get(&format!("/groups/{hidden}")).await.expect(404);
+        let existing = caller.get(&format!("/groups/{hidden}")).await.expect(404);
         let missing = caller.get("/groups/999999").await.expect(404);
-        assert_eq!(there.body, missing.body);
+        assert_eq!(existing.body, missing.body);
     }
     join(&root, &format!("/groups/{hidden}"), stranger.id, 10).await;
     let read = stranger.client.get("/groups/hidden").await.expect(200).json();

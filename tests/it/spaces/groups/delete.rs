@@ -114,8 +114,8 @@ async fn delete_group_requires_owner_and_honors_if_unmodified_since(server: Test
     let one = format!("/groups/{engines}");
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
     late.delete(&one).await.expect(412);
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let answer = person.client.delete(&one).await;
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let answer = user.client.delete(&one).await;
         assert_eq!(answer.status, if level == 50 { 202 } else { 403 }, "{level}");
     }
 }

@@ -63,7 +63,7 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
     let (taken, outer, inner) = ("has already been taken", format!("/groups/{outer}"), format!("/groups/{inner}"));
     let path = "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-' or end in '.', '.git' or \
                 '.atom'";
-    for (place, body, field, text) in [
+    for (base_path, body, field, text) in [
         (&inner, json!({"path": "OTHER"}), "path", taken),
         (&inner, json!({"path": "work"}), "path", taken),
         (&inner, json!({"name": "Other"}), "name", taken),
@@ -95,7 +95,7 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
             "is not a number in range",
         ),
     ] {
-        let answer = root.put(place, body.clone()).await.expect(400);
+        let answer = root.put(base_path, body.clone()).await.expect(400);
         assert_eq!(answer.json()["message"], json!({field: [text]}), "{body}");
     }
     let faulty = root.put(&inner, json!({"visibility": "open"})).await.expect(400);
@@ -106,8 +106,8 @@ async fn update_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let answer = person.client.put(&one, json!({"description": level.to_string()})).await;
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let answer = user.client.put(&one, json!({"description": level.to_string()})).await;
         assert_eq!(answer.status, if level == 50 { 200 } else { 403 }, "{level}");
     }
     server.create_user("stranger").await.client.put(&one, json!({})).await.expect(404);
@@ -120,7 +120,7 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let (outer_place, inner_place) = (format!("/groups/{outer}"), format!("/groups/{inner}"));
     root.put(&outer_place, json!({"share_with_group_lock": true})).await.expect(200);
-    let lock = async |place: &str| root.get(place).await.expect(200).json()["share_with_group_lock"].clone();
+    let lock = async |base_path: &str| root.get(base_path).await.expect(200).json()["share_with_group_lock"].clone();
     assert_eq!(lock(&inner_place).await, json!(true));
     let later = group(&root, "later", json!({"parent_id": outer})).await;
     assert_eq!(lock(&format!("/groups/{later}")).await, json!(true));
@@ -131,8 +131,8 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     join(&root, &outer_place, eve.id, 40).await;
     let message = eve.client.post("/groups", unlocked.clone()).await.expect(400).message();
     assert!(message.contains(":share_with_group_lock=>[\"cannot be disabled"), "{message}");
-    let refused = ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(400);
-    assert_ne!(refused.json()["message"]["share_with_group_lock"], Value::Null);
+    let rejected = ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(400);
+    assert_ne!(rejected.json()["message"]["share_with_group_lock"], Value::Null);
     join(&root, &outer_place, ada.id, 50).await;
     ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(200);
     let created = ada.client.post("/groups", unlocked).await.expect(201).json();
@@ -204,8 +204,8 @@ async fn concurrent_subgroup_creation_gets_renamed_path(server: TestServer) {
     };
     tokio::join!(rename, make);
     let found = root.get(&format!("/groups/{mid}/subgroups?per_page=100&order_by=id")).await.expect(200);
-    let wanted: Vec<Value> = (0..12).map(|number| json!(format!("top5/mid/g{number}"))).collect();
-    assert_eq!(found.pluck("full_path"), wanted);
+    let expected: Vec<Value> = (0..12).map(|number| json!(format!("top5/mid/g{number}"))).collect();
+    assert_eq!(found.pluck("full_path"), expected);
 }
 
 on_every_database![

@@ -39,9 +39,9 @@ async fn group_statistics_include_descendants_and_require_administrator(server: 
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
-    let held = project(&root, "held", json!({"namespace_id": inner})).await;
+    let inner_project = project(&root, "held", json!({"namespace_id": inner})).await;
     use sea_orm::ConnectionTrait;
-    let sql = format!("UPDATE projects SET repository_size = 1234 WHERE id = {held}");
+    let sql = format!("UPDATE projects SET repository_size = 1234 WHERE id = {inner_project}");
     server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
     let list = root.get("/groups?statistics=true").await.expect(200).json();
     for entry in list.as_array().expect("a list") {

@@ -32,8 +32,8 @@ async fn list_group_projects_filters_own_shared_and_subgroup_projects(server: Te
     project(&root, "own", json!({"namespace_id": top, "visibility": "public"})).await;
     project(&root, "deep", json!({"namespace_id": inner})).await;
     for (path, ended) in [("lent", false), ("past", true)] {
-        let held = project(&root, path, json!({"namespace_id": other})).await;
-        share(&server, held, top, ended).await;
+        let project_id = project(&root, path, json!({"namespace_id": other})).await;
+        share(&server, project_id, top, ended).await;
     }
     let list = format!("/groups/{top}/projects");
     let with = |query: &str| format!("{list}?order_by=path&sort=asc&{query}");

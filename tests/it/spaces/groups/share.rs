@@ -25,12 +25,12 @@ async fn share_group_caps_roles_at_group_access(server: TestServer) {
             "expires_at": "2999-01-31",
         }])
     );
-    for (person, level) in [(&ada, 20), (&bob, 10)] {
-        for place in [format!("/groups/{engines}"), format!("/groups/{inner}"), format!("/projects/{work}")] {
-            person.client.get(&place).await.expect(200);
-            let member = root.get(&format!("{place}/members/all/{}", person.id)).await.expect(200).json();
-            assert_eq!(member["access_level"], json!(level), "{place}");
-            root.get(&format!("{place}/members/{}", person.id)).await.expect(404);
+    for (user, level) in [(&ada, 20), (&bob, 10)] {
+        for path in [format!("/groups/{engines}"), format!("/groups/{inner}"), format!("/projects/{work}")] {
+            user.client.get(&path).await.expect(200);
+            let member = root.get(&format!("{path}/members/all/{}", user.id)).await.expect(200).json();
+            assert_eq!(member["access_level"], json!(level), "{path}");
+            root.get(&format!("{path}/members/{}", user.id)).await.expect(404);
         }
     }
     ada.client.put(&format!("/groups/{engines}"), json!({})).await.expect(403);
@@ -47,9 +47,9 @@ async fn share_group_rejects_invalid_groups_and_levels(server: TestServer) {
     let inner = group(&ada.client, "inner", json!({"parent_id": outer})).await;
     let hidden = group(&root, "hidden", json!({})).await;
     let open = group(&root, "open", json!({"visibility": "public"})).await;
-    let place = format!("/groups/{inner}/share");
+    let path = format!("/groups/{inner}/share");
     let try_with =
-        async |id: i64, level: i64| ada.client.post(&place, json!({"group_id": id, "group_access": level})).await;
+        async |id: i64, level: i64| ada.client.post(&path, json!({"group_id": id, "group_access": level})).await;
     for missing in [hidden, 999_999] {
         assert_eq!(try_with(missing, 30).await.expect(404).message(), "404 Group Not Found");
     }
@@ -57,10 +57,10 @@ async fn share_group_rejects_invalid_groups_and_levels(server: TestServer) {
         let answer = try_with(open, level).await.expect(400);
         assert_eq!(answer.message(), "group_access does not have a valid value");
     }
-    let missing = ada.client.post(&place, json!({})).await.expect(400);
+    let missing = ada.client.post(&path, json!({})).await.expect(400);
     assert_eq!(missing.message(), "group_id is missing, group_access is missing");
     let date = json!({"group_id": open, "group_access": 10, "expires_at": "soon"});
-    assert_eq!(ada.client.post(&place, date).await.expect(400).message(), "expires_at is invalid");
+    assert_eq!(ada.client.post(&path, date).await.expect(400).message(), "expires_at is invalid");
     for already in [inner, outer] {
         try_with(already, 30).await.expect(409);
     }
@@ -77,14 +77,14 @@ async fn share_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let friends = group(&root, "friends", json!({"visibility": "public"})).await;
-    let (place, body) = (format!("/groups/{engines}/share"), json!({"group_id": friends, "group_access": 30}));
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let shared = person.client.post(&place, body.clone()).await.status;
+    let (path, body) = (format!("/groups/{engines}/share"), json!({"group_id": friends, "group_access": 30}));
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let shared = user.client.post(&path, body.clone()).await.status;
         assert_eq!(shared, if level == 50 { 201 } else { 403 }, "{level}");
-        let ended = person.client.delete(&format!("{place}/{friends}")).await.status;
+        let ended = user.client.delete(&format!("{path}/{friends}")).await.status;
         assert_eq!(ended, if level == 50 { 204 } else { 403 }, "{level}");
     }
-    server.anonymous().post(&place, body).await.expect(401);
+    server.anonymous().post(&path, body).await.expect(401);
 }
 
 async fn expired_share_grants_nothing_and_can_be_replaced(server: TestServer) {

@@ -40,11 +40,11 @@ async fn subgroup_lists_return_visible_groups_of_caller(server: TestServer) {
 async fn private_group_lists_return_404_to_non_members(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for list in ["subgroups", "descendant_groups", "descendants", "projects"] {
-        for client in [&stranger.client, &server.anonymous()] {
-            let answer = client.get(&format!("/groups/{hidden}/{list}")).await.expect(404);
-            assert_eq!(answer.message(), "404 Group Not Found");
+        for client in [&non_member.client, &server.anonymous()] {
+            let response = client.get(&format!("/groups/{hidden}/{list}")).await.expect(404);
+            assert_eq!(response.message(), "404 Group Not Found");
         }
     }
 }

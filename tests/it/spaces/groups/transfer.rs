@@ -84,15 +84,15 @@ async fn transfer_group_requires_owner_and_creation_right_in_target(server: Test
     let away = group(&root, "away", json!({"visibility": "public"})).await;
     let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     let mine = group(&ada.client, "mine", json!({})).await;
-    let place = format!("/groups/{mine}/transfer");
-    ada.client.post(&place, json!({"group_id": home})).await.expect(404);
-    ada.client.post(&place, json!({"group_id": away})).await.expect(403);
+    let path = format!("/groups/{mine}/transfer");
+    ada.client.post(&path, json!({"group_id": home})).await.expect(404);
+    ada.client.post(&path, json!({"group_id": away})).await.expect(403);
     join(&root, &format!("/groups/{home}"), ada.id, 40).await;
-    ada.client.post(&place, json!({"group_id": home})).await.expect(403);
+    ada.client.post(&path, json!({"group_id": home})).await.expect(403);
     join(&ada.client, &format!("/groups/{mine}"), eve.id, 40).await;
-    eve.client.post(&place, json!({})).await.expect(403);
+    eve.client.post(&path, json!({})).await.expect(403);
     root.put(&format!("/groups/{home}"), json!({"subgroup_creation_level": "maintainer"})).await.expect(200);
-    ada.client.post(&place, json!({"group_id": home})).await.expect(201);
+    ada.client.post(&path, json!({"group_id": home})).await.expect(201);
 }
 
 async fn transfer_to_top_level_adds_owner_if_missing(server: TestServer) {
@@ -132,31 +132,31 @@ async fn transfer_project_to_group_requires_administrator(server: TestServer) {
     join(&root, &format!("/groups/{engines}"), bob.id, 40).await;
     join(&ada.client, &format!("/projects/{work}"), eve.id, 30).await;
     join(&root, &format!("/groups/{engines}"), ada.id, 50).await;
-    let place = |project: &str| format!("/groups/{engines}/projects/{project}");
+    let path = |project: &str| format!("/groups/{engines}/projects/{project}");
     for client in [&ada.client, &bob.client] {
-        client.post(&place(&work.to_string()), json!({})).await.expect(403);
+        client.post(&path(&work.to_string()), json!({})).await.expect(403);
     }
-    let answer = root.post(&place("ada%2Fwork"), json!({})).await.expect(201).json();
+    let answer = root.post(&path("ada%2Fwork"), json!({})).await.expect(201).json();
     assert_eq!(answer["id"], json!(engines));
     assert_eq!(answer["projects"][0]["path_with_namespace"], "engines/work");
     let read = root.get(&format!("/projects/{work}")).await.expect(200).json();
     assert_eq!((&read["visibility"], &read["namespace"]["id"]), (&json!("internal"), &json!(engines)));
     root.get("/projects/ada%2Fwork").await.expect(404);
     // Direct members stay, and members of the group are inherited.
-    for (person, level) in [(&eve, 30), (&bob, 40)] {
-        let member = root.get(&format!("/projects/{work}/members/all/{}", person.id)).await.expect(200).json();
+    for (user, level) in [(&eve, 30), (&bob, 40)] {
+        let member = root.get(&format!("/projects/{work}/members/all/{}", user.id)).await.expect(200).json();
         assert_eq!(member["access_level"], json!(level));
     }
-    let again = root.post(&place(&work.to_string()), json!({})).await.expect(400);
+    let again = root.post(&path(&work.to_string()), json!({})).await.expect(400);
     assert_eq!(again.json()["message"], json!({"namespace": ["already contains the project"]}));
-    assert_eq!(root.post(&place("999999"), json!({})).await.expect(404).message(), "404 Project Not Found");
+    assert_eq!(root.post(&path("999999"), json!({})).await.expect(404).message(), "404 Project Not Found");
     let unknown = root.post("/groups/999999/projects/1", json!({})).await.expect(404);
     assert_eq!(unknown.message(), "404 Group Not Found");
     let twin = project(&ada.client, "work", json!({"name": "Other"})).await;
-    let answer = root.post(&place(&twin.to_string()), json!({})).await.expect(400);
+    let answer = root.post(&path(&twin.to_string()), json!({})).await.expect(400);
     assert_eq!(answer.json()["message"], json!({"path": ["has already been taken"]}));
     let named = project(&ada.client, "elsewhere", json!({"name": "WORK"})).await;
-    let answer = root.post(&place(&named.to_string()), json!({})).await.expect(400);
+    let answer = root.post(&path(&named.to_string()), json!({})).await.expect(400);
     assert_eq!(answer.json()["message"], json!({"name": ["has already been taken"]}));
 }
 

@@ -59,10 +59,10 @@ async fn override_requires_directory_member_and_group_owner(server: TestServer) 
     root.post(&path, json!({})).await.expect(403);
     root.delete(&path).await.expect(403);
     sync(&server, engines, &[("target", AccessLevel::Reporter)]).await;
-    for (level, person) in &cast {
-        let wanted = |success: u16| if *level == 50 { success } else { 403 };
-        assert_eq!(person.client.post(&path, json!({})).await.status, wanted(201), "{level}");
-        assert_eq!(person.client.delete(&path).await.status, wanted(200), "{level}");
+    for (level, user) in &cast {
+        let expected = |success: u16| if *level == 50 { success } else { 403 };
+        assert_eq!(user.client.post(&path, json!({})).await.status, expected(201), "{level}");
+        assert_eq!(user.client.delete(&path).await.status, expected(200), "{level}");
     }
     let unknown = format!("/groups/{engines}/members/999999/override");
     assert_eq!(root.post(&unknown, json!({})).await.expect(404).message(), "404 Not found");
@@ -89,18 +89,18 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
         let members = root.get(&list).await.expect(200);
         members.pluck("username").into_iter().zip(members.pluck("access_level")).collect::<Vec<_>>()
     };
-    let wanted =
+    let expected =
         |members: &[(&str, i64)]| members.iter().map(|(name, level)| (json!(name), json!(level))).collect::<Vec<_>>();
     let mut members_after = shown().await;
     members_after.sort_by_key(|(name, _)| name.to_string());
-    assert_eq!(members_after, wanted(&[("ada", 30), ("bob", 20), ("eve", 10), ("root", 50)]));
+    assert_eq!(members_after, expected(&[("ada", 30), ("bob", 20), ("eve", 10), ("root", 50)]));
     join(&root, &format!("/groups/{inner}"), bob.id, 30).await;
     join(&root, &format!("/projects/{work}"), bob.id, 40).await;
     // A member who is no longer listed is removed, also from descendants. Manually added members remain.
     let result = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
     assert_eq!((result.joined, result.changed, result.left), (0, 1, 2));
     assert_eq!(result.passed_over, [("nobody".to_owned(), "does not exist".to_owned())]);
-    assert_eq!(shown().await, wanted(&[("root", 50), ("ada", 40)]));
+    assert_eq!(shown().await, expected(&[("root", 50), ("ada", 40)]));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
     // The inherited role is the minimum.
     assert_eq!(sync(&server, inner, &[("ada", Guest)]).await, outcome(1, 0, 0));
@@ -117,7 +117,7 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     assert_eq!(sync(&server, engines, &[("root", Owner)]).await, outcome(0, 1, 0));
     assert_eq!(sync(&server, engines, &[]).await.passed_over, last_owner);
     assert_eq!(sync(&server, engines, &[("root", Guest), ("ada", Owner)]).await, outcome(1, 1, 0));
-    assert_eq!(shown().await, wanted(&[("root", 10), ("ada", 50)]));
+    assert_eq!(shown().await, expected(&[("root", 10), ("ada", 50)]));
     let missing = synchronize(&server.backend, "nowhere", &[]).await;
     assert!(missing.is_err());
 }

@@ -122,13 +122,13 @@ async fn sweep_removes_only_expired_members_and_shares(server: TestServer) {
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let today = now().date_naive();
     for (name, ends) in [("ada", Some(today)), ("bob", Some(today + Days::new(1))), ("eve", None)] {
-        let person = server.create_user(name).await;
+        let user = server.create_user(name).await;
         for (group, project) in [(Some(engines), None), (None, Some(work))] {
             let row = members::ActiveModel {
                 namespace_id: Set(group),
                 project_id: Set(project),
                 expires_at: Set(ends),
-                ..membership(person.id, AccessLevel::Guest)
+                ..membership(user.id, AccessLevel::Guest)
             };
             row.insert(server.backend.database.write()).await.expect("a member");
         }

@@ -63,11 +63,11 @@ async fn nearest_group_role_precedes_ancestors_and_shares(server: TestServer) {
         let answer = root.get(&format!("{parent}/members/all")).await.expect(200);
         answer.pluck("id").into_iter().zip(answer.pluck("access_level")).skip(1).collect::<Vec<_>>()
     };
-    let wanted = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
-    assert_eq!(levels(format!("/projects/{work}")).await, wanted([10, 40, 30, 10]));
-    assert_eq!(levels(format!("/groups/{low}")).await, wanted([10, 40, 30, 10]));
-    assert_eq!(levels(format!("/groups/{mid}")).await, wanted([30, 40, 30, 10]));
-    assert_eq!(levels(format!("/groups/{top}")).await, wanted([40, 40, 20, 10]));
+    let expected = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
+    assert_eq!(levels(format!("/projects/{work}")).await, expected([10, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{low}")).await, expected([10, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{mid}")).await, expected([30, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{top}")).await, expected([40, 40, 20, 10]));
     // The highest of several shares applies.
     let one = root.get(&format!("/projects/{work}/members/all/{}", ids[2])).await.expect(200).json();
     assert_eq!(one["access_level"], 30);
@@ -129,9 +129,9 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
         300.. => 30,
         _ => 10,
     };
-    let wanted = ids.iter().enumerate().map(|(index, id)| (json!(id), json!(level(index))));
-    let wanted: Vec<_> = std::iter::once((json!(1), json!(50))).chain(wanted).collect();
-    assert_eq!(seen, wanted);
+    let expected = ids.iter().enumerate().map(|(index, id)| (json!(id), json!(level(index))));
+    let expected: Vec<_> = std::iter::once((json!(1), json!(50))).chain(expected).collect();
+    assert_eq!(seen, expected);
     let (answer, ..) = cost("?query=p399&per_page=5").await;
     assert_eq!(answer.pluck("username"), ["p399"]);
 }

@@ -39,7 +39,7 @@ async fn list_members_filters_by_name_email_and_id(server: TestServer) {
 
 async fn member_reads_require_authentication_and_visibility(server: TestServer) {
     let root = server.root();
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for (path, visibility, status) in [("open", "public", 200), ("hidden", "private", 404)] {
         let group_id = group(&root, path, json!({"visibility": visibility})).await;
         let work = project(&root, "work", json!({"namespace_id": group_id, "visibility": visibility})).await;
@@ -48,7 +48,7 @@ async fn member_reads_require_authentication_and_visibility(server: TestServer) 
             let lists =
                 [format!("{parent}/members"), format!("{parent}/members/all"), format!("{parent}/members/all/1")];
             for list in lists {
-                stranger.client.get(&list).await.expect(status);
+                non_member.client.get(&list).await.expect(status);
                 server.anonymous().get(&list).await.expect(401);
             }
         }
@@ -79,13 +79,13 @@ async fn list_all_members_returns_each_user_once_with_the_nearest_role(server: T
         let list = root.get(&format!("{parent}/members/all")).await.expect(200);
         list.pluck("username").into_iter().zip(list.pluck("access_level")).collect::<Vec<_>>()
     };
-    let wanted =
+    let expected =
         |pairs: &[(&str, i64)]| pairs.iter().map(|(name, level)| (json!(name), json!(level))).collect::<Vec<_>>();
     assert_eq!(
         levels(format!("/projects/{work}")).await,
-        wanted(&[("root", 50), ("ada", 30), ("bob", 30), ("eve", 20)])
+        expected(&[("root", 50), ("ada", 30), ("bob", 30), ("eve", 20)])
     );
-    assert_eq!(levels(format!("/groups/{inner}")).await, wanted(&[("root", 50), ("ada", 20), ("bob", 30)]));
+    assert_eq!(levels(format!("/groups/{inner}")).await, expected(&[("root", 50), ("ada", 20), ("bob", 30)]));
     let inherited = format!("/projects/{work}/members/all/{}", bob.id);
     assert_eq!(root.get(&inherited).await.expect(200).json()["access_level"], 30);
     let direct = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(404);
@@ -116,8 +116,8 @@ async fn list_members_statement_count_is_independent_of_member_count(server: Tes
     };
     let one = costs().await;
     for number in 2..=20 {
-        let person = server.create_user(&format!("p{number}")).await;
-        join(&root, &format!("/groups/{engines}"), person.id, 20).await;
+        let user = server.create_user(&format!("p{number}")).await;
+        join(&root, &format!("/groups/{engines}"), user.id, 20).await;
     }
     assert_eq!(costs().await, one);
     assert!(one.iter().all(|cost| *cost <= 6), "{one:?}");

@@ -14,12 +14,12 @@ async fn add_member_requires_group_owner_or_project_maintainer(server: TestServe
     let work = project(&root, "work", json!({"namespace_id": engines, "visibility": "public"})).await;
     let cast = server.create_member_per_role(&root, engines).await;
     let stranger = server.create_user("stranger").await;
-    for (level, person) in &cast {
+    for (level, user) in &cast {
         let name = format!("new{level}");
         let new = json!({"user_id": server.create_user(&name).await.id, "access_level": 20});
-        let to_group = person.client.post(&format!("/groups/{engines}/members"), new.clone()).await.status;
+        let to_group = user.client.post(&format!("/groups/{engines}/members"), new.clone()).await.status;
         assert_eq!(to_group, if *level == 50 { 201 } else { 403 }, "{level}");
-        let to_project = person.client.post(&format!("/projects/{work}/members"), new).await.status;
+        let to_project = user.client.post(&format!("/projects/{work}/members"), new).await.status;
         assert_eq!(to_project, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
     for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
@@ -71,8 +71,8 @@ async fn add_member_returns_404_for_user_being_deleted(server: TestServer) {
     let ada = server.create_user("ada").await;
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     let body = json!({ "user_id": ada.id, "access_level": 30 });
-    let refused = root.post(&format!("/groups/{engines}/members"), body).await.expect(404);
-    assert_eq!(refused.message(), "404 User Not Found");
+    let rejected = root.post(&format!("/groups/{engines}/members"), body).await.expect(404);
+    assert_eq!(rejected.message(), "404 User Not Found");
 }
 
 async fn update_member_changes_role_and_preserves_or_clears_expiry(server: TestServer) {
@@ -118,8 +118,8 @@ async fn remove_member_allows_self_and_maintainers_only(server: TestServer) {
     let work = project(&root, "work", json!({"visibility": "public"})).await;
     let ada = server.create_user("ada").await;
     let bob = server.create_user("bob").await;
-    for person in [&ada, &bob] {
-        join(&root, &format!("/projects/{work}"), person.id, 30).await;
+    for user in [&ada, &bob] {
+        join(&root, &format!("/projects/{work}"), user.id, 30).await;
     }
     let one = |id: i64| format!("/projects/{work}/members/{id}");
     ada.client.delete(&one(bob.id)).await.expect(403);
@@ -193,8 +193,8 @@ async fn membership_lock_rejects_new_project_members(server: TestServer) {
     let lock = namespaces::ActiveModel { id: Set(crew), membership_lock: Set(true), ..Default::default() };
     lock.update(server.backend.database.write()).await.expect("a lock");
     let new = json!({"user_id": ada.id, "access_level": 30});
-    let refused = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
-    assert_eq!(refused.message(), "405 Method Not Allowed");
+    let rejected = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
+    assert_eq!(rejected.message(), "405 Method Not Allowed");
     root.post(&format!("/groups/{crew}/members"), new).await.expect(201);
 }
 

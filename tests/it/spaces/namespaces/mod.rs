@@ -48,8 +48,8 @@ async fn get_namespace_by_id_or_path_requires_visibility(server: TestServer) {
     let own = ada.client.get("/namespaces/ADA").await.expect(200).json();
     assert_eq!((&own["kind"], &own["web_url"]), (&json!("user"), &json!(format!("{}/ada", server.base))));
     for name in ["ada".to_owned(), own["id"].to_string(), hidden.to_string(), "999999".to_owned()] {
-        let answer = bob.client.get(&format!("/namespaces/{name}")).await.expect(404);
-        assert_eq!(answer.message(), "404 Namespace Not Found");
+        let response = bob.client.get(&format!("/namespaces/{name}")).await.expect(404);
+        assert_eq!(response.message(), "404 Namespace Not Found");
     }
     bob.client.get(&format!("/namespaces/{open}")).await.expect(200);
     root.get("/namespaces/ada").await.expect(200);

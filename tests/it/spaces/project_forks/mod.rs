@@ -116,8 +116,8 @@ async fn fork_requires_permission_in_source_and_target(server: TestServer) {
     let hidden = group(&root, "hidden", json!({})).await;
     let visible = group(&root, "seen", json!({"visibility": "public"})).await;
     for namespace in [json!(hidden), json!(visible), json!(999_999)] {
-        let refused = reporter.client.post(&fork, json!({"namespace_id": namespace})).await.expect(404);
-        assert_eq!(refused.message(), "404 Target Namespace Not Found");
+        let rejected = reporter.client.post(&fork, json!({"namespace_id": namespace})).await.expect(404);
+        assert_eq!(rejected.message(), "404 Target Namespace Not Found");
     }
     reporter.client.post(&fork, json!({"namespace_path": "none"})).await.expect(404);
     reporter.client.post(&fork, json!({"visibility": "public"})).await.expect(400);

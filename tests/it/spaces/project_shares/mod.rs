@@ -76,13 +76,13 @@ async fn share_rejects_invalid_parameters_and_invisible_groups(server: TestServe
         assert_eq!(root.post(&share, body).await.expect(400).message(), message);
     }
     for unknown in [hidden, 999_999, -1] {
-        let refused = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
-        assert_eq!(refused.message(), "404 Group Not Found");
+        let rejected = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
+        assert_eq!(rejected.message(), "404 Group Not Found");
     }
     let locked_project = project(&root, "kept", json!({"namespace_id": locked})).await;
-    let refused =
+    let rejected =
         root.post(&format!("/projects/{locked_project}/share"), json!({"group_id": readers, "group_access": 20})).await;
-    assert_eq!(refused.expect(400).message(), "The project sharing with group is disabled");
+    assert_eq!(rejected.expect(400).message(), "The project sharing with group is disabled");
     root.delete(&format!("{share}/readers")).await.expect(400);
     let large = json!({"group_id": readers, "x": "y".repeat(1 << 20)});
     root.post(&share, large).await.expect(413);
@@ -95,15 +95,15 @@ async fn share_and_unshare_require_maintainer(server: TestServer) {
     let body: Value = json!({"group_id": readers, "group_access": 20});
     let share = format!("/projects/{work}/share");
     for (name, level, status) in [("dev", 30, 403), ("maintainer", 40, 201)] {
-        let person = server.create_user(name).await;
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
-        person.client.post(&share, body.clone()).await.expect(status);
+        let user = server.create_user(name).await;
+        join(&root, &format!("/projects/{work}"), user.id, level).await;
+        user.client.post(&share, body.clone()).await.expect(status);
         if status == 403 {
-            person.client.delete(&format!("{share}/{readers}")).await.expect(403);
+            user.client.delete(&format!("{share}/{readers}")).await.expect(403);
         }
     }
-    let stranger = server.create_user("stranger").await;
-    stranger.client.post(&share, body.clone()).await.expect(404);
+    let non_member = server.create_user("stranger").await;
+    non_member.client.post(&share, body.clone()).await.expect(404);
     server.anonymous().post(&share, body).await.expect(401);
     server.anonymous().delete(&format!("{share}/{readers}")).await.expect(401);
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");

@@ -14,8 +14,8 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
     names.map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-async fn change(server: &TestServer, person: &TestUser, state: UserState, hidden: bool) {
-    let mut row = person.row.clone().into_active_model();
+async fn change(server: &TestServer, user: &TestUser, state: UserState, hidden: bool) {
+    let mut row = user.row.clone().into_active_model();
     row.state = Set(state);
     row.private_profile = Set(hidden);
     row.update(server.backend.database.write()).await.expect("a row");
@@ -81,11 +81,11 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let list = format!("/projects/{id}/starrers");
-    let mut people = Vec::new();
+    let mut accounts = Vec::new();
     for name in ["cleo", "ada", "bob", "dan"] {
-        let person = server.create_user(name).await;
-        person.client.post(&format!("/projects/{id}/star"), json!({})).await.expect(201);
-        people.push(person);
+        let user = server.create_user(name).await;
+        user.client.post(&format!("/projects/{id}/star"), json!({})).await.expect(201);
+        accounts.push(user);
     }
     let all = server.anonymous().get(&list).await.expect(200);
     assert_eq!(all.header("x-total"), "4");
@@ -98,10 +98,10 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     assert_eq!(names(&root, &format!("{list}?search=B%25")).await, [""; 0]);
     assert_eq!(names(&root, &format!("{list}?search=an")).await, ["dan"]);
     root.get(&format!("{list}?search=%00")).await.expect(400);
-    change(&server, &people[1], UserState::Active, true).await;
-    change(&server, &people[2], UserState::Blocked, false).await;
+    change(&server, &accounts[1], UserState::Active, true).await;
+    change(&server, &accounts[2], UserState::Blocked, false).await;
     assert_eq!(names(&server.anonymous(), &list).await, ["cleo", "dan"]);
-    assert_eq!(names(&people[1].client, &list).await, ["cleo", "ada", "dan"]);
+    assert_eq!(names(&accounts[1].client, &list).await, ["cleo", "ada", "dan"]);
     assert_eq!(names(&root, &list).await, ["cleo", "ada", "bob", "dan"]);
 }
 

@@ -109,13 +109,13 @@ async fn project_creation_level_restricts_project_creation(server: TestServer) {
     let cast = server.create_member_per_role(&root, easy).await;
     let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
     let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
-    for (level, person) in &cast {
+    for (level, user) in &cast {
         for group_id in [strict, closed] {
-            crate::support::spaces::join(&root, &format!("/groups/{group_id}"), person.id, *level).await;
+            crate::support::spaces::join(&root, &format!("/groups/{group_id}"), user.id, *level).await;
         }
         for (group_id, least) in [(easy, 30), (strict, 40), (closed, 99)] {
             let body = json!({"path": format!("by{level}"), "namespace_id": group_id});
-            let answer = person.client.post("/projects", body).await;
+            let answer = user.client.post("/projects", body).await;
             assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {group_id}");
             if answer.status == 400 {
                 assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));

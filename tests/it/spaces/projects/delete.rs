@@ -14,12 +14,12 @@ async fn with_delay(server: &TestServer) {
     server.root().put("/application/settings", settings).await.expect(200);
 }
 
-async fn delete_project_hides_it_at_once_and_job_erases_it(server: TestServer) {
+async fn deleted_project_is_hidden_at_once_and_removed_by_job(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true, "tag_list": "a"})).await;
     let one = format!("/projects/{work}");
-    let answer = root.delete(&one).await.expect(202);
-    assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
+    let response = root.delete(&one).await.expect(202);
+    assert_eq!(response.json(), json!({"message": "202 Accepted"}));
     root.get(&one).await.expect(404);
     root.delete(&one).await.expect(404);
     assert_eq!(root.get("/projects").await.expect(200).json(), json!([]));
@@ -41,20 +41,23 @@ async fn delete_project_hides_it_at_once_and_job_erases_it(server: TestServer) {
     assert!(!server.backend.repositories.exists(&RepositoryId::of_project(work)).await.expect("a look"));
 }
 
-async fn interrupted_erasure_is_completed_by_the_next_run(server: TestServer) {
+async fn interrupted_project_deletion_is_completed_by_the_next_run(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let erase =
-        async || domain::lifecycle::deletion::projects::erase(&server.backend, work, None, None).await.expect("a run");
+    let run = async || {
+        domain::lifecycle::deletion::projects::delete_permanently(&server.backend, work, None, None)
+            .await
+            .expect("a run")
+    };
     let repository = RepositoryId::of_project(work);
     let repository_exists = async || server.backend.repositories.exists(&repository).await.expect("a look");
     // A project that was not deleted is not erased.
-    erase().await;
+    run().await;
     assert!(repository_exists().await);
     root.delete(&format!("/projects/{work}")).await.expect(202);
     server.backend.repositories.remove(&repository).await.expect("a removal");
-    erase().await;
-    erase().await;
+    run().await;
+    run().await;
     assert!(!repository_exists().await);
     root.post("/projects", json!({"path": "work"})).await.expect(201);
 }
@@ -70,10 +73,12 @@ async fn delayed_deletion_marks_project_until_the_date(server: TestServer) {
     let today = chrono::Utc::now().date_naive();
     assert_eq!(read["marked_for_deletion_on"], json!(today));
     assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-    let erase = async |day| domain::lifecycle::deletion::projects::erase(&server.backend, work, Some(day), None).await;
-    erase(today.pred_opt().expect("a day")).await.expect("a run");
+    let run = async |day| {
+        domain::lifecycle::deletion::projects::delete_permanently(&server.backend, work, Some(day), None).await
+    };
+    run(today.pred_opt().expect("a day")).await.expect("a run");
     root.get(&one).await.expect(200);
-    erase(today).await.expect("a run");
+    run(today).await.expect("a run");
     root.get(&one).await.expect(404);
 }
 
@@ -89,8 +94,8 @@ async fn delete_project_returns_412_if_modified_since(server: TestServer) {
 }
 
 on_every_database![
-    delete_project_hides_it_at_once_and_job_erases_it,
-    interrupted_erasure_is_completed_by_the_next_run,
+    deleted_project_is_hidden_at_once_and_removed_by_job,
+    interrupted_project_deletion_is_completed_by_the_next_run,
     delayed_deletion_marks_project_until_the_date,
     delete_project_returns_412_if_modified_since,
 ];

@@ -10,8 +10,8 @@ async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: Te
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let one = format!("/projects/{work}");
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let put = async |body| person.client.put(&one, body).await.status;
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let put = async |body| user.client.put(&one, body).await.status;
         let from = |least: i64| if level >= least { 200 } else { 403 };
         assert_eq!(put(json!({"description": "x"})).await, from(40), "{level}");
         assert_eq!(put(json!({"path": "work"})).await, from(40), "{level}");
@@ -19,11 +19,11 @@ async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: Te
         assert_eq!(put(json!({"visibility": "internal"})).await, from(50), "{level}");
         let posted = |least: i64| if level >= least { 201 } else { 403 };
         for action in ["archive", "unarchive"] {
-            let answer = person.client.post(&format!("{one}/{action}"), json!({})).await;
+            let answer = user.client.post(&format!("{one}/{action}"), json!({})).await;
             assert_eq!(answer.status, posted(50), "{level} {action}");
         }
         if level < 50 {
-            person.client.delete(&one).await.expect(403);
+            user.client.delete(&one).await.expect(403);
         }
     }
     for action in ["archive", "unarchive"] {

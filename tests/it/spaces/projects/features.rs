@@ -60,9 +60,9 @@ async fn unexpected_responses(
     let mut called = 0;
     for operation in operations().iter().filter(is_code_operation).filter(|operation| operation.is_read() || !reads) {
         called += 1;
-        let answer = call(client, operation, project).await;
-        if answer.status != expected_status(operation) {
-            unexpected_responses.push(format!("{}: {} {}", operation.id, answer.status, answer.text()));
+        let response = call(client, operation, project).await;
+        if response.status != expected_status(operation) {
+            unexpected_responses.push(format!("{}: {} {}", operation.id, response.status, response.text()));
         }
     }
     assert!(called > 20, "only {called} operations were called");
@@ -115,24 +115,24 @@ async fn private_repository_is_available_to_members_only(server: TestServer) {
     let project = Project::with_commits(&server, "work", Visibility::Public).await;
     project.git(&["tag", "v1", "main~1"]);
     set(&root, &project, json!({"repository_access_level": "private"})).await;
-    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let (guest, non_member) = (server.create_user("guest").await, server.create_user("stranger").await);
     server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
     let none: Vec<String> = Vec::new();
     assert_eq!(unexpected_responses(&server.anonymous(), &project, true, status_without_repository).await, none);
-    assert_eq!(unexpected_responses(&stranger.client, &project, true, status_without_repository).await, none);
+    assert_eq!(unexpected_responses(&non_member.client, &project, true, status_without_repository).await, none);
     assert_eq!(unexpected_responses(&guest.client, &project, true, |operation| operation.success).await, none);
     let one = format!("/projects/{}", project.id);
     let shown = |client: &Client| {
         let (client, one) = (client.clone(), one.clone());
         async move { client.get(&one).await.expect(200).json()["default_branch"].clone() }
     };
-    assert_eq!((shown(&guest.client).await, shown(&stranger.client).await), (json!("main"), Value::Null));
+    assert_eq!((shown(&guest.client).await, shown(&non_member.client).await), (json!("main"), Value::Null));
     assert_eq!(shown(&server.anonymous()).await, Value::Null);
-    stranger.client.post(&format!("{one}/fork"), json!({})).await.expect(404);
+    non_member.client.post(&format!("{one}/fork"), json!({})).await.expect(404);
     guest.client.post(&format!("{one}/fork"), json!({})).await.expect(201);
     let work = Work::empty();
     let url = |name: &str, token: &str| address(&server.base, name, token, &project.path);
-    work.fails(&["clone", "--quiet", &url("stranger", &stranger.token), "c"]).await;
+    work.fails(&["clone", "--quiet", &url("stranger", &non_member.token), "c"]).await;
     work.git(&["clone", "--quiet", &url("guest", &guest.token), "c"]).await;
     // In a private project guests cannot read the code.
     set(&root, &project, json!({"visibility": "private"})).await;
@@ -145,12 +145,12 @@ async fn forking_access_level_restricts_forks(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "work", Visibility::Public).await;
     let fork = format!("/projects/{}/fork", project.id);
-    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let (guest, non_member) = (server.create_user("guest").await, server.create_user("stranger").await);
     server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
-    let own = crate::support::spaces::project(&stranger.client, "own", json!({})).await;
+    let own = crate::support::spaces::project(&non_member.client, "own", json!({})).await;
     set(&root, &project, json!({"forking_access_level": "private"})).await;
-    stranger.client.post(&fork, json!({})).await.expect(404);
-    stranger.client.post(&format!("/projects/{own}/fork/{}", project.id), json!({})).await.expect(404);
+    non_member.client.post(&fork, json!({})).await.expect(404);
+    non_member.client.post(&format!("/projects/{own}/fork/{}", project.id), json!({})).await.expect(404);
     guest.client.post(&fork, json!({})).await.expect(201);
     set(&root, &project, json!({"forking_access_level": "disabled"})).await;
     guest.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(404);
@@ -167,9 +167,9 @@ async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
         settings[format!("{name}_access_level")] = json!("private");
     }
     set(&root, &project, settings).await;
-    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let (guest, non_member) = (server.create_user("guest").await, server.create_user("stranger").await);
     server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
-    for (client, on) in [(&guest.client, true), (&stranger.client, false)] {
+    for (client, on) in [(&guest.client, true), (&non_member.client, false)] {
         let read = client.get(&format!("/projects/{}", project.id)).await.expect(200).json();
         for name in all {
             assert_eq!(
@@ -180,7 +180,7 @@ async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
         }
         assert_eq!((&read["jobs_enabled"], read["_links"]["issues"].is_string()), (&json!(on), on));
     }
-    let listed = stranger.client.get("/projects?with_issues_enabled=true").await.expect(200).json();
+    let listed = non_member.client.get("/projects?with_issues_enabled=true").await.expect(200).json();
     assert_eq!(listed, json!([]));
 }
 

@@ -90,9 +90,9 @@ const FULL: [&str; 49] = [
 ];
 
 /// Returns the expected fields that a project lacks.
-fn missing_fields(shown: &Value, wanted: &[&'static str]) -> Vec<&'static str> {
+fn missing_fields(shown: &Value, expected: &[&'static str]) -> Vec<&'static str> {
     let is_missing = |field: &&&str| shown.get(**field).is_none();
-    wanted.iter().filter(is_missing).copied().collect()
+    expected.iter().filter(is_missing).copied().collect()
 }
 
 fn keys(shown: &Value) -> BTreeSet<&str> {
@@ -129,8 +129,8 @@ async fn check_fields_for_each_role(server: &TestServer) {
     let cast = server.create_member_per_role(&root, engines).await;
     let stranger = server.create_user("stranger").await;
     let admin = (60, root);
-    let people = cast.into_iter().map(|(level, person)| (level, person.client));
-    for (level, client) in people.chain([(0, stranger.client), admin]) {
+    let users = cast.into_iter().map(|(level, user)| (level, user.client));
+    for (level, client) in users.chain([(0, stranger.client), admin]) {
         let one = format!("/projects/{work}");
         let list = client.get("/projects").await.expect(200).json();
         let full = client.get(&one).await.expect(200).json();

@@ -97,10 +97,10 @@ async fn maintenance_job_updates_statistics_languages_and_license(server: TestSe
     );
     assert_eq!(read["license_url"], format!("{}/root/code/-/blob/master/LICENSE", server.base));
     for (level, found) in [(AccessLevel::Guest, vec![]), (AccessLevel::Reporter, vec![json!(id)])] {
-        let person = server.create_user(&format!("{level:?}").to_lowercase()).await;
-        server.insert_member(id, person.id, level).await;
-        assert_eq!(person.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
-        let listed = person.client.get("/projects?with_programming_language=Python").await.expect(200);
+        let user = server.create_user(&format!("{level:?}").to_lowercase()).await;
+        server.insert_member(id, user.id, level).await;
+        assert_eq!(user.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
+        let listed = user.client.get("/projects?with_programming_language=Python").await.expect(200);
         assert_eq!(listed.pluck("id"), found, "{level:?}");
     }
     let list = root.get("/projects?with_programming_language=Python").await.expect(200);

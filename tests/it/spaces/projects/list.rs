@@ -57,7 +57,7 @@ async fn search_with_slash_matches_the_full_path(server: TestServer) {
     project(&root, "alpha", json!({"namespace_id": engines})).await;
     project(&root, "Beta", json!({"namespace_id": steam})).await;
     project(&root, "gamma", json!({"description": "as in engines/alpha"})).await;
-    for (text, wanted) in [
+    for (text, expected) in [
         ("engines/", vec!["alpha", "Beta", "gamma"]),
         ("ENGINES/AL", vec!["alpha", "gamma"]),
         ("engines/alpha", vec!["alpha", "gamma"]),
@@ -74,7 +74,7 @@ async fn search_with_slash_matches_the_full_path(server: TestServer) {
     ] {
         let query = [("search", text), ("search_namespaces", "true"), ("order_by", "id"), ("sort", "asc")];
         let request = root.request(reqwest::Method::GET, "/projects").query(&query);
-        assert_eq!(root.send(request).await.expect(200).pluck("path"), wanted, "{text}");
+        assert_eq!(root.send(request).await.expect(200).pluck("path"), expected, "{text}");
     }
     assert_eq!(paths(&root, "search=engines/").await, ["gamma"]);
 }
@@ -167,7 +167,7 @@ async fn list_projects_applies_each_filter(server: TestServer) {
         format!("INSERT INTO project_stars (user_id, project_id, created_at) VALUES (1, {b}, '2020-01-01T00:00:00Z')");
     db.execute_unprepared(&sql).await.expect("a star");
     let (after, before) = (format!("id_after={a}"), format!("id_before={c}"));
-    for (query, wanted) in [
+    for (query, expected) in [
         ("archived=true", vec!["gamma"]),
         ("archived=false", vec!["alpha", "beta"]),
         ("search=ALPHA", vec!["alpha"]),
@@ -191,14 +191,14 @@ async fn list_projects_applies_each_filter(server: TestServer) {
         ("wiki_checksum_failed=true", vec![]),
         ("search=a&archived=false&membership=true&id_after=0", vec!["alpha", "beta"]),
     ] {
-        assert_eq!(paths(&root, query).await, wanted, "{query}");
+        assert_eq!(paths(&root, query).await, expected, "{query}");
     }
     let ordered = root.get("/projects?order_by=name&sort=asc").await.expect(200).pluck("path");
     assert_eq!(ordered.len(), 3);
     assert_eq!(root.get("/projects").await.expect(200).pluck("path"), ["gamma", "beta", "alpha"]);
 }
 
-async fn short_form_is_returned_on_request_and_to_anonymous(server: TestServer) {
+async fn basic_attributes_are_returned_on_request_and_to_anonymous(server: TestServer) {
     let root = server.root();
     project(&root, "open", json!({"visibility": "public"})).await;
     let keys = async |client: &Client, query: &str| {
@@ -244,10 +244,10 @@ async fn keyset_pagination_returns_each_project_once(server: TestServer) {
         let ordered = if sort == "asc" { found.is_sorted() } else { found.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
     }
-    let refused = root.get("/projects?pagination=cursor").await.expect(400);
-    assert_eq!(refused.message(), "pagination does not have a valid value");
-    let refused = root.get("/projects?pagination=keyset").await.expect(405);
-    assert_eq!(refused.message(), "Keyset pagination is not yet available for this type of request");
+    let rejected = root.get("/projects?pagination=cursor").await.expect(400);
+    assert_eq!(rejected.message(), "pagination does not have a valid value");
+    let rejected = root.get("/projects?pagination=keyset").await.expect(405);
+    assert_eq!(rejected.message(), "Keyset pagination is not yet available for this type of request");
 }
 
 async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {
@@ -256,8 +256,8 @@ async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {
     let last = root.get("/projects?page=500&per_page=100").await.expect(200);
     assert_eq!((last.json(), last.header("x-total")), (json!([]), "1"));
     for page in ["501", "1000000000000000000"] {
-        let answer = root.get(&format!("/projects?page={page}&per_page=100")).await.expect(405);
-        assert!(answer.message().starts_with("Offset pagination has a maximum allowed offset of 50000"));
+        let response = root.get(&format!("/projects?page={page}&per_page=100")).await.expect(405);
+        assert!(response.message().starts_with("Offset pagination has a maximum allowed offset of 50000"));
         root.get(&format!("/users/root/projects?page={page}&per_page=100")).await.expect(405);
     }
     assert_eq!(root.get("/projects?per_page=-1").await.expect(200).header("x-per-page"), "20");
@@ -328,7 +328,7 @@ on_every_database![
     search_with_slash_matches_the_full_path,
     starred_and_search_filters_return_only_visible_projects,
     list_projects_applies_each_filter,
-    short_form_is_returned_on_request_and_to_anonymous,
+    basic_attributes_are_returned_on_request_and_to_anonymous,
     keyset_pagination_returns_each_project_once,
     offset_pagination_ends_at_fifty_thousand,
     list_statement_count_is_independent_of_project_count,

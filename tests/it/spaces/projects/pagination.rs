@@ -48,8 +48,8 @@ fn next(page: &ApiResponse) -> Option<String> {
 async fn all_pages(client: &Client, first: &str) -> Vec<i64> {
     let mut seen = Vec::new();
     let mut path = Some(first.to_owned());
-    while let Some(wanted) = path {
-        let page = client.get(&wanted).await.expect(200);
+    while let Some(expected) = path {
+        let page = client.get(&expected).await.expect(200);
         seen.extend(page.pluck("id").iter().filter_map(Value::as_i64));
         path = next(&page);
     }
@@ -133,8 +133,8 @@ async fn keyset_pagination_continues_beyond_the_offset_limit(server: TestServer)
         assert_eq!((on_it.len(), &on_it[99]), (100, &json!("p50000")));
         assert_eq!((last.header("x-total"), last.header("x-next-page")), ("", "501"));
         assert!(!last.header("link").contains("rel=\"last\""));
-        let refused = client.get(&format!("{list}&page=501")).await.expect(405);
-        assert!(refused.message().contains("maximum allowed offset of 50000"));
+        let rejected = client.get(&format!("{list}&page=501")).await.expect(405);
+        assert!(rejected.message().contains("maximum allowed offset of 50000"));
         let from = last.json()[99]["id"].as_i64().expect("an id");
         let rest = all_pages(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
         assert_eq!(rest.len(), 150);
@@ -147,8 +147,8 @@ async fn totals_are_returned_up_to_ten_thousand_rows(server: TestServer) {
     insert_projects(&server, namespace, 10_000).await;
     let list = "/projects?order_by=id&sort=asc&per_page=100";
     for page in [1, 2, 100] {
-        let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
-        assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("10000", "100"), "{page}");
+        let response = root.get(&format!("{list}&page={page}")).await.expect(200);
+        assert_eq!((response.header("x-total"), response.header("x-total-pages")), ("10000", "100"), "{page}");
     }
     let beyond = root.get(&format!("{list}&page=101")).await.expect(200);
     assert_eq!((beyond.json(), beyond.header("x-total")), (json!([]), "10000"));
@@ -161,8 +161,8 @@ async fn totals_are_returned_up_to_ten_thousand_rows(server: TestServer) {
     assert_eq!((counted("1").await, counted("100").await), (1, 0));
     add(&server, vec![row(namespace, "one-more")]).await;
     for page in [1, 2, 100, 101] {
-        let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
-        assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("", ""), "{page}");
+        let response = root.get(&format!("{list}&page={page}")).await.expect(200);
+        assert_eq!((response.header("x-total"), response.header("x-total-pages")), ("", ""), "{page}");
     }
 }
 
@@ -193,11 +193,11 @@ async fn filters_find_the_same_projects_above_the_lookup_limit(server: TestServe
             "/groups/crowd/projects?include_subgroups=true",
             "/groups/crowd/projects?include_subgroups=true&min_access_level=30",
         ] {
-            let answer = client
+            let response = client
                 .get(&format!("{list}{}per_page=3", if list.contains('?') { "&" } else { "?" }))
                 .await
                 .expect(200);
-            totals.push(answer.header("x-total").parse::<i64>().expect("a total"));
+            totals.push(response.header("x-total").parse::<i64>().expect("a total"));
         }
         totals
     };
@@ -226,7 +226,7 @@ async fn search_index_follows_updates_and_deletes(server: TestServer) {
     let none: [Value; 0] = [];
     let brass = project(&root, "alpha", json!({"name": "Größe", "description": "Brass \"Steam\" AND 5% (NEAR*"})).await;
     let other = project(&root, "beta", json!({"description": "brassy"})).await;
-    for (text, wanted) in [
+    for (text, expected) in [
         ("BRASS", vec!["alpha", "beta"]),
         ("\"steam\"", vec!["alpha"]),
         ("near*", vec!["alpha"]),
@@ -242,7 +242,7 @@ async fn search_index_follows_updates_and_deletes(server: TestServer) {
         ("\"", vec!["alpha"]),
         ("\"\"\"", vec![]),
     ] {
-        assert_eq!(found(text).await, wanted, "{text}");
+        assert_eq!(found(text).await, expected, "{text}");
     }
     root.put(&format!("/projects/{brass}"), json!({"description": "copper"})).await.expect(200);
     assert_eq!(found("steam").await, none);

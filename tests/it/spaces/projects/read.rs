@@ -11,8 +11,8 @@ async fn get_project_returns_fields_by_role(server: TestServer) {
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
     let work = project(&root, "work", extra).await;
     let one = format!("/projects/{work}?with_custom_attributes=true");
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let read = person.client.get(&one).await.expect(200).json();
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let read = user.client.get(&one).await.expect(200).json();
         assert_eq!(read["permissions"]["group_access"]["access_level"], level);
         assert_eq!(read["permissions"]["project_access"], Value::Null);
         assert_eq!(read.get("custom_attributes"), None);
@@ -27,9 +27,9 @@ async fn get_private_project_hides_default_branch_from_guests(server: TestServer
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let path = format!("/projects/{work}");
     for (level, sees) in [(10, false), (20, true)] {
-        let person = server.create_user(&format!("p{level}")).await;
-        join(&root, &path, person.id, level).await;
-        let read = person.client.get(&path).await.expect(200).json();
+        let user = server.create_user(&format!("p{level}")).await;
+        join(&root, &path, user.id, level).await;
+        let read = user.client.get(&path).await.expect(200).json();
         assert_eq!(read["default_branch"].is_string(), sees, "{level}");
         assert_eq!(read["can_create_merge_request_in"], sees);
     }
@@ -46,19 +46,19 @@ async fn private_and_missing_project_return_identical_responses(server: TestServ
     };
     for reference in [hidden.to_string(), "root%2Fhidden".to_owned()] {
         for missing in ["999999", "root%2Fmissing", "999999999999999999999999", "word"] {
-            let (there, not) = (format!("/projects/{reference}"), format!("/projects/{missing}"));
+            let (existing, not) = (format!("/projects/{reference}"), format!("/projects/{missing}"));
             for client in [&stranger.client, &server.anonymous()] {
-                let (there, not) = (client.get(&there).await.expect(404), client.get(&not).await.expect(404));
-                assert_eq!(there.body, not.body);
-                assert_eq!(names(&there), names(&not));
-                assert_eq!(there.message(), "404 Project Not Found");
+                let (existing, not) = (client.get(&existing).await.expect(404), client.get(&not).await.expect(404));
+                assert_eq!(existing.body, not.body);
+                assert_eq!(names(&existing), names(&not));
+                assert_eq!(existing.message(), "404 Project Not Found");
             }
-            let (a, b) = (stranger.client.delete(&there).await, stranger.client.delete(&not).await);
+            let (a, b) = (stranger.client.delete(&existing).await, stranger.client.delete(&not).await);
             assert_eq!((a.status, &a.body, names(&a)), (404, &b.body, names(&b)));
             for action in ["archive", "unarchive"] {
-                stranger.client.post(&format!("{there}/{action}"), json!({})).await.expect(404);
+                stranger.client.post(&format!("{existing}/{action}"), json!({})).await.expect(404);
             }
-            stranger.client.put(&there, json!({"description": "x"})).await.expect(404);
+            stranger.client.put(&existing, json!({"description": "x"})).await.expect(404);
         }
     }
     assert_eq!(root.get("/projects/ROOT%2FHidden").await.expect(200).json()["id"], hidden);

@@ -19,7 +19,9 @@ async fn restore_project_cancels_delayed_deletion(server: TestServer) {
         (&restored["marked_for_deletion_on"], &restored["marked_for_deletion_at"]),
         (&Value::Null, &Value::Null)
     );
-    domain::lifecycle::deletion::projects::erase(&server.backend, work, Some(today), None).await.expect("a run");
+    domain::lifecycle::deletion::projects::delete_permanently(&server.backend, work, Some(today), None)
+        .await
+        .expect("a run");
     root.get(&one).await.expect(200);
     // Restoring a project without a delayed deletion changes nothing.
     root.post(&format!("{one}/restore"), json!({})).await.expect(201);

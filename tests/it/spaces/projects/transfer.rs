@@ -18,7 +18,7 @@ fn to(namespace: impl Into<Value>) -> Value {
     json!({ "namespace": namespace.into() })
 }
 
-async fn refusal(client: &Client, project: i64, namespace: impl Into<Value>) -> Value {
+async fn rejection(client: &Client, project: i64, namespace: impl Into<Value>) -> Value {
     let answer = client.put(&transfer_path(project), to(namespace)).await.expect(400);
     answer.json()["message"].clone()
 }
@@ -138,8 +138,8 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
     for namespace in
         [json!("team"), json!(team), json!("hidden"), json!(hidden), json!("bob"), json!(999_999), json!(work)]
     {
-        let refused = ada.client.put(&one, to(namespace.clone())).await.expect(404);
-        assert_eq!(refused.body, unknown.body, "{namespace}");
+        let rejected = ada.client.put(&one, to(namespace.clone())).await.expect(404);
+        assert_eq!(rejected.body, unknown.body, "{namespace}");
     }
     let member = format!("/groups/{team}/members/{}", ada.id);
     join(&root, &format!("/groups/{team}"), ada.id, 20).await;
@@ -171,14 +171,14 @@ async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer)
     let work = project(&ada.client, "work", json!({"name": "Work"})).await;
     let team = group(&ada.client, "team", json!({})).await;
     let taken = "has already been taken";
-    assert_eq!(refusal(&ada.client, work, "ada").await, json!({"namespace": ["already contains the project"]}));
+    assert_eq!(rejection(&ada.client, work, "ada").await, json!({"namespace": ["already contains the project"]}));
     let twin = project(&ada.client, "WORK", json!({"namespace_id": team, "name": "Other"})).await;
-    assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
+    assert_eq!(rejection(&ada.client, work, team).await, json!({"path": [taken]}));
     ada.client.put(&format!("/projects/{twin}"), json!({"path": "other", "name": "wORK"})).await.expect(200);
-    assert_eq!(refusal(&ada.client, work, team).await, json!({"name": [taken]}));
+    assert_eq!(rejection(&ada.client, work, team).await, json!({"name": [taken]}));
     ada.client.put(&format!("/projects/{twin}"), json!({"name": "Other"})).await.expect(200);
     let inner = group(&ada.client, "work", json!({"parent_id": team, "name": "Inner"})).await;
-    assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
+    assert_eq!(rejection(&ada.client, work, team).await, json!({"path": [taken]}));
     for (body, message) in [
         (json!({}), "namespace is missing"),
         (to(""), "namespace is empty"),

@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{members, users};
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -127,7 +127,7 @@ async fn create_user_with_taken_email_returns_409(server: TestServer) {
     for email in ["bob@example.com", "BOB@EXAMPLE.COM", "further@example.com"] {
         let mut body = user_attributes("ada");
         body["emails"][0]["value"] = json!(email);
-        let (status, kind, detail) = refusal(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind), (409, json!("uniqueness")));
         assert!(
             detail.starts_with("Error saving user with ") && detail.ends_with("Email has already been taken"),
@@ -143,7 +143,7 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
     for attribute in ["externalId", "userName", "emails", "name"] {
         let mut body = user_attributes("ada");
         body.as_object_mut().expect("an object").remove(attribute);
-        let (status, kind, detail) = refusal(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         assert!(detail.contains(attribute), "{detail}");
     }
@@ -168,7 +168,7 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
     ] {
         let mut body = user_attributes("ada");
         body[attribute] = value;
-        let (status, kind, detail) = refusal(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind, detail.as_str()), (400, json!("invalidValue"), error));
     }
     assert_eq!(user_count(&server).await, 1);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -14,20 +14,20 @@ async fn delete_user_keeps_account_and_removes_all_memberships(server: TestServe
     let below = group(&root, "below", json!({ "parent_id": provider.group })).await;
     let work = project(&root, "work", json!({ "namespace_id": below })).await;
     let elsewhere = group(&root, "elsewhere", json!({})).await;
-    for place in [format!("/groups/{below}"), format!("/projects/{work}"), format!("/groups/{elsewhere}")] {
-        join(&root, &place, ada, 30).await;
+    for path in [format!("/groups/{below}"), format!("/projects/{work}"), format!("/groups/{elsewhere}")] {
+        join(&root, &path, ada, 30).await;
     }
-    let gone = provider.delete("UID-ada").await.expect(204);
-    assert!(gone.body.is_empty());
+    let deleted = provider.delete("UID-ada").await.expect(204);
+    assert!(deleted.body.is_empty());
     let her = server.with_token(&own);
-    for place in [format!("/groups/{}", provider.group), format!("/groups/{below}"), format!("/projects/{work}")] {
-        her.get(&place).await.expect(404);
+    for path in [format!("/groups/{}", provider.group), format!("/groups/{below}"), format!("/projects/{work}")] {
+        her.get(&path).await.expect(404);
     }
     her.get(&format!("/groups/{elsewhere}")).await.expect(200);
     assert_eq!(her.get("/user").await.expect(200).json()["id"], json!(ada));
     provider.user("uid-ada").await.expect(404);
     assert_eq!(provider.list(&[]).await.json()["totalResults"], json!(0));
-    let (status, _, detail) = refusal(&provider.delete("uid-ada").await);
+    let (status, _, detail) = rejection(&provider.delete("uid-ada").await);
     assert_eq!((status, detail.as_str()), (404, "Resource uid-ada not found"));
 }
 
@@ -37,11 +37,11 @@ async fn create_user_after_delete_restores_account(server: TestServer) {
     let ada = provider.provision(&server, "ada").await;
     provider.delete("uid-ada").await.expect(204);
     // Another group cannot claim the account.
-    assert_eq!(refusal(&other.create(&user_attributes("ada")).await).0, 409);
+    assert_eq!(rejection(&other.create(&user_attributes("ada")).await).0, 409);
     // Neither can another external ID with the same address: the existing tokens belong to the former user.
     let mut other_person = user_attributes("ada");
     other_person["externalId"] = json!("another-uid");
-    let (status, _, detail) = refusal(&provider.create(&other_person).await);
+    let (status, _, detail) = rejection(&provider.create(&other_person).await);
     assert!(status == 409 && detail.contains("Email has already been taken"), "{status} {detail}");
     let again = user_attributes("ada");
     let user = provider.create(&again).await.expect(201).json();
@@ -66,7 +66,7 @@ async fn deactivation_ignores_other_changes_in_same_patch(server: TestServer) {
     }
     // `true` does not add a user who is not a member.
     let active = json!([{ "op": "replace", "path": "active", "value": true }]);
-    assert_eq!(refusal(&provider.patch("uid-ada", active.clone()).await).0, 404);
+    assert_eq!(rejection(&provider.patch("uid-ada", active.clone()).await).0, 404);
     let bob = provider.provision(&server, "bob").await;
     server.root().delete(&format!("/groups/{}/members/{bob}", provider.group)).await.expect(204);
     provider.patch("uid-bob", active).await.expect(404);
@@ -82,7 +82,7 @@ async fn last_owner_cannot_be_deprovisioned(server: TestServer) {
     root.delete(&member(1)).await.expect(204);
     let active = json!([{ "op": "replace", "path": "active", "value": false }]);
     for answer in [provider.delete("uid-ada").await, provider.patch("uid-ada", active).await] {
-        let (status, kind, detail) = refusal(&answer);
+        let (status, kind, detail) = rejection(&answer);
         assert_eq!((status, kind), (403, Value::Null));
         assert_eq!(detail, "403 Forbidden - The last owner of the group cannot be deprovisioned");
     }
@@ -112,16 +112,16 @@ async fn concurrent_deletes_of_all_owners_keep_one(server: TestServer) {
             uids.push(format!("uid-{name}"));
         }
         root.delete(&format!("/groups/{}/members/1", provider.group)).await.expect(204);
-        let gone = uids.iter().enumerate().map(async |(number, uid)| match number % 2 {
+        let deleted = uids.iter().enumerate().map(async |(number, uid)| match number % 2 {
             0 => provider.delete(uid).await.status,
             _ => {
                 let end = json!([{ "op": "replace", "value": { "active": "False" } }]);
                 provider.patch(uid, end).await.status
             }
         });
-        let mut gone = futures_util::future::join_all(gone).await;
-        gone.sort_unstable();
-        assert_eq!(gone, [204, 204, 204, 403]);
+        let mut deleted = futures_util::future::join_all(deleted).await;
+        deleted.sort_unstable();
+        assert_eq!(deleted, [204, 204, 204, 403]);
         let members = root.get(&format!("/groups/{}/members", provider.group)).await.expect(200);
         assert_eq!(members.pluck("access_level"), [json!(50)]);
     }

@@ -9,7 +9,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, now, saml_providers, scim_tokens};
 
-use super::{Provider, enable, refusal, token, user_attributes};
+use super::{Provider, enable, rejection, token, user_attributes};
 use crate::support::client::{Client, segment};
 use crate::support::contract::check;
 use crate::support::process::{Site, TOKEN, on_every_site};
@@ -55,7 +55,7 @@ async fn scim_accepts_only_bearer_token_of_group(server: TestServer) {
         // Existing, private and missing groups are indistinguishable.
         for path in ["engines", "root", "nothing", "1"] {
             for answer in call_all(&caller, path).await {
-                assert_eq!(refusal(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
+                assert_eq!(rejection(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
             }
         }
     }
@@ -90,17 +90,17 @@ async fn scim_token_of_another_group_returns_401_or_404(server: TestServer) {
     group(&root, "below", json!({ "parent_id": other.group })).await;
     group(&root, "own", json!({ "parent_id": provider.group })).await;
     for answer in call_all(&provider.client, "Motors").await {
-        assert_eq!(refusal(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
+        assert_eq!(rejection(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
     }
     let number = provider.group.to_string();
     for path in ["nothing", "motors/below", "motors/nothing", "engines/own", "engines/nothing", "root", &number] {
         for answer in call_all(&provider.client, &segment(path)).await {
-            assert_eq!(refusal(&answer), (404, Value::Null, format!("Group {path} not found")));
+            assert_eq!(rejection(&answer), (404, Value::Null, format!("Group {path} not found")));
         }
     }
     provider.create(&user_attributes("ada")).await.expect(201);
     other.user("uid-ada").await.expect(404);
-    assert_eq!(refusal(&other.delete("uid-ada").await).0, 404);
+    assert_eq!(rejection(&other.delete("uid-ada").await).0, 404);
     provider.user("uid-ada").await.expect(200);
 }
 
@@ -115,7 +115,7 @@ async fn authorization_is_checked_before_parameters(server: TestServer) {
                 assert_eq!((answer.status, answer.header("content-type")), (400, "application/json"));
                 continue;
             }
-            let (status, kind, detail) = refusal(&answer);
+            let (status, kind, detail) = rejection(&answer);
             assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         }
     }
@@ -154,7 +154,7 @@ async fn lower_plans_reject_saml_and_scim(server: TestServer) {
     row.insert(db).await.expect("a row");
     let provider = Provider::with_token(&server, engines, "engines", "kept".to_owned());
     for answer in call_all(&provider.client, "engines").await {
-        let (status, _, detail) = refusal(&answer);
+        let (status, _, detail) = rejection(&answer);
         assert_eq!((status, detail.contains("plan")), (403, true), "{detail}");
     }
 }
@@ -168,7 +168,7 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
         let send = async |body: String| {
             let request =
                 provider.client.request(method.clone(), &url(path)).header("Content-Type", "application/scim+json");
-            refusal(&provider.client.send(request.body(body)).await)
+            rejection(&provider.client.send(request.body(body)).await)
         };
         // The `Content-Length` alone is sufficient for the rejection.
         let head = format!(
@@ -182,7 +182,7 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
         wire.send(head).await;
         let answer: ApiResponse = wire.answer().await.into();
         check(method.as_str(), &url(path)[1..], &answer);
-        assert_eq!(refusal(&answer).0, 413);
+        assert_eq!(rejection(&answer).0, 413);
         for body in [
             format!("{{\"Operations\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000)),
             format!("{{\"name\": {}1{}}}", "{\"a\":".repeat(50_000), "}".repeat(50_000)),

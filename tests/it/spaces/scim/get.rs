@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::client::segment;
 use crate::support::{TestServer, on_every_database};
 
@@ -23,13 +23,13 @@ async fn get_user_returns_all_fields(server: TestServer) {
     let mut shown = user.json();
     let meta = shown["meta"].take();
     assert_eq!((&meta["resourceType"], &meta["location"]), (&json!("User"), &json!(location)));
-    let wanted = json!({
+    let expected = json!({
         "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "id": "uid-ada", "externalId": "uid-ada",
         "userName": "ada", "displayName": "Name of ada", "name.formatted": "Name of ada",
         "name": { "formatted": "Name of ada" }, "active": true,
         "emails": [{ "type": "work", "value": "ada@example.org", "primary": true }], "meta": null,
     });
-    assert_eq!(shown, wanted);
+    assert_eq!(shown, expected);
 }
 
 async fn list_users_supports_start_index_and_count(server: TestServer) {
@@ -38,7 +38,7 @@ async fn list_users_supports_start_index_and_count(server: TestServer) {
     for number in 0..23 {
         provider.provision(&server, &format!("user{number:02}")).await;
     }
-    for (query, wanted) in [
+    for (query, expected) in [
         (vec![], (23, 20, 1, 20)),
         (vec![("startIndex", "21")], (23, 3, 21, 3)),
         (vec![("startIndex", "24")], (23, 0, 24, 0)),
@@ -51,12 +51,12 @@ async fn list_users_supports_start_index_and_count(server: TestServer) {
         (vec![("startIndex", ""), ("count", "")], (23, 20, 1, 20)),
     ] {
         let list = provider.list(&query).await.expect(200).json();
-        assert_eq!(page_numbers(&list), wanted, "{query:?}");
+        assert_eq!(page_numbers(&list), expected, "{query:?}");
     }
     let third = provider.list(&[("startIndex", "3"), ("count", "1")]).await.expect(200).json();
     assert_eq!(third["Resources"][0]["id"], json!("uid-user02"));
     for query in [[("startIndex", "x")], [("count", "1.5")], [("count", "9223372036854775808")]] {
-        let (status, kind, _) = refusal(&provider.list(&query).await);
+        let (status, kind, _) = rejection(&provider.list(&query).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{query:?}");
     }
 }
@@ -130,11 +130,11 @@ async fn list_users_rejects_unsupported_filters(server: TestServer) {
         "(((",
         "meta.lastModified gt \"2011-05-13T04:42:34Z\"",
     ] {
-        let (status, kind, detail) = refusal(&provider.list(&[("filter", filter)]).await);
+        let (status, kind, detail) = rejection(&provider.list(&[("filter", filter)]).await);
         assert_eq!((status, kind), (400, json!("invalidFilter")), "{filter}");
         assert!(detail.starts_with("Unsupported Filter"), "{detail}");
     }
-    let (status, kind, _) = refusal(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
+    let (status, kind, _) = rejection(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
     assert_eq!((status, kind), (400, json!("invalidValue")));
 }
 
@@ -164,10 +164,10 @@ async fn get_user_not_provisioned_returns_404(server: TestServer) {
     let other = Provider::of(&server, "motors").await;
     let ada = other.provision(&server, "ada").await;
     for uid in ["uid-ada", "nobody", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
-        let (status, kind, detail) = refusal(&provider.user(uid).await);
+        let (status, kind, detail) = rejection(&provider.user(uid).await);
         assert_eq!((status, kind, detail), (404, Value::Null, format!("Resource {uid} not found")));
     }
-    let (status, ..) = refusal(&provider.user(&"x".repeat(256)).await);
+    let (status, ..) = rejection(&provider.user(&"x".repeat(256)).await);
     assert_eq!(status, 400);
     assert_eq!(provider.get("/Users/%00").await.status, 400);
     assert_eq!(provider.get("/Users/%FF").await.status, 400);
@@ -229,7 +229,7 @@ async fn discovery_endpoints_describe_supported_features(server: TestServer) {
     let names: Vec<_> = one["attributes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["userName", "name", "displayName", "active", "emails"]);
     for path in ["/ResourceTypes/Group", "/Schemas/urn:other"] {
-        assert_eq!(refusal(&provider.get(path).await).0, 404);
+        assert_eq!(rejection(&provider.get(path).await).0, 404);
     }
     for path in ["/Groups", "/Bulk", "/Me", "/Users/a/b"] {
         provider.get(path).await.expect(404);

@@ -16,35 +16,35 @@ async fn group_owners_see_saml_identities_in_all_descendants(server: TestServer)
     let (owner, maintainer) = (server.create_user("owner").await, server.create_user("maintainer").await);
     let of_below = server.create_user("of-below").await;
     let engines = format!("/groups/{}", provider.group);
-    for (place, person, level) in [
+    for (base_path, user, level) in [
         (engines.clone(), bob.id, 30),
         (engines.clone(), owner.id, 50),
         (engines.clone(), maintainer.id, 40),
         (format!("/groups/{below}"), of_below.id, 50),
     ] {
-        join(&root, &place, person, level).await;
+        join(&root, &base_path, user, level).await;
     }
     let saml = root.get(&format!("{engines}/saml")).await.json()["saml_provider_id"].clone();
     let identity = json!({ "extern_uid": "uid-ada", "provider": "group_saml", "saml_provider_id": saml });
-    for place in [engines.clone(), format!("/groups/{below}"), format!("/projects/{work}")] {
+    for base_path in [engines.clone(), format!("/groups/{below}"), format!("/projects/{work}")] {
         for client in [&root, &owner.client] {
-            let one = client.get(&format!("{place}/members/all/{ada}")).await.expect(200);
-            assert_eq!(one.json()["group_saml_identity"], identity, "{place}");
-            let all = client.get(&format!("{place}/members/all")).await.expect(200).json();
+            let one = client.get(&format!("{base_path}/members/all/{ada}")).await.expect(200);
+            assert_eq!(one.json()["group_saml_identity"], identity, "{base_path}");
+            let all = client.get(&format!("{base_path}/members/all")).await.expect(200).json();
             for member in all.as_array().expect("a list") {
-                let wanted = if member["id"] == json!(ada) { &identity } else { &Value::Null };
-                assert_eq!(&member["group_saml_identity"], wanted, "{place}");
+                let expected = if member["id"] == json!(ada) { &identity } else { &Value::Null };
+                assert_eq!(&member["group_saml_identity"], expected, "{base_path}");
             }
         }
         for client in [&maintainer.client, &bob.client] {
-            let one = client.get(&format!("{place}/members/all/{ada}")).await.expect(200);
-            assert_eq!(one.json()["group_saml_identity"], Value::Null, "{place}");
+            let one = client.get(&format!("{base_path}/members/all/{ada}")).await.expect(200);
+            assert_eq!(one.json()["group_saml_identity"], Value::Null, "{base_path}");
         }
     }
     // Owners of subgroups and projects do not see identities of the top-level group.
-    for place in [format!("/groups/{below}"), format!("/projects/{work}")] {
-        let one = of_below.client.get(&format!("{place}/members/all/{ada}")).await.expect(200);
-        assert_eq!(one.json()["group_saml_identity"], Value::Null, "{place}");
+    for base_path in [format!("/groups/{below}"), format!("/projects/{work}")] {
+        let one = of_below.client.get(&format!("{base_path}/members/all/{ada}")).await.expect(200);
+        assert_eq!(one.json()["group_saml_identity"], Value::Null, "{base_path}");
     }
     let changed =
         owner.client.put(&format!("{engines}/members/{ada}"), json!({ "access_level": 20 })).await.expect(200);

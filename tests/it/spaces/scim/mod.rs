@@ -135,7 +135,7 @@ pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
 
 /// Checks that a response is a SCIM error and returns its status, type and detail.
 #[track_caller]
-pub fn refusal(answer: &ApiResponse) -> (u16, Value, String) {
+pub fn rejection(answer: &ApiResponse) -> (u16, Value, String) {
     assert_eq!(answer.header("content-type"), "application/scim+json");
     let body = answer.json();
     assert_eq!(body["schemas"], json!(["urn:ietf:params:scim:api:messages:2.0:Error"]));

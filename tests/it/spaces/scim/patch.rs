@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::{TestServer, on_every_database};
 
 fn main_attributes(user: &Value) -> (&Value, &Value, &Value) {
@@ -84,7 +84,7 @@ async fn patch_user_accepts_query_parameters_and_plain_json(server: TestServer) 
     provider.client.send(request).await.expect(204);
     assert_eq!(provider.user("uid-ada").await.json()["displayName"], json!("J"));
     let text = provider.client.request(reqwest::Method::PATCH, &path).header("Content-Type", "text/plain");
-    let (status, ..) = refusal(&provider.client.send(text.body("x")).await);
+    let (status, ..) = rejection(&provider.client.send(text.body("x")).await);
     assert_eq!(status, 400);
 }
 
@@ -101,7 +101,7 @@ async fn patch_user_changes_external_id(server: TestServer) {
     assert_eq!(provider.user("new/1").await.expect(200).json()["id"], json!("NEW/1"));
     let taken = json!([{ "op": "Replace", "path": "externalId", "value": "UID-BOB" },
         { "op": "Replace", "path": "displayName", "value": "Not this" }]);
-    let (status, kind, detail) = refusal(&provider.patch("new/1", taken).await);
+    let (status, kind, detail) = rejection(&provider.patch("new/1", taken).await);
     assert_eq!((status, kind, detail.as_str()), (409, json!("uniqueness"), "externalId has already been taken"));
     assert_eq!(provider.user("new/1").await.json()["displayName"], json!("Name of ada"));
 }
@@ -117,12 +117,12 @@ async fn patch_user_with_taken_value_returns_409_and_changes_nothing(server: Tes
     ] {
         let operations = json!([{ "op": "replace", "path": "displayName", "value": "Not this" },
             { "op": "replace", "path": path, "value": value }]);
-        let (status, kind, detail) = refusal(&provider.patch("uid-ada", operations).await);
+        let (status, kind, detail) = rejection(&provider.patch("uid-ada", operations).await);
         assert_eq!((status, kind, detail.as_str()), (409, json!("uniqueness"), error));
     }
     for (path, value) in [("userName", "admin"), ("emails.value", "none"), ("displayName", " ")] {
         let operations = json!([{ "op": "replace", "path": path, "value": value }]);
-        let (status, kind, _) = refusal(&provider.patch("uid-ada", operations).await);
+        let (status, kind, _) = rejection(&provider.patch("uid-ada", operations).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{path}");
     }
     let user = provider.user("uid-ada").await.expect(200).json();
@@ -154,7 +154,7 @@ async fn patch_user_of_administrator_returns_403(server: TestServer) {
     server.root().put(&format!("/users/{ada}"), json!({ "admin": true })).await.expect(200);
     for path in ["userName", "displayName", "emails.value"] {
         let operations = json!([{ "op": "replace", "path": path, "value": "taken@over" }]);
-        assert_eq!(refusal(&provider.patch("uid-ada", operations).await).0, 403, "{path}");
+        assert_eq!(rejection(&provider.patch("uid-ada", operations).await).0, 403, "{path}");
     }
     provider.patch("uid-ada", json!([{ "op": "replace", "path": "userName", "value": "ada@x" }])).await.expect(204);
     provider.patch("uid-ada", json!([{ "op": "replace", "path": "active", "value": false }])).await.expect(204);
@@ -175,15 +175,15 @@ async fn patch_user_rejects_invalid_operations_with_scim_type(server: TestServer
         (json!([1]), "invalidValue"),
         (json!(vec![json!({ "op": "add", "path": "active", "value": true }); 101]), "invalidValue"),
     ] {
-        let (status, found, detail) = refusal(&provider.patch("uid-ada", operations).await);
+        let (status, found, detail) = rejection(&provider.patch("uid-ada", operations).await);
         assert_eq!((status, found), (400, json!(kind)), "{detail}");
     }
     let none = provider.send(reqwest::Method::PATCH, "/Users/uid-ada", &json!({})).await;
-    assert_eq!(refusal(&none).2, "Operations is missing");
+    assert_eq!(rejection(&none).2, "Operations is missing");
     let most = json!(vec![json!({ "op": "add", "path": "active", "value": true }); 100]);
     provider.patch("uid-ada", most).await.expect(204);
     // A missing user is reported before invalid operations.
-    let (status, ..) = refusal(&provider.patch("nobody", json!([{ "op": "move" }])).await);
+    let (status, ..) = rejection(&provider.patch("nobody", json!([{ "op": "move" }])).await);
     assert_eq!(status, 404);
     provider.user("uid-ada").await.expect(200);
 }

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -22,7 +22,7 @@ async fn unconfirmed_email_neither_matches_nor_blocks_users(server: TestServer) 
     // A confirmed address belongs to its user, and an address the user added may become the primary one.
     let confirmed = json!({ "email": "real@example.org", "skip_confirmation": true });
     server.root().post(&format!("/users/{alice}/emails"), confirmed).await.expect(201);
-    assert_eq!(refusal(&provider.create(&user_attributes("real")).await).0, 409);
+    assert_eq!(rejection(&provider.create(&user_attributes("real")).await).0, 409);
     her.post("/user/emails", json!({ "email": "new@example.org" })).await.expect(201);
     let change = json!([{ "op": "replace", "path": "emails[type eq \"work\"].value", "value": "new@example.org" }]);
     provider.patch("uid-alice", change).await.expect(204);
@@ -33,20 +33,20 @@ async fn last_active_owner_cannot_be_deprovisioned(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
-    let place = format!("/groups/{}", provider.group);
-    root.put(&format!("{place}/members/{ada}"), json!({ "access_level": 50 })).await.expect(200);
+    let path = format!("/groups/{}", provider.group);
+    root.put(&format!("{path}/members/{ada}"), json!({ "access_level": 50 })).await.expect(200);
     let human = account(&server, "root").await.expect("the administrator");
     let other = server.create_user("bob").await.id;
-    join(&root, &place, other, 50).await;
-    root.delete(&format!("{place}/members/{human}")).await.expect(204);
+    join(&root, &path, other, 50).await;
+    root.delete(&format!("{path}/members/{human}")).await.expect(204);
     root.post(&format!("/users/{other}/block"), json!({})).await.expect(201);
     let off = json!([{ "op": "Replace", "path": "active", "value": "False" }]);
-    let (status, _, detail) = refusal(&provider.patch("uid-ada", off.clone()).await);
+    let (status, _, detail) = rejection(&provider.patch("uid-ada", off.clone()).await);
     assert_eq!((status, detail.as_str()), (403, "403 Forbidden - The last owner of the group cannot be deprovisioned"));
-    assert_eq!(refusal(&provider.delete("uid-ada").await).0, 403);
+    assert_eq!(rejection(&provider.delete("uid-ada").await).0, 403);
     let mut attributes = user_attributes("ada");
     attributes["active"] = json!(false);
-    assert_eq!(refusal(&provider.send(reqwest::Method::PUT, "/Users/uid-ada", &attributes).await).0, 403);
+    assert_eq!(rejection(&provider.send(reqwest::Method::PUT, "/Users/uid-ada", &attributes).await).0, 403);
     assert_eq!(provider.user("uid-ada").await.expect(200).json()["active"], json!(true));
     root.post(&format!("/users/{other}/unblock"), json!({})).await.expect(201);
     provider.patch("uid-ada", off).await.expect(204);
@@ -57,14 +57,14 @@ async fn create_user_over_scim_user_limit_returns_403(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     provider.provision(&server, "bob").await;
-    let (status, _, detail) = refusal(&provider.create(&user_attributes("eve")).await);
+    let (status, _, detail) = rejection(&provider.create(&user_attributes("eve")).await);
     assert_eq!(
         (status, detail.as_str()),
         (403, "403 Forbidden - The group has reached the maximum number of provisioned users (2)")
     );
     // Accounts created before count even if deprovisioned, and can be provisioned again.
     provider.delete("uid-bob").await.expect(204);
-    assert_eq!(refusal(&provider.create(&user_attributes("eve")).await).0, 403);
+    assert_eq!(rejection(&provider.create(&user_attributes("eve")).await).0, 403);
     provider.create(&user_attributes("bob")).await.expect(201);
     Provider::of(&server, "motors").await.provision(&server, "eve").await;
 }
@@ -76,12 +76,12 @@ async fn user_who_left_group_is_no_longer_managed(server: TestServer) {
     her.delete(&format!("/groups/{}/members/{ada}", provider.group)).await.expect(204);
     provider.user("uid-ada").await.expect(404);
     let change = json!([{ "op": "replace", "path": "displayName", "value": "pwned" }]);
-    assert_eq!(refusal(&provider.patch("uid-ada", change.clone()).await).0, 404);
-    assert_eq!(refusal(&provider.create(&user_attributes("ada")).await).0, 409);
+    assert_eq!(rejection(&provider.patch("uid-ada", change.clone()).await).0, 404);
+    assert_eq!(rejection(&provider.create(&user_attributes("ada")).await).0, 409);
     // A user removed by others can no longer be changed, but can be provisioned again.
     let bob = provider.provision(&server, "bob").await;
     server.root().delete(&format!("/groups/{}/members/{bob}", provider.group)).await.expect(204);
-    assert_eq!(refusal(&provider.patch("uid-bob", change).await).0, 404);
+    assert_eq!(rejection(&provider.patch("uid-bob", change).await).0, 404);
     provider.create(&user_attributes("bob")).await.expect(201);
     assert_eq!(provider.role(&server, bob).await, Some(10));
 }
@@ -107,9 +107,9 @@ async fn concurrent_creates_in_many_groups_get_distinct_names(server: TestServer
     for number in 0..6 {
         providers.push(Provider::of(&server, &format!("group-{number}")).await);
     }
-    let posts = providers.iter().enumerate().flat_map(|(place, provider)| {
+    let posts = providers.iter().enumerate().flat_map(|(path, provider)| {
         (0..3).map(move |number| {
-            let mut body = user_attributes(&format!("n{place}x{number}"));
+            let mut body = user_attributes(&format!("n{path}x{number}"));
             body["userName"] = json!("twin");
             async move { provider.create(&body).await.expect(201).json()["userName"].clone() }
         })

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::client::segment;
 use crate::support::{ApiResponse, TestServer, on_every_database};
 
@@ -44,7 +44,7 @@ async fn replace_user_with_active_false_removes_member(server: TestServer) {
     let user = put(&provider, "uid-ada", &attributes).await.expect(200).json();
     assert_eq!((&user["id"], &user["active"]), (&json!("uid-ada"), &json!(false)));
     assert_eq!(provider.role(&server, ada).await, None);
-    assert_eq!(refusal(&put(&provider, "uid-ada", &attributes).await).0, 404);
+    assert_eq!(rejection(&put(&provider, "uid-ada", &attributes).await).0, 404);
 }
 
 async fn rejected_replace_changes_nothing(server: TestServer) {
@@ -65,7 +65,7 @@ async fn rejected_replace_changes_nothing(server: TestServer) {
     ] {
         let mut attributes = user_attributes("ada");
         attributes[attribute] = value.clone();
-        assert_eq!(refusal(&put(&provider, "uid-ada", &attributes).await).0, status, "{attribute}: {value}");
+        assert_eq!(rejection(&put(&provider, "uid-ada", &attributes).await).0, status, "{attribute}: {value}");
     }
     assert_eq!(provider.user("uid-ada").await.expect(200).json(), before);
 }

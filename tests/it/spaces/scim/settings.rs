@@ -34,13 +34,13 @@ async fn saml_settings_require_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({ "visibility": "public" })).await;
     let (saml, token) = (format!("/groups/{engines}/saml"), format!("/groups/{engines}/scim_token"));
-    for (level, person) in server.create_member_per_role(&root, engines).await {
+    for (level, member) in server.create_member_per_role(&root, engines).await {
         let allowed = level == 50;
         let status = |fine: u16| if allowed { fine } else { 403 };
-        person.client.get(&saml).await.expect(status(200));
-        person.client.put(&saml, json!({ "enabled": true })).await.expect(status(200));
-        person.client.post(&token, json!({})).await.expect(status(201));
-        person.client.delete(&token).await.expect(status(204));
+        member.client.get(&saml).await.expect(status(200));
+        member.client.put(&saml, json!({ "enabled": true })).await.expect(status(200));
+        member.client.post(&token, json!({})).await.expect(status(201));
+        member.client.delete(&token).await.expect(status(204));
     }
     server.anonymous().get(&saml).await.expect(401);
     root.get("/groups/999999/saml").await.expect(404);
@@ -54,11 +54,11 @@ async fn update_saml_settings_rejects_invalid_values(server: TestServer) {
     root.put(&saml, json!({})).await.expect(400);
     root.put(&saml, json!({ "enabled": "perhaps" })).await.expect(400);
     for role in [0, 5, 50, 60, -10] {
-        let refused = root.put(&saml, json!({ "default_membership_role": role })).await.expect(400);
-        assert_eq!(refused.json()["message"]["default_membership_role"], json!(["is not included in the list"]));
+        let rejected = root.put(&saml, json!({ "default_membership_role": role })).await.expect(400);
+        assert_eq!(rejected.json()["message"]["default_membership_role"], json!(["is not included in the list"]));
     }
-    let refused = root.put(&format!("/groups/{below}/saml"), json!({ "enabled": true })).await.expect(400);
-    assert_eq!(refused.json()["message"]["enabled"], json!(["can be true only for top-level groups"]));
+    let rejected = root.put(&format!("/groups/{below}/saml"), json!({ "enabled": true })).await.expect(400);
+    assert_eq!(rejected.json()["message"]["enabled"], json!(["can be true only for top-level groups"]));
     root.put(&format!("/groups/{below}/saml"), json!({ "enabled": false })).await.expect(200);
 }
 

@@ -239,8 +239,8 @@ async fn export_rejects_group_above_import_limits(server: TestServer) {
     assert_eq!(message, "The group exceeds the import limit of 25000 records in one group");
     // The job checks the limit again.
     let job = ExportGroup { group_id: top, user_id: 1 };
-    let refused = exports::run(&server.backend, &job).await.expect_err("a refusal");
-    assert_eq!(refused.to_string(), message);
+    let rejected = exports::run(&server.backend, &job).await.expect_err("a refusal");
+    assert_eq!(rejected.to_string(), message);
     assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
     labels::Entity::delete_many()
         .filter(labels::Column::Title.eq("0"))
@@ -254,11 +254,11 @@ async fn export_requires_owner(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let path = format!("/groups/{top}/export");
-    for (level, person) in server.create_member_per_role(&root, top).await {
+    for (level, user) in server.create_member_per_role(&root, top).await {
         let owner = level == 50;
-        assert_eq!(person.client.post(&path, json!({})).await.status, if owner { 202 } else { 403 }, "{level}");
+        assert_eq!(user.client.post(&path, json!({})).await.status, if owner { 202 } else { 403 }, "{level}");
         server.finish_jobs().await;
-        let answer = person.client.get(&format!("{path}/download")).await;
+        let answer = user.client.get(&format!("{path}/download")).await;
         assert_eq!(answer.status, if owner { 200 } else { 403 }, "{level}");
     }
 }

@@ -13,17 +13,17 @@ use crate::support::{TestServer, on_every_database};
 /// Imports an archive that must fail and returns the error. Asserts that the group stays empty.
 async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
     // Each import has its own user because of the rate limit.
-    let person = server.create_user(&format!("p{number}")).await;
+    let user = server.create_user(&format!("p{number}")).await;
     let path = format!("g{number}");
-    send(&person.client, &path, None, archive).await.expect(202);
+    send(&user.client, &path, None, archive).await.expect(202);
     server.finish_jobs().await;
-    let status = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+    let status = user.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
     assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
-    for things in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
-        let answer = person.client.get(&format!("/groups/{path}/{things}")).await.expect(200);
-        assert_eq!(answer.json(), json!([]), "{number} {things}");
+    for noteables in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
+        let answer = user.client.get(&format!("/groups/{path}/{noteables}")).await.expect(200);
+        assert_eq!(answer.json(), json!([]), "{number} {noteables}");
     }
-    let members = person.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
+    let members = user.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
     assert_eq!(members, [json!(format!("p{number}"))]);
     assert_eq!(stored_archives(server).await.len(), 0);
     status["import_error"].as_str().expect("a text").to_owned()

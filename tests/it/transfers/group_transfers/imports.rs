@@ -151,8 +151,8 @@ async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
     assert_eq!(status["import_status"], "finished");
     let noted: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(noted, ["milestone v1", "label bug", "milestone v1", "label bug"]);
-    let own = async |at: &str, things: &str, key: &str| {
-        root.get(&format!("/groups/{at}/{things}?include_ancestor_groups=false&include_parent_milestones=false"))
+    let own = async |at: &str, noteables: &str, key: &str| {
+        root.get(&format!("/groups/{at}/{noteables}?include_ancestor_groups=false&include_parent_milestones=false"))
             .await
             .expect(200)
             .pluck(key)

@@ -83,11 +83,11 @@ async fn wait_for_import(client: &Client, path: &str) -> Value {
 async fn export_when_ready(client: &Client, path: &str) -> Vec<u8> {
     client.post(&format!("/groups/{path}/export"), json!({})).await.expect(202);
     loop {
-        let answer = client.get(&format!("/groups/{path}/export/download")).await;
-        if answer.status == 200 {
-            return answer.body;
+        let response = client.get(&format!("/groups/{path}/export/download")).await;
+        if response.status == 200 {
+            return response.body;
         }
-        assert_eq!(answer.status, 404);
+        assert_eq!(response.status, 404);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -90,8 +90,12 @@ async fn import_fails_entirely_if_subgroup_was_created_meanwhile(server: TestSer
     let error = status["import_error"].as_str().expect("a text");
     assert!(error.contains("\"top/g8\"") && error.contains("has already been taken"), "{error}");
     assert_eq!((&status["imported_groups_count"], stored_archives(&server).await.len()), (&json!(0), 0));
-    for things in ["labels", "milestones", "boards", "badges", "epics"] {
-        assert_eq!(root.get(&format!("/groups/{created}/{things}")).await.expect(200).json(), json!([]), "{things}");
+    for noteables in ["labels", "milestones", "boards", "badges", "epics"] {
+        assert_eq!(
+            root.get(&format!("/groups/{created}/{noteables}")).await.expect(200).json(),
+            json!([]),
+            "{noteables}"
+        );
     }
     assert_eq!(root.get(&format!("/groups/{created}/descendant_groups")).await.expect(200).pluck("path"), ["g8"]);
 }
@@ -104,8 +108,8 @@ async fn import_fails_entirely_if_label_was_created_meanwhile(server: TestServer
     let status = root.get("/groups/fresh/import").await.expect(200).json();
     assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)));
     assert_eq!(root.get("/groups/fresh/labels").await.expect(200).pluck("name"), ["l7"]);
-    for things in ["milestones", "subgroups"] {
-        assert_eq!(root.get(&format!("/groups/fresh/{things}")).await.expect(200).json(), json!([]), "{things}");
+    for noteables in ["milestones", "subgroups"] {
+        assert_eq!(root.get(&format!("/groups/fresh/{noteables}")).await.expect(200).json(), json!([]), "{noteables}");
     }
 }
 

@@ -34,18 +34,19 @@ async fn create_tree(server: &TestServer, root: &Client) -> i64 {
         create(root, &format!("/groups/{at}/labels"), label).await;
     }
     for at in [top, mid, low] {
-        let place = format!("/groups/{at}");
+        let base_path = format!("/groups/{at}");
         let label =
-            create(root, &format!("{place}/labels"), json!({"name": format!("own {at}"), "color": "#abcdef"})).await;
+            create(root, &format!("{base_path}/labels"), json!({"name": format!("own {at}"), "color": "#abcdef"}))
+                .await;
         let new = json!({"title": format!("M {at} ü"), "description": "See %1", "start_date": "2026-01-01", "due_date": "2026-02-01"});
-        let milestone = create(root, &format!("{place}/milestones"), new).await;
-        let closed = create(root, &format!("{place}/milestones"), json!({"title": format!("C {at}")})).await;
+        let milestone = create(root, &format!("{base_path}/milestones"), new).await;
+        let closed = create(root, &format!("{base_path}/milestones"), json!({"title": format!("C {at}")})).await;
         let close = json!({"state_event": "close"});
-        root.put(&format!("{place}/milestones/{}", closed["id"]), close).await.expect(200);
+        root.put(&format!("{base_path}/milestones/{}", closed["id"]), close).await.expect(200);
         let badge = json!({"name": "b", "link_url": "https://h.example.com/%{project_path}", "image_url": "https://h.example.com/x.svg"});
-        create(root, &format!("{place}/badges"), badge).await;
-        let board = create(root, &format!("{place}/boards"), json!({"name": "Plan"})).await;
-        let lists = format!("{place}/boards/{}/lists", board["id"]);
+        create(root, &format!("{base_path}/badges"), badge).await;
+        let board = create(root, &format!("{base_path}/boards"), json!({"name": "Plan"})).await;
+        let lists = format!("{base_path}/boards/{}/lists", board["id"]);
         for list in
             [json!({"milestone_id": milestone["id"]}), json!({"label_id": label["id"]}), json!({"assignee_id": ada.id})]
         {
@@ -54,8 +55,8 @@ async fn create_tree(server: &TestServer, root: &Client) -> i64 {
         let narrow = json!({
             "labels": "same", "weight": 5, "assignee_id": ada.id, "milestone_id": closed["id"], "hide_backlog_list": true,
         });
-        root.put(&format!("{place}/boards/{}", board["id"]), narrow).await.expect(200);
-        create(root, &format!("{place}/boards"), json!({"name": "Empty"})).await;
+        root.put(&format!("{base_path}/boards/{}", board["id"]), narrow).await.expect(200);
+        create(root, &format!("{base_path}/boards"), json!({"name": "Empty"})).await;
     }
     let epics = |at: i64| format!("/groups/{at}/epics");
     let above =
@@ -66,8 +67,8 @@ async fn create_tree(server: &TestServer, root: &Client) -> i64 {
     let further = json!({"title": "Part of part", "parent_id": part["id"], "labels": labels});
     create(root, &epics(low), further).await;
     create(&eve.client, &epics(low), json!({"title": "By eve"})).await;
-    let gone = create(root, &epics(low), json!({"title": "Gone"})).await;
-    root.delete(&format!("{}/{}", epics(low), gone["iid"])).await.expect(204);
+    let deleted = create(root, &epics(low), json!({"title": "Gone"})).await;
+    root.delete(&format!("{}/{}", epics(low), deleted["iid"])).await.expect(204);
     let closed = create(root, &epics(low), json!({"title": "Closed"})).await;
     root.put(&format!("{}/{}", epics(low), closed["iid"]), json!({"state_event": "close"})).await.expect(200);
     top

@@ -9,7 +9,7 @@ use storage::entities::{Visibility, hook_deliveries, now, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;
-use crate::support::webhook_receiver::{Receiver, Reply, relay, take, unused_address};
+use crate::support::webhook_receiver::{Receiver, Reply, listen_on, receive_one, unused_address};
 use crate::support::{TestServer, on_every_database};
 
 /// Returns the states and attempts of all deliveries, in order.
@@ -60,10 +60,10 @@ async fn unreachable_receiver_gets_all_deliveries_in_order_later(server: TestSer
                 }
                 tokio::task::yield_now().await;
             }
-            let listener = relay(&address).await;
+            let listener = listen_on(&address).await;
             let mut arrived = Vec::new();
             for _ in 0..3 {
-                arrived.push(take(&listener).await.body["after"].as_str().unwrap().to_owned());
+                arrived.push(receive_one(&listener).await.body["after"].as_str().unwrap().to_owned());
             }
             arrived
         })

@@ -27,8 +27,8 @@ async fn delivery_log_returns_request_and_response(server: TestServer) {
     assert!(waiting[0]["next_attempt_at"].is_string());
     let one = format!("{log}/{}", waiting[0]["id"]);
     assert_eq!(root.get(&one).await.expect(200).json().get("request_data"), None);
-    let refused = root.post(&format!("{one}/resend"), json!({})).await.expect(409);
-    assert_eq!(refused.message(), "The delivery is still pending");
+    let rejected = root.post(&format!("{one}/resend"), json!({})).await.expect(409);
+    assert_eq!(rejected.message(), "The delivery is still pending");
     server.finish_jobs().await;
     let arrived = receiver.next().await;
     let shown = root.get(&one).await.expect(200);
@@ -105,8 +105,8 @@ async fn test_delivery_uses_existing_data_of_the_project(server: TestServer) {
     assert_eq!(root.post(&format!("{test}/odd_events"), json!({})).await.status, 400);
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
     let id = hook(&root, empty.id, &receiver.url, json!({})).await;
-    let refused = root.post(&format!("/projects/{}/hooks/{id}/test/push_events", empty.id), json!({})).await;
-    assert_eq!(refused.expect(422).message(), "Ensure the project has at least one commit.");
+    let rejected = root.post(&format!("/projects/{}/hooks/{id}/test/push_events", empty.id), json!({})).await;
+    assert_eq!(rejected.expect(422).message(), "Ensure the project has at least one commit.");
 }
 
 async fn failed_test_delivery_is_returned_and_not_retried(server: TestServer) {
@@ -135,10 +135,10 @@ async fn test_and_resend_are_rate_limited_per_user(server: TestServer) {
     }
     root.post(&again, json!({})).await.expect(201);
     for path in [&test, &again] {
-        let refused = root.post(path, json!({})).await.expect(429);
+        let rejected = root.post(path, json!({})).await.expect(429);
         let text = "This endpoint has been requested too many times. Try again later.";
-        assert_eq!(refused.json(), json!({ "message": { "error": text } }));
-        let wait: u64 = refused.header("retry-after").parse().expect("seconds");
+        assert_eq!(rejected.json(), json!({ "message": { "error": text } }));
+        let wait: u64 = rejected.header("retry-after").parse().expect("seconds");
         assert!((1..=61).contains(&wait), "{wait}");
     }
     // The limit is per user and ends after a minute.
@@ -160,8 +160,8 @@ async fn delivery_log_requires_maintainer(server: TestServer) {
     let delivery = server.root().post(&format!("{url}/test/push_events"), json!({})).await.expect(201).json();
     let one = format!("{url}/events/{}", delivery["id"]);
     let developer = project.member("dev", AccessLevel::Developer).await;
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 404), (&developer, 403)] {
         assert_eq!(client.get(&format!("{url}/events")).await.status, status);
         assert_eq!(client.get(&one).await.status, status);
         assert_eq!(client.post(&format!("{one}/resend"), json!({})).await.status, status);

@@ -112,8 +112,8 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
     assert_eq!(receiver.rest().len(), 1);
     root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
     set(false).await;
-    for refused in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
-        assert_eq!(refused.expect(422).message(), "Invalid url given");
+    for rejected in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
+        assert_eq!(rejected.expect(422).message(), "Invalid url given");
     }
     let delivery = root.post(&test, json!({})).await.expect(201).json();
     assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address is not allowed")));

@@ -90,13 +90,13 @@ async fn create_and_update_webhook_reject_invalid_attributes(server: TestServer)
         (json!({ "url": "http://e.com", "push_events_branch_filter": "~bad/" }), "Invalid branch filter given"),
         (json!({ "url": "http://e.com", "token": "a\nb" }), "Invalid token given"),
     ] {
-        for refused in [root.post(&url, body.clone()).await, root.put(&one, body.clone()).await] {
-            let refused = refused.expect(422).json();
-            assert_eq!((&refused["message"], &refused["error"]), (&json!(text), &json!(text)), "{body}");
+        for rejected in [root.post(&url, body.clone()).await, root.put(&one, body.clone()).await] {
+            let rejected = rejected.expect(422).json();
+            assert_eq!((&rejected["message"], &rejected["error"]), (&json!(text), &json!(text)), "{body}");
         }
     }
-    for answer in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
-        assert_eq!(answer.expect(400).json()["error"], "url is missing");
+    for response in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
+        assert_eq!(response.expect(400).json()["error"], "url is missing");
     }
     let large = json!({ "url": "http://e.com", "x": "x".repeat(1_100_000) });
     assert_eq!(root.post(&url, large.clone()).await.status, 413);
@@ -120,8 +120,8 @@ async fn create_webhook_rejects_local_addresses_by_default(server: TestServer) {
         "http://[::ffff:10.0.0.1]/",
         "http://[64:ff9b::7f00:1]/",
     ] {
-        let refused = server.root().post(&url, json!({ "url": address })).await;
-        assert_eq!(refused.expect(422).message(), "Invalid url given", "{address}");
+        let rejected = server.root().post(&url, json!({ "url": address })).await;
+        assert_eq!(rejected.expect(422).message(), "Invalid url given", "{address}");
     }
 }
 
@@ -131,10 +131,10 @@ async fn webhooks_require_maintainer(server: TestServer) {
     let body = json!({ "url": "https://a.example.com/" });
     let developer = project.member("dev", AccessLevel::Developer).await;
     let maintainer = project.member("main", AccessLevel::Maintainer).await;
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     let id = hook(&maintainer, project.id, "https://a.example.com/", json!({})).await;
     let one = format!("{url}/{id}");
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 404), (&developer, 403)] {
         assert_eq!(client.get(&url).await.status, status);
         assert_eq!(client.post(&url, body.clone()).await.status, status);
         assert_eq!(client.get(&one).await.status, status);
@@ -177,8 +177,8 @@ async fn list_webhooks_is_paginated_with_constant_statement_count(server: TestSe
     assert_eq!(cost().await, one);
     let page = root.get(&format!("{url}?per_page=3&page=2")).await.expect(200);
     assert_eq!((page.pluck("id").len(), page.header("x-total")), (3, "100"));
-    let refused = root.post(&url, json!({ "url": "https://a.example.com/" })).await.expect(422);
-    assert_eq!(refused.message(), "Maximum number of project hooks (100) exceeded");
+    let rejected = root.post(&url, json!({ "url": "https://a.example.com/" })).await.expect(422);
+    assert_eq!(rejected.message(), "Maximum number of project hooks (100) exceeded");
     let count = project_hooks::Entity::find().count(server.backend.database.read()).await.unwrap();
     assert_eq!(count, 100);
 }

@@ -17,10 +17,10 @@ async fn test_delivery_contains_newest_issue_of_its_confidentiality(server: Test
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({ "push_events": false })).await;
     let test = format!("/projects/{}/hooks/{id}/test", project.id);
-    let refused = async |trigger: &str| root.post(&format!("{test}/{trigger}"), json!({})).await.expect(422).message();
-    assert_eq!(refused("issues_events").await, "Ensure the project has issues.");
+    let rejected = async |trigger: &str| root.post(&format!("{test}/{trigger}"), json!({})).await.expect(422).message();
+    assert_eq!(rejected("issues_events").await, "Ensure the project has issues.");
     open(&root, project.id, json!({"title": "hush", "confidential": true})).await;
-    assert_eq!(refused("issues_events").await, "Ensure the project has issues.");
+    assert_eq!(rejected("issues_events").await, "Ensure the project has issues.");
     open(&root, project.id, json!({"title": "first"})).await;
     let iid = open(&root, project.id, json!({"title": "second", "labels": "bug"})).await;
     open(&root, project.id, json!({"title": "hush again", "confidential": true})).await;
@@ -138,8 +138,8 @@ async fn test_delivery_contains_newest_note_of_its_confidentiality(server: TestS
     let (shown, hidden) =
         (format!("/projects/{}/issues/{shown}", project.id), format!("/projects/{}/issues/{hidden}", project.id));
     write(&root, &hidden, json!({"body": "on what is hidden"})).await;
-    let refused = root.post(&format!("{test}/note_events"), json!({})).await.expect(422);
-    assert_eq!(refused.message(), "Ensure the project has notes.");
+    let rejected = root.post(&format!("{test}/note_events"), json!({})).await.expect(422);
+    assert_eq!(rejected.message(), "Ensure the project has notes.");
     let send_test = async |trigger: &str, receiver: &mut Receiver| -> (Value, Value) {
         root.post(&format!("{test}/{trigger}"), json!({})).await.expect(201);
         let body = receiver.next().await.body;

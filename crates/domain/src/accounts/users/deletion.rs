@@ -72,7 +72,7 @@ async fn mark_for_deletion(
         return Err(Error::not_found("User"));
     }
     revoke_credentials(transaction, user_id).await?;
-    snippets::remove_all_of(transaction, user_id).await?;
+    snippets::delete_all_of_user(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
     for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
         namespaces::hide(transaction, root).await?;

@@ -45,7 +45,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// address, and beyond the maximum number.
 pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool) -> Result<Model> {
     names::check_email(&email)?;
-    let taken = |error: DbErr| match Violation::of(&error) {
+    let map_unique_error = |error: DbErr| match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("email", "has already been taken"),
         _ => error.into(),
     };
@@ -60,7 +60,7 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
             }
             taken_emails::take(transaction, &fold(&email), user_id)
                 .await
-                .map_err(taken)?;
+                .map_err(map_unique_error)?;
             let at = now();
             let row = user_emails::ActiveModel {
                 user_id: Set(user_id),
@@ -70,7 +70,7 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
                 created_at: Set(at),
                 ..Default::default()
             };
-            row.insert(transaction).await.map_err(taken)
+            row.insert(transaction).await.map_err(map_unique_error)
         })
         .await
 }
@@ -102,16 +102,16 @@ pub(super) async fn claim(
     user_id: Option<i64>,
     email_key: &str,
 ) -> Result<(), DbErr> {
-    let said = Entity::find()
+    let unconfirmed = Entity::find()
         .filter(Column::EmailKey.eq(email_key))
         .filter(Column::ConfirmedAt.is_null())
         .one(transaction)
         .await?;
-    let Some(said) = said.filter(|said| Some(said.user_id) != user_id) else {
+    let Some(unconfirmed) = unconfirmed.filter(|unconfirmed| Some(unconfirmed.user_id) != user_id) else {
         return Ok(());
     };
-    Entity::delete_by_id(said.id).exec(transaction).await?;
-    taken_emails::release(transaction, email_key, said.user_id).await
+    Entity::delete_by_id(unconfirmed.id).exec(transaction).await?;
+    taken_emails::release(transaction, email_key, unconfirmed.user_id).await
 }
 
 /// Reserves an address as the primary one of a user and deletes it from the secondary ones.

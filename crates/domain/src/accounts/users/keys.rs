@@ -62,12 +62,12 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
                 let text = format!("are too many (maximum is {MAX_KEYS})");
                 return Err(Error::attribute("keys", text));
             }
-            let made = row.insert(transaction).await.map_err(map_insert_error)?;
-            let holder = FingerprintOwner::UserKey(made.id);
-            taken_fingerprints::take(transaction, &made.fingerprint, holder)
+            let key = row.insert(transaction).await.map_err(map_insert_error)?;
+            let owner = FingerprintOwner::UserKey(key.id);
+            taken_fingerprints::take(transaction, &key.fingerprint, owner)
                 .await
                 .map_err(map_insert_error)?;
-            Ok(made)
+            Ok(key)
         })
         .await
 }

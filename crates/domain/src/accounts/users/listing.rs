@@ -125,10 +125,10 @@ pub async fn list(
         UserOrder::CreatedAt => Column::CreatedAt,
         UserOrder::UpdatedAt => Column::UpdatedAt,
     };
-    let wanted = select(filter, admin)
+    let query = select(filter, admin)
         .order_by(by, order.clone())
         .order_by(Column::Id, order);
-    let found = page_of(db, wanted, page).await?;
+    let found = page_of(db, query, page).await?;
     let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
     let mut known = if admin {
         extras_of(db, &ids).await?
@@ -180,21 +180,21 @@ pub async fn extras(backend: &Backend, user_id: i64) -> Result<UserExtras> {
 }
 
 fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
-    let mut wanted = users::not_deleted();
+    let mut query = users::not_deleted();
     if let Some(username) = filter.username.filter(|name| !name.is_empty()) {
-        wanted = wanted.filter(Column::UsernameKey.eq(fold(&username)));
+        query = query.filter(Column::UsernameKey.eq(fold(&username)));
     }
     if let Some(text) = filter.search.filter(|text| !text.is_empty()) {
-        wanted = wanted.filter(matching(&text));
+        query = query.filter(matching(&text));
     }
     if filter.active {
-        wanted = wanted.filter(Column::State.eq(UserState::Active));
+        query = query.filter(Column::State.eq(UserState::Active));
     }
     if filter.blocked {
-        wanted = wanted.filter(Column::State.is_in([UserState::Blocked, UserState::LdapBlocked]));
+        query = query.filter(Column::State.is_in([UserState::Blocked, UserState::LdapBlocked]));
     }
     if filter.external {
-        wanted = wanted.filter(Column::External.eq(true));
+        query = query.filter(Column::External.eq(true));
     }
     if let (Some(uid), Some(provider)) = (filter.extern_uid, filter.provider) {
         let holder = user_identities::Entity::find()
@@ -202,27 +202,27 @@ fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
             .column(user_identities::Column::UserId)
             .filter(user_identities::Column::Provider.eq(provider))
             .filter(user_identities::Column::ExternUid.eq(uid));
-        wanted = wanted.filter(Column::Id.in_subquery(holder.into_query()));
+        query = query.filter(Column::Id.in_subquery(holder.into_query()));
     }
     if admin {
         if filter.admins {
-            wanted = wanted.filter(Column::Admin.eq(true));
+            query = query.filter(Column::Admin.eq(true));
         }
         if filter.two_factor == Some(true) {
             // Two-factor authentication is not supported, so no user matches.
-            wanted = wanted.filter(Column::Id.is_in(Vec::<i64>::new()));
+            query = query.filter(Column::Id.is_in(Vec::<i64>::new()));
         }
         if filter.without_projects {
-            wanted = wanted.filter(without_projects());
+            query = query.filter(without_projects());
         }
         if let Some(instant) = filter.created_after {
-            wanted = wanted.filter(Column::CreatedAt.gt(instant));
+            query = query.filter(Column::CreatedAt.gt(instant));
         }
         if let Some(instant) = filter.created_before {
-            wanted = wanted.filter(Column::CreatedAt.lt(instant));
+            query = query.filter(Column::CreatedAt.lt(instant));
         }
     }
-    wanted
+    query
 }
 
 /// Matches users without personal projects and without project memberships.

@@ -45,7 +45,7 @@ pub enum MembershipFilter {
 pub async fn list(
     backend: &Backend,
     user_id: i64,
-    wanted: MembershipFilter,
+    filter: MembershipFilter,
     page: &PageRequest,
 ) -> Result<Page<NamedMembership>> {
     let db = backend.database.read();
@@ -56,7 +56,7 @@ pub async fn list(
         .filter(projects::Column::DeletionStartedAt.is_null())
         .filter(namespaces::Column::DeletionStartedAt.is_null())
         .order_by_asc(Column::Id);
-    let rows = match wanted {
+    let rows = match filter {
         MembershipFilter::Any => rows,
         MembershipFilter::Groups => rows.filter(Column::NamespaceId.is_not_null()),
         MembershipFilter::Projects => rows.filter(Column::ProjectId.is_not_null()),

@@ -21,8 +21,9 @@ pub fn check_email(email: &str) -> Result<()> {
         .chars()
         .any(|char| char.is_whitespace() || char.is_control() || "<>,;\"()[]\\".contains(char));
     let parts: Vec<&str> = email.split('@').collect();
-    let whole = matches!(parts.as_slice(), [local, domain] if !local.is_empty() && !domain.is_empty());
-    if !harmless || !whole {
+    let has_both_parts =
+        matches!(parts.as_slice(), [local, domain] if !local.is_empty() && !domain.is_empty());
+    if !harmless || !has_both_parts {
         return Err(Error::attribute("email", "is invalid"));
     }
     check("email", names::length_fault(email))

@@ -17,13 +17,13 @@ use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 
-/// Filter of events.
+/// Filter and sort order of a list of events.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EventFilter {
     /// Action of the events.
     pub action: Option<EventAction>,
     /// Types of the targets.
-    pub targets: Option<Vec<EventTargetType>>,
+    pub target_types: Option<Vec<EventTargetType>>,
     /// Only events before this day.
     pub before: Option<NaiveDate>,
     /// Only events after this day.
@@ -34,7 +34,7 @@ pub struct Filter {
 
 /// An event with its related rows.
 #[derive(Debug, Clone)]
-pub struct Happened {
+pub struct EventDetail {
     /// The event.
     pub event: Model,
     /// The user who caused it.
@@ -44,16 +44,16 @@ pub struct Happened {
     /// Comment on a commit that is the target, with its author.
     pub comment: Option<(commit_comments::Model, users::Model)>,
     /// Note that is the target.
-    pub note: Option<Noted>,
+    pub note: Option<NoteSummary>,
 }
 
 /// The note of an event.
 #[derive(Debug, Clone)]
-pub struct Noted {
+pub struct NoteSummary {
     /// The note.
     pub note: notes::Model,
     /// Its author.
-    pub writer: users::Model,
+    pub author: users::Model,
     /// IID of the noteable, if it has one.
     pub iid: Option<i64>,
 }
@@ -62,70 +62,70 @@ pub struct Noted {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn of_project(
+pub async fn list_of_project(
     backend: &Backend,
     access: &ProjectAccess,
-    filter: Filter,
+    filter: EventFilter,
     page: &PageRequest,
-) -> Result<Page<Happened>> {
-    let mut wanted = Entity::find()
+) -> Result<Page<EventDetail>> {
+    let mut query = Entity::find()
         .filter(Column::ProjectId.eq(access.project.id))
-        .filter(targets_are_visible(access.caller.viewer()));
+        .filter(visible_targets(access.caller.viewer()));
     if !access.can_read_code() {
-        wanted = wanted.filter(is_about_code().not());
+        query = query.filter(code_events().not());
     }
-    listed(backend, wanted, filter, page).await
+    list(backend, query, filter, page).await
 }
 
 /// Returns a page of the events of a user. A private profile has no events for others.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn of_user(
+pub async fn list_of_user(
     backend: &Backend,
     access: &UserAccess,
-    filter: Filter,
+    filter: EventFilter,
     page: &PageRequest,
-) -> Result<Page<Happened>> {
-    let themself = access
+) -> Result<Page<EventDetail>> {
+    let is_self = access
         .caller
         .as_user()
         .is_some_and(|caller| caller.id == access.user.id);
-    if access.user.private_profile && !themself && !access.caller.is_admin() {
+    if access.user.private_profile && !is_self && !access.caller.is_admin() {
         return Ok(Page::new(page, Vec::new(), 0));
     }
-    let wanted = Entity::find()
+    let query = Entity::find()
         .filter(Column::AuthorId.eq(access.user.id))
-        .filter(visible(access.caller.viewer(), themself));
-    listed(backend, wanted, filter, page).await
+        .filter(visible(access.caller.viewer(), is_self));
+    list(backend, query, filter, page).await
 }
 
 /// Returns a page of the events of the caller, or of all users in the caller's projects.
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the caller is anonymous.
-pub async fn own(
+pub async fn list_own(
     backend: &Backend,
     caller: &Caller,
-    everybody: bool,
-    filter: Filter,
+    all_users: bool,
+    filter: EventFilter,
     page: &PageRequest,
-) -> Result<Page<Happened>> {
+) -> Result<Page<EventDetail>> {
     let id = caller.signed_in()?.id;
     let today = now().date_naive();
-    let whose = if everybody {
-        Column::ProjectId.in_subquery(ids(projects_with_level(id, AccessLevel::Guest, today)))
+    let scope = if all_users {
+        Column::ProjectId.in_subquery(project_ids(projects_with_level(id, AccessLevel::Guest, today)))
     } else {
         Column::AuthorId.eq(id)
     };
-    let wanted = Entity::find()
-        .filter(whose)
+    let query = Entity::find()
+        .filter(scope)
         .filter(visible(caller.viewer(), true));
-    listed(backend, wanted, filter, page).await
+    list(backend, query, filter, page).await
 }
 
 /// Types whose updates only trigger webhooks and are not listed.
-const FOR_HOOKS: [EventTargetType; 4] = [
+const WEBHOOK_ONLY_TYPES: [EventTargetType; 4] = [
     EventTargetType::Issue,
     EventTargetType::Job,
     EventTargetType::MergeRequest,
@@ -133,7 +133,7 @@ const FOR_HOOKS: [EventTargetType; 4] = [
 ];
 
 /// Matches events that reveal code.
-fn is_about_code() -> Condition {
+fn code_events() -> Condition {
     Condition::any().add(Column::Action.eq(EventAction::Pushed)).add(
         Condition::all()
             .add(Column::TargetType.is_not_null())
@@ -143,25 +143,25 @@ fn is_about_code() -> Condition {
 
 /// Matches events whose target is visible, for issues, merge requests and notes. Events of deleted targets
 /// are hidden, because their visibility is unknown.
-fn targets_are_visible(viewer: Viewer) -> Condition {
+fn visible_targets(viewer: Viewer) -> Condition {
     let today = now().date_naive();
     let issue = (issues::Entity, issues::Column::Id).into_column_ref();
     let merge_request = (merge_requests::Entity, merge_requests::Column::Id).into_column_ref();
     let note = (notes::Entity, notes::Column::Id).into_column_ref();
     Condition::all()
-        .add(about(
+        .add(with_target(
             EventTargetType::Issue,
             issues::Entity,
             issue,
             issues::visible(viewer, today),
         ))
-        .add(about(
+        .add(with_target(
             EventTargetType::MergeRequest,
             merge_requests::Entity,
             merge_request,
             merge_requests::visible(viewer, today),
         ))
-        .add(about(
+        .add(with_target(
             EventTargetType::Note,
             notes::Entity,
             note,
@@ -170,7 +170,12 @@ fn targets_are_visible(viewer: Viewer) -> Condition {
 }
 
 /// Matches events of one type whose target meets a condition, and all events of other types.
-fn about(kind: EventTargetType, table: impl IntoTableRef, id: ColumnRef, condition: Condition) -> Condition {
+fn with_target(
+    kind: EventTargetType,
+    table: impl IntoTableRef,
+    id: ColumnRef,
+    condition: Condition,
+) -> Condition {
     let target = Query::select()
         .expr(Expr::val(1))
         .from(table)
@@ -183,124 +188,127 @@ fn about(kind: EventTargetType, table: impl IntoTableRef, id: ColumnRef, conditi
         .add(Expr::exists(target))
 }
 
-/// Matches events in visible projects. `homeless` includes events without a project, or of a deleted one.
-fn visible(viewer: Viewer, homeless: bool) -> Condition {
+/// Matches events in visible projects. `without_project` includes events without a project, or of a deleted
+/// one.
+fn visible(viewer: Viewer, without_project: bool) -> Condition {
     let today = now().date_naive();
-    let seen = Condition::all()
-        .add(Column::ProjectId.in_subquery(ids(visible_projects(viewer, today))))
+    let in_projects = Condition::all()
+        .add(Column::ProjectId.in_subquery(project_ids(visible_projects(viewer, today))))
         .add(
             Condition::any()
-                .add(is_about_code().not())
-                .add(Column::ProjectId.in_subquery(ids(code_readable_projects(viewer, today)))),
+                .add(code_events().not())
+                .add(Column::ProjectId.in_subquery(project_ids(code_readable_projects(viewer, today)))),
         );
-    let seen = seen.add(targets_are_visible(viewer));
-    let mut visible = Condition::any().add(seen);
-    if homeless || viewer == Viewer::Admin {
+    let in_projects = in_projects.add(visible_targets(viewer));
+    let mut visible = Condition::any().add(in_projects);
+    if without_project || viewer == Viewer::Admin {
         visible = visible.add(Column::ProjectId.is_null());
     }
     visible
 }
 
-fn ids(wanted: Condition) -> sea_orm::sea_query::SelectStatement {
+fn project_ids(condition: Condition) -> sea_orm::sea_query::SelectStatement {
     Query::select()
         .column((projects::Entity, projects::Column::Id))
         .from(projects::Entity)
-        .cond_where(wanted)
+        .cond_where(condition)
         .take()
 }
 
-async fn listed(
+async fn list(
     backend: &Backend,
-    wanted: Select<Entity>,
-    filter: Filter,
+    query: Select<Entity>,
+    filter: EventFilter,
     page: &PageRequest,
-) -> Result<Page<Happened>> {
-    // Lists show the author, so events without one are left out. Updates, pipelines and jobs only trigger
+) -> Result<Page<EventDetail>> {
+    // Lists show the author, so events without one are omitted. Updates, pipelines and jobs only trigger
     // webhooks.
-    let edits = Condition::all()
+    let webhook_only = Condition::all()
         .add(Column::Action.eq(EventAction::Updated))
         .add(Column::TargetType.is_not_null())
-        .add(Column::TargetType.is_in(FOR_HOOKS));
-    let mut wanted = wanted.filter(Column::AuthorId.is_not_null()).filter(edits.not());
+        .add(Column::TargetType.is_in(WEBHOOK_ONLY_TYPES));
+    let mut query = query
+        .filter(Column::AuthorId.is_not_null())
+        .filter(webhook_only.not());
     if let Some(action) = filter.action {
-        wanted = wanted.filter(Column::Action.eq(action));
+        query = query.filter(Column::Action.eq(action));
     }
-    if let Some(targets) = filter.targets {
-        wanted = wanted.filter(Column::TargetType.is_in(targets));
+    if let Some(target_types) = filter.target_types {
+        query = query.filter(Column::TargetType.is_in(target_types));
     }
     if let Some(day) = filter.before {
-        wanted = wanted.filter(Column::CreatedAt.lt(midnight(day)));
+        query = query.filter(Column::CreatedAt.lt(start_of_day(day)));
     }
     if let Some(next) = filter.after.map(|day| day + Days::new(1)) {
-        wanted = wanted.filter(Column::CreatedAt.gte(midnight(next)));
+        query = query.filter(Column::CreatedAt.gte(start_of_day(next)));
     }
-    let wanted = if filter.ascending {
-        wanted.order_by_asc(Column::Id)
+    let query = if filter.ascending {
+        query.order_by_asc(Column::Id)
     } else {
-        wanted.order_by_desc(Column::Id)
+        query.order_by_desc(Column::Id)
     };
     let db = backend.database.read();
-    let found = page_of(db, wanted, page).await?;
-    let items = decorate(db, found.items).await?;
+    let found = page_of(db, query, page).await?;
+    let items = load_details(db, found.items).await?;
     Ok(Page {
         items,
         rest: found.rest,
     })
 }
 
-fn midnight(day: NaiveDate) -> DateTime<Utc> {
+fn start_of_day(day: NaiveDate) -> DateTime<Utc> {
     day.and_time(NaiveTime::MIN).and_utc()
 }
 
 /// Loads the related rows of a whole page.
-async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<Happened>> {
+async fn load_details(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<EventDetail>> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
     let ids = |kind: EventTargetType| {
-        let about = events.iter().filter(move |event| event.target_type == Some(kind));
-        about.filter_map(|event| event.target_id)
+        let events = events.iter().filter(move |event| event.target_type == Some(kind));
+        events.filter_map(|event| event.target_id)
     };
     let comments = commit_comments::Entity::find()
         .filter(commit_comments::Column::Id.is_in(ids(EventTargetType::CommitNote)))
         .all(db)
         .await?;
-    let noted = notes::Entity::find()
+    let notes = notes::Entity::find()
         .find_also_related(issues::Entity)
         .find_also_related(merge_requests::Entity)
         .filter(notes::Column::Id.is_in(ids(EventTargetType::Note)))
         .all(db)
         .await?;
-    let mut noted: HashMap<i64, _> = noted.into_iter().map(|row| (row.0.id, row)).collect();
-    let mut comments: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
+    let mut notes_by_id: HashMap<i64, _> = notes.into_iter().map(|row| (row.0.id, row)).collect();
+    let mut comments_by_id: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
     let authors = events.iter().filter_map(|event| event.author_id);
-    let writers = comments.values().filter_map(|comment| comment.author_id);
-    let commenters = noted.values().filter_map(|(note, ..)| note.author_id);
-    let people = users::Entity::find()
-        .filter(users::Column::Id.is_in(authors.chain(writers).chain(commenters)))
+    let comment_authors = comments_by_id.values().filter_map(|comment| comment.author_id);
+    let note_authors = notes_by_id.values().filter_map(|(note, ..)| note.author_id);
+    let users = users::Entity::find()
+        .filter(users::Column::Id.is_in(authors.chain(comment_authors).chain(note_authors)))
         .all(db)
         .await?;
-    let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
-    let happened = events.into_iter().filter_map(|event| {
-        // A user removed since the page was read took the event along.
-        let author = people.get(&event.author_id?)?.clone();
+    let users_by_id: HashMap<i64, _> = users.into_iter().map(|user| (user.id, user)).collect();
+    let details = events.into_iter().filter_map(|event| {
+        // An event is deleted with its author, possibly since the page was read.
+        let author = users_by_id.get(&event.author_id?)?.clone();
         let comment = match (event.target_type, event.target_id) {
-            (Some(EventTargetType::CommitNote), Some(id)) => comments.remove(&id),
+            (Some(EventTargetType::CommitNote), Some(id)) => comments_by_id.remove(&id),
             _ => None,
         };
         let comment = comment.and_then(|comment| {
-            let writer = people.get(&comment.author_id?)?.clone();
-            Some((comment, writer))
+            let author = users_by_id.get(&comment.author_id?)?.clone();
+            Some((comment, author))
         });
         let note = match (event.target_type, event.target_id) {
-            (Some(EventTargetType::Note), Some(id)) => noted.remove(&id),
+            (Some(EventTargetType::Note), Some(id)) => notes_by_id.remove(&id),
             _ => None,
         };
         let note = note.and_then(|(note, issue, merge_request)| {
-            let writer = people.get(&note.author_id?)?.clone();
+            let author = users_by_id.get(&note.author_id?)?.clone();
             let iid = issue.map(|issue| issue.iid);
             let iid = iid.or(merge_request.map(|merge_request| merge_request.iid));
-            Some(Noted { note, writer, iid })
+            Some(NoteSummary { note, author, iid })
         });
         let push = match event.action {
             EventAction::Pushed => event
@@ -309,7 +317,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
                 .and_then(|data| serde_json::from_str(data).ok()),
             _ => None,
         };
-        Some(Happened {
+        Some(EventDetail {
             author,
             push,
             comment,
@@ -317,5 +325,5 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             event,
         })
     });
-    Ok(happened.collect())
+    Ok(details.collect())
 }

@@ -27,16 +27,16 @@ pub struct NewEvent {
     /// What the user did.
     pub action: EventAction,
     /// The target of the action.
-    pub target: Option<Target>,
+    pub target: Option<EventTarget>,
     /// Further details, as JSON.
     pub data: Option<String>,
     /// The webhooks that receive it.
-    pub told: Option<WebhookTarget>,
+    pub webhook_target: Option<WebhookTarget>,
 }
 
 /// The target of an event.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct EventTarget {
     /// Its type.
     pub kind: EventTargetType,
     /// Its ID.
@@ -57,7 +57,7 @@ impl NewEvent {
             action,
             target: None,
             data: None,
-            told: None,
+            webhook_target: None,
         }
     }
 
@@ -73,8 +73,8 @@ impl NewEvent {
 
 /// Returns a project as the target of an event.
 #[must_use]
-pub fn project_target(project: &projects::Model) -> Target {
-    Target {
+pub fn project_target(project: &projects::Model) -> EventTarget {
+    EventTarget {
         kind: EventTargetType::Project,
         id: project.id,
         iid: None,
@@ -94,11 +94,11 @@ pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<
             .exec(transaction)
             .await?;
     }
-    write(transaction, new).await
+    insert(transaction, new).await
 }
 
 /// Like [`record`], for changes that update the project's activity themselves.
-pub(crate) async fn write(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
+pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
     let target = new.target;
     let row = events::ActiveModel {
         project_id: Set(new.project_id),
@@ -113,8 +113,8 @@ pub(crate) async fn write(transaction: &DatabaseTransaction, new: NewEvent) -> R
         ..Default::default()
     };
     let event = row.insert(transaction).await?;
-    match new.told {
-        Some(told) => outbox::announce(transaction, &event, &told).await,
+    match new.webhook_target {
+        Some(target) => outbox::enqueue(transaction, &event, &target).await,
         None => Ok(()),
     }
 }

@@ -1,3 +1,3 @@
 //! Payloads of background jobs that higher areas run.
 
-pub mod deliver_hook;
+pub mod deliver_webhook;

@@ -2,21 +2,21 @@
 
 use git::Repository;
 
-use super::listing::{self, Listed};
-use crate::code::commits::commit::{self, AuthorOverride, OVERTAKEN};
-use crate::code::ref_updates::moving;
+use super::listing::{self, CommitDetail};
+use crate::code::commits::commit::{self, AuthorOverride, BRANCH_CHANGED};
+use crate::code::ref_updates::update_refs;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
 
-/// Kind of the operation.
+/// How a commit is applied to a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Applies the change again.
+pub enum ApplyMode {
+    /// Applies the change of the commit.
     CherryPick,
-    /// Reverts the change.
+    /// Applies the inverse of the change.
     Revert,
 }
 
@@ -26,52 +26,52 @@ pub enum Direction {
 /// Returns `Error::Forbidden` if the caller may not push to the branch. Returns `Error::NotFound` if the
 /// commit or branch does not exist. Returns `Error::PickFailed` if the change conflicts or is already
 /// present. Returns `Error::Conflict` if the branch moves meanwhile.
-pub async fn transplant(
+pub async fn apply_commit(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
     branch: &str,
-    direction: Direction,
-) -> Result<Listed> {
+    mode: ApplyMode,
+) -> Result<CommitDetail> {
     let repository = repository_access::repository(backend, access)?;
-    if !commit::may_push(backend, access, branch).await? {
-        return Err(Error::forbidden_because(commit::NOT_ALLOWED));
+    if !commit::can_push(backend, access, branch).await? {
+        return Err(Error::forbidden_because(commit::PUSH_NOT_ALLOWED));
     }
     let change = repository.resolve_commit(revision).await?;
     // Checked before the write-ahead intent, because a missing branch is an error of the caller.
     repository
         .branch(branch)
         .await
-        .map_err(|error| refusal(error, direction))?;
+        .map_err(|error| pick_error(error, mode))?;
     let (_, committer) = commit::signatures(access, AuthorOverride::default())?;
     let (name, writer): (String, Repository) = (branch.to_owned(), repository.clone());
     let planned = vec![format!("refs/heads/{branch}")];
-    let made = moving(backend, commit::mover(access), planned, async move {
-        let made = match direction {
-            Direction::CherryPick => writer.cherry_pick(change, &name, committer).await,
-            Direction::Revert => writer.revert(change, &name, committer).await,
+    let new_commit = update_refs(backend, commit::ref_update(access), planned, async move {
+        let result = match mode {
+            ApplyMode::CherryPick => writer.cherry_pick(change, &name, committer).await,
+            ApplyMode::Revert => writer.revert(change, &name, committer).await,
         };
-        let made = made.map_err(|error| refusal(error, direction))?;
-        let moved = vec![RefChange::branch(&name, made.old, Some(made.commit))];
-        Ok((made.commit, moved))
+        let result = result.map_err(|error| pick_error(error, mode))?;
+        let changes = vec![RefChange::branch(&name, result.old, Some(result.commit))];
+        Ok((result.commit, changes))
     });
-    listing::one(&repository, made.await?, false).await
+    listing::load_detail(&repository, new_commit.await?, false).await
 }
 
-fn refusal(error: git::Error, direction: Direction) -> Error {
+fn pick_error(error: git::Error, mode: ApplyMode) -> Error {
     let code = match error {
         git::Error::Conflict => "conflict",
         git::Error::EmptyChange => "empty",
         git::Error::InvalidReferenceName => return Error::Rejected("The branch refname is invalid".into()),
-        git::Error::StaleReference => return Error::Rejected(OVERTAKEN.into()),
+        git::Error::StaleReference => return Error::Rejected(BRANCH_CHANGED.into()),
         other => return other.into(),
     };
-    let (verb, done) = match direction {
-        Direction::CherryPick => ("cherry-pick", "cherry-picked"),
-        Direction::Revert => ("revert", "reverted"),
+    let (verb, participle) = match mode {
+        ApplyMode::CherryPick => ("cherry-pick", "cherry-picked"),
+        ApplyMode::Revert => ("revert", "reverted"),
     };
     let message = format!(
-        "Sorry, we cannot {verb} this commit automatically. This commit may already have been {done}, or a more \
+        "Sorry, we cannot {verb} this commit automatically. This commit may already have been {participle}, or a more \
          recent commit may have updated some of its content."
     );
     Error::PickFailed {

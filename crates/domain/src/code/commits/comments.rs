@@ -11,7 +11,7 @@ use storage::entities::{now, users};
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
 
-use crate::activity::events::{self, EventAction, EventTargetType, NewEvent, Target};
+use crate::activity::events::{self, EventAction, EventTarget, EventTargetType, NewEvent};
 use crate::activity::outbox::WebhookTarget;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -19,8 +19,8 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::query::bounded_count;
 
-/// A comment and its author, unless deleted.
-pub type Written = (commit_comments::Model, Option<users::Model>);
+/// A comment on a commit, and its author unless deleted.
+pub type CommitCommentDetail = (commit_comments::Model, Option<users::Model>);
 
 /// Attributes of a new comment.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub async fn list(
     access: &ProjectAccess,
     revision: &str,
     page: &PageRequest,
-) -> Result<Page<Written>> {
+) -> Result<Page<CommitCommentDetail>> {
     let repository = repository_access::repository(backend, access)?;
     let sha = repository.resolve_commit(revision).await?.to_string();
     let database = backend.database.read();
@@ -56,8 +56,8 @@ pub async fn list(
     let all = commit_comments::Entity::find()
         .filter(commit_comments::Column::ProjectId.eq(access.project.id))
         .filter(commit_comments::Column::Sha.eq(sha));
-    let counted = bounded_count(database, all.into_query()).await?;
-    Ok(Page::new(page, rows, counted))
+    let total = bounded_count(database, all.into_query()).await?;
+    Ok(Page::new(page, rows, total))
 }
 
 /// Creates a comment on a commit. A path or line that the commit does not change is ignored.
@@ -70,7 +70,7 @@ pub async fn create(
     access: &ProjectAccess,
     revision: &str,
     new: NewComment,
-) -> Result<Written> {
+) -> Result<CommitCommentDetail> {
     let repository = repository_access::repository(backend, access)?;
     if !access.can_read_code() {
         return Err(Error::forbidden());
@@ -82,7 +82,7 @@ pub async fn create(
     let commit = repository.resolve_commit(revision).await?;
     let side = new.side.unwrap_or(LineType::New);
     let line = match (&new.path, new.line) {
-        (Some(path), Some(line)) => line_of(&repository, commit, path, line, side).await?,
+        (Some(path), Some(line)) => changed_line(&repository, commit, path, line, side).await?,
         _ => None,
     };
     let row = commit_comments::ActiveModel {
@@ -102,13 +102,13 @@ pub async fn create(
         .transaction(async |transaction| {
             let comment = row.insert(transaction).await?;
             let event = NewEvent {
-                target: Some(Target {
+                target: Some(EventTarget {
                     kind: EventTargetType::CommitNote,
                     id: comment.id,
                     iid: None,
                     title: Some(title),
                 }),
-                told: Some(WebhookTarget {
+                webhook_target: Some(WebhookTarget {
                     kind: HookEvent::Note,
                     branch: None,
                 }),
@@ -122,20 +122,20 @@ pub async fn create(
 }
 
 /// Returns the line number to store, or `None` if the commit does not change the line.
-async fn line_of(
+async fn changed_line(
     repository: &Repository,
     commit: Oid,
     path: &str,
     line: i64,
     side: LineType,
 ) -> Result<Option<i32>> {
-    let (Ok(number), Ok(shown)) = (u32::try_from(line), i32::try_from(line)) else {
+    let (Ok(line_number), Ok(stored_line)) = (u32::try_from(line), i32::try_from(line)) else {
         return Ok(None);
     };
     let side = match side {
         LineType::New => LineSide::New,
         LineType::Old => LineSide::Old,
     };
-    let changed = repository.changes_line(commit, path, number, side).await?;
-    Ok(changed.then_some(shown))
+    let changed = repository.changes_line(commit, path, line_number, side).await?;
+    Ok(changed.then_some(stored_line))
 }

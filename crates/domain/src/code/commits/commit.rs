@@ -4,17 +4,17 @@ use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::code::branch_protection;
-use crate::code::ref_updates::moving_prepared;
+use crate::code::ref_updates::prepare_and_update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// Error if the caller may not push to the branch.
-pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
+pub const PUSH_NOT_ALLOWED: &str = "You are not allowed to push into this branch";
 
 /// Error if a push updated the branch first.
-pub(crate) const OVERTAKEN: &str = "The branch was updated by another push. Please try again.";
+pub(crate) const BRANCH_CHANGED: &str = "The branch was updated by another push. Please try again.";
 
 /// Author of a commit if it is not the caller. Blank parts are ignored.
 #[derive(Debug, Clone, Default)]
@@ -32,10 +32,10 @@ pub struct AuthorOverride {
 pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Signature, Signature)> {
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
-    let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let non_blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let author = Signature {
-        name: given(author.name).unwrap_or_else(|| committer.name.clone()),
-        email: given(author.email).unwrap_or_else(|| committer.email.clone()),
+        name: non_blank(author.name).unwrap_or_else(|| committer.name.clone()),
+        email: non_blank(author.email).unwrap_or_else(|| committer.email.clone()),
         time: committer.time,
     };
     Ok((author, committer))
@@ -45,12 +45,14 @@ pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Sig
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn may_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<bool> {
-    Ok(branch_protection::rules(backend, access).await?.may_push(branch))
+pub async fn can_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<bool> {
+    Ok(branch_protection::branch_rules(backend, access)
+        .await?
+        .can_push(branch))
 }
 
 /// Returns the update context for refs of the project.
-pub(crate) fn mover(access: &ProjectAccess) -> RefUpdate {
+pub(crate) fn ref_update(access: &ProjectAccess) -> RefUpdate {
     RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
@@ -58,45 +60,45 @@ pub(crate) fn mover(access: &ProjectAccess) -> RefUpdate {
     }
 }
 
-/// Creates a commit from actions and updates its branch. `refusal` maps errors of Git. `look` reads the new
+/// Creates a commit from actions and updates its branch. `to_error` maps errors of Git. `read` reads the new
 /// commit while its effects are recorded.
 ///
 /// # Errors
-/// Returns the errors of `refusal` and `look`, or an error if the database fails.
+/// Returns the errors of `to_error` and `read`, or an error if the database fails.
 pub async fn commit<T, F>(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &Repository,
     request: CommitRequest,
-    refusal: fn(git::Error, &str) -> Error,
-    look: impl FnOnce(CommitResult) -> F + Send + 'static,
+    to_error: fn(git::Error, &str) -> Error,
+    read: impl FnOnce(CommitResult) -> F + Send + 'static,
 ) -> Result<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
     let branch = request.branch.clone();
-    git::check_branch_name(&branch).map_err(|error| refusal(error, &branch))?;
+    git::check_branch_name(&branch).map_err(|error| to_error(error, &branch))?;
     let repository = repository.clone();
     let planned = vec![format!("refs/heads/{branch}")];
     let name = branch.clone();
     let prepare = async move {
         let prepared = repository.prepare_commit(request).await;
-        prepared.map_err(|error| refusal(error, &name))
+        prepared.map_err(|error| to_error(error, &name))
     };
     let publish = async move |prepared: PreparedCommit| {
-        let made = prepared.publish().await;
-        let made = made.map_err(|error| refusal(error, &branch))?;
-        let moved = vec![RefChange::branch(&branch, made.old, Some(made.commit))];
-        Ok((tokio::spawn(look(made)), moved))
+        let result = prepared.publish().await;
+        let result = result.map_err(|error| to_error(error, &branch))?;
+        let changes = vec![RefChange::branch(&branch, result.old, Some(result.commit))];
+        Ok((tokio::spawn(read(result)), changes))
     };
-    let found = moving_prepared(backend, mover(access), planned, prepare, publish).await?;
-    found.await.map_err(Error::internal)?
+    let value = prepare_and_update_refs(backend, ref_update(access), planned, prepare, publish).await?;
+    value.await.map_err(Error::internal)?
 }
 
 /// Maps the error of a rejected commit to `branch`.
 #[must_use]
-pub fn refusal(error: git::Error, branch: &str) -> Error {
+pub fn commit_error(error: git::Error, branch: &str) -> Error {
     use git::Error as Git;
     let text = match error {
         Git::Action(error) => error.to_string(),
@@ -110,7 +112,7 @@ pub fn refusal(error: git::Error, branch: &str) -> Error {
             format!("Something went wrong when we tried to create '{branch}' for you: Branch name is invalid")
         }
         Git::EmptyChange => "The commit contains no changes".to_owned(),
-        Git::StaleReference => OVERTAKEN.to_owned(),
+        Git::StaleReference => BRANCH_CHANGED.to_owned(),
         other => return other.into(),
     };
     Error::Rejected(text.into())

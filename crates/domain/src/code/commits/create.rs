@@ -25,14 +25,14 @@ pub struct NewCommit {
     /// Author, if not the caller.
     pub author: AuthorOverride,
     /// File actions, in order.
-    pub actions: Vec<NewAction>,
+    pub actions: Vec<NewFileAction>,
     /// Whether the response includes line statistics.
     pub with_stats: bool,
 }
 
 /// Kind of a file action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActionKind {
+pub enum FileActionKind {
     /// Adds a file.
     Create,
     /// Replaces a file's content.
@@ -47,9 +47,9 @@ pub enum ActionKind {
 
 /// A file action as sent. Required fields depend on its kind.
 #[derive(Debug, Clone)]
-pub struct NewAction {
+pub struct NewFileAction {
     /// The kind.
-    pub kind: ActionKind,
+    pub kind: FileActionKind,
     /// The path.
     pub path: String,
     /// Previous path, for a move.
@@ -68,12 +68,16 @@ pub struct NewAction {
 /// Returns `Error::Forbidden` if the caller may not push to the branch or the start project is not in the
 /// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Rejected` or
 /// `Error::InvalidParameters` if the commit is invalid.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -> Result<listing::Listed> {
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewCommit,
+) -> Result<listing::CommitDetail> {
     let repository = repository_access::repository(backend, access)?;
-    let actions = checked(new.actions)?;
+    let actions = check_actions(new.actions)?;
     start_point::check_exclusive(&new.start)?;
-    if !commit::may_push(backend, access, &new.branch).await? {
-        return Err(Error::forbidden_because(commit::NOT_ALLOWED));
+    if !commit::can_push(backend, access, &new.branch).await? {
+        return Err(Error::forbidden_because(commit::PUSH_NOT_ALLOWED));
     }
     if new.message.trim().is_empty() {
         return Err(Error::Rejected("You must provide a commit message".into()));
@@ -91,18 +95,19 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
         committer,
         actions,
     };
-    let (made_in, with_stats) = (repository.clone(), new.with_stats);
-    let look = async move |made: CommitResult| listing::one(&made_in, made.commit, with_stats).await;
-    commit::commit(backend, access, &repository, request, commit::refusal, look).await
+    let (reader, with_stats) = (repository.clone(), new.with_stats);
+    let read =
+        async move |result: CommitResult| listing::load_detail(&reader, result.commit, with_stats).await;
+    commit::commit(backend, access, &repository, request, commit::commit_error, read).await
 }
 
-/// Checks that each action has the fields that its kind requires.
-fn checked(actions: Vec<NewAction>) -> Result<Vec<FileAction>> {
-    let mut faults = Vec::new();
-    let mut contentless = false;
+/// Converts the actions, and checks that each has the fields that its kind requires.
+fn check_actions(actions: Vec<NewFileAction>) -> Result<Vec<FileAction>> {
+    let mut errors = Vec::new();
+    let mut content_missing = false;
     let mut checked = Vec::with_capacity(actions.len());
     for (index, action) in actions.into_iter().enumerate() {
-        let NewAction {
+        let NewFileAction {
             kind,
             path,
             previous_path,
@@ -111,19 +116,19 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<FileAction>> {
             executable,
         } = action;
         let last_commit_id = last_commit_id.filter(|id| !id.is_empty());
-        let mut missing = |name: &str| faults.push(format!("actions[{index}][{name}] is missing"));
+        let mut missing = |name: &str| errors.push(format!("actions[{index}][{name}] is missing"));
         match (kind, content) {
-            (ActionKind::Create, Some(content)) => checked.push(FileAction::Create { path, content }),
-            (ActionKind::Create, None) => contentless = true,
-            (ActionKind::Update, Some(content)) => {
+            (FileActionKind::Create, Some(content)) => checked.push(FileAction::Create { path, content }),
+            (FileActionKind::Create, None) => content_missing = true,
+            (FileActionKind::Update, Some(content)) => {
                 checked.push(FileAction::Update {
                     path,
                     content,
                     last_commit_id,
                 });
             }
-            (ActionKind::Update, None) => missing("content"),
-            (ActionKind::Move, content) => match previous_path {
+            (FileActionKind::Update, None) => missing("content"),
+            (FileActionKind::Move, content) => match previous_path {
                 Some(previous_path) => {
                     checked.push(FileAction::Move {
                         path,
@@ -134,17 +139,17 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<FileAction>> {
                 }
                 None => missing("previous_path"),
             },
-            (ActionKind::Delete, _) => checked.push(FileAction::Delete { path, last_commit_id }),
-            (ActionKind::Chmod, _) => match executable {
+            (FileActionKind::Delete, _) => checked.push(FileAction::Delete { path, last_commit_id }),
+            (FileActionKind::Chmod, _) => match executable {
                 Some(executable) => checked.push(FileAction::Chmod { path, executable }),
                 None => missing("execute_filemode"),
             },
         }
     }
-    if !faults.is_empty() {
-        return Err(Error::InvalidParameters(faults));
+    if !errors.is_empty() {
+        return Err(Error::InvalidParameters(errors));
     }
-    if contentless {
+    if content_missing {
         return Err(Error::Rejected("You must provide content".into()));
     }
     Ok(checked)

@@ -13,16 +13,16 @@ use crate::kernel::Backend;
 
 /// A commit, with line statistics if requested.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct CommitDetail {
     /// The commit.
     pub commit: Commit,
     /// Added and deleted lines.
     pub stats: Option<DiffStats>,
 }
 
-/// Filter of commits.
+/// Filter and sort order of a list of commits.
 #[derive(Debug, Clone, Default)]
-pub struct Query {
+pub struct CommitFilter {
     /// A branch, tag, commit or range; the default branch if absent or empty.
     pub revision: Option<String>,
     /// The earliest time, inclusive.
@@ -57,26 +57,26 @@ pub enum RefKind {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    query: Query,
+    filter: CommitFilter,
     page: &PageRequest,
-) -> Result<Page<Listed>> {
+) -> Result<Page<CommitDetail>> {
     let repository = repository_access::repository(backend, access)?;
-    let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
+    let Some((tips, hidden)) = resolve_range(&repository, access, &filter).await? else {
         return Ok(Page::from_all(page, Vec::new()));
     };
     let selection = CommitSelection {
         tips,
         hidden,
         // Git stores whole seconds, so an inclusive lower bound within a second excludes that second.
-        since: query
+        since: filter
             .since
             .map(|since| since.timestamp() + i64::from(since.timestamp_subsec_nanos() > 0)),
-        until: query.until.map(|until| until.timestamp()),
-        path: query.path.filter(|path| !path.is_empty()),
-        first_parent: query.first_parent,
-        order: query.order,
+        until: filter.until.map(|until| until.timestamp()),
+        path: filter.path.filter(|path| !path.is_empty()),
+        first_parent: filter.first_parent,
+        order: filter.order,
     };
-    page_of(&repository, selection, query.with_stats, page).await
+    page_of(&repository, selection, filter.with_stats, page).await
 }
 
 /// Returns a page of a selection of commits.
@@ -88,20 +88,20 @@ pub(crate) async fn page_of(
     selection: CommitSelection,
     with_stats: bool,
     page: &PageRequest,
-) -> Result<Page<Listed>> {
-    let cap = usize::try_from(MAX_COUNTED + 1).unwrap_or(usize::MAX);
-    let total = repository.count_commits(selection.clone(), cap).await? as u64;
+) -> Result<Page<CommitDetail>> {
+    let max = usize::try_from(MAX_COUNTED + 1).unwrap_or(usize::MAX);
+    let total = repository.count_commits(selection.clone(), max).await? as u64;
     let ids = if page.offset() >= total && total <= MAX_COUNTED {
         Vec::new()
     } else {
-        let wanted = CommitQuery {
+        let request = CommitQuery {
             selection,
             offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
             limit: usize::try_from(page.limit())
                 .unwrap_or(usize::MAX)
                 .saturating_add(1),
         };
-        repository.list_commits(wanted).await?
+        repository.list_commits(request).await?
     };
     let Page { items: ids, rest } = Page::new(page, ids, total);
     let stats = if with_stats {
@@ -110,35 +110,38 @@ pub(crate) async fn page_of(
         None
     };
     let commits = repository.commits(ids).await?;
-    let items = commits.into_iter().enumerate().map(|(index, commit)| Listed {
-        commit,
-        stats: stats.as_ref().and_then(|stats| stats.get(index)).copied(),
-    });
+    let items = commits
+        .into_iter()
+        .enumerate()
+        .map(|(index, commit)| CommitDetail {
+            commit,
+            stats: stats.as_ref().and_then(|stats| stats.get(index)).copied(),
+        });
     Ok(Page {
         items: items.collect(),
         rest,
     })
 }
 
-/// Returns the commits to start from and those to exclude, or `None` if a name does not resolve.
-async fn ends(
+/// Returns the commits to start from and the commits to exclude, or `None` if a name does not resolve.
+async fn resolve_range(
     repository: &Repository,
     access: &ProjectAccess,
-    query: &Query,
+    filter: &CommitFilter,
 ) -> Result<Option<(Vec<Oid>, Vec<Oid>)>> {
-    if query.all {
+    if filter.all {
         return Ok(Some((repository.all_tips().await?, Vec::new())));
     }
     let default = access.project.default_branch.as_deref().unwrap_or("HEAD");
     let or_default = |text| if str::is_empty(text) { default } else { text };
-    let revision = query.revision.as_deref().unwrap_or_default();
+    let revision = filter.revision.as_deref().unwrap_or_default();
     let resolved = async {
         // A ref name cannot contain `..`, so a range is unambiguous.
-        if let Some((one, other)) = revision.split_once("...") {
-            let one = repository.resolve_commit(or_default(one)).await?;
-            let other = repository.resolve_commit(or_default(other)).await?;
-            let bases = repository.merge_bases(vec![one, other]).await?;
-            return Ok((vec![one, other], bases));
+        if let Some((left, right)) = revision.split_once("...") {
+            let left = repository.resolve_commit(or_default(left)).await?;
+            let right = repository.resolve_commit(or_default(right)).await?;
+            let bases = repository.merge_bases(vec![left, right]).await?;
+            return Ok((vec![left, right], bases));
         }
         if let Some((hidden, tip)) = revision.split_once("..") {
             let hidden = repository.resolve_commit(or_default(hidden)).await?;
@@ -151,7 +154,7 @@ async fn ends(
         ))
     };
     match resolved.await {
-        Ok(ends) => Ok(Some(ends)),
+        Ok(range) => Ok(Some(range)),
         Err(git::Error::RevisionNotFound) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -166,32 +169,32 @@ pub async fn get(
     access: &ProjectAccess,
     revision: &str,
     with_stats: bool,
-) -> Result<Listed> {
+) -> Result<CommitDetail> {
     let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
-    one(&repository, id, with_stats).await
+    load_detail(&repository, id, with_stats).await
 }
 
 /// Returns the commit with an ID.
-pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> Result<Listed> {
+pub(super) async fn load_detail(repository: &Repository, id: Oid, with_stats: bool) -> Result<CommitDetail> {
     let stats = if with_stats {
         repository.stats(&[id]).await?.pop()
     } else {
         None
     };
     let commit = repository.commit(id).await?;
-    Ok(Listed { commit, stats })
+    Ok(CommitDetail { commit, stats })
 }
 
-/// Returns the branches and then the tags that contain a commit, by name. `only` selects one kind.
+/// Returns the branches and then the tags that contain a commit, by name. `filter` selects one kind.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the commit does not exist.
-pub async fn refs(
+pub async fn list_refs(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
-    only: Option<RefKind>,
+    filter: Option<RefKind>,
     page: &PageRequest,
 ) -> Result<Page<(RefKind, String)>> {
     let repository = repository_access::repository(backend, access)?;
@@ -202,17 +205,17 @@ pub async fn refs(
         .into_iter()
         .map(|name| (RefKind::Branch, name));
     let tags = containing.tags.into_iter().map(|name| (RefKind::Tag, name));
-    let wanted = branches
+    let refs = branches
         .chain(tags)
-        .filter(|(kind, _)| only.is_none_or(|only| only == *kind));
-    Ok(Page::from_all(page, wanted.collect()))
+        .filter(|(kind, _)| filter.is_none_or(|filter| filter == *kind));
+    Ok(Page::from_all(page, refs.collect()))
 }
 
 /// Returns a page of the files that a commit changed.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the commit does not exist.
-pub async fn diff(
+pub async fn list_diffs(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
@@ -222,10 +225,10 @@ pub async fn diff(
     let id = repository.resolve_commit(revision).await?;
     let diff = repository.diff_commit(id).await?;
     // A truncated diff does not list the remaining files, so their number is unknown.
-    let of = if diff.truncated {
+    let to_page = if diff.truncated {
         Page::from_prefix
     } else {
         Page::from_all
     };
-    Ok(of(page, diff.entries))
+    Ok(to_page(page, diff.entries))
 }

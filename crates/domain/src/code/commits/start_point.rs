@@ -9,9 +9,9 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum length of a fork chain that is followed.
-const LONGEST_ANCESTRY: usize = 100;
+const MAX_FORK_DEPTH: usize = 100;
 
-/// Start point of a commit. Empty texts are ignored.
+/// Start point of a commit. Empty strings are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct StartPoint {
     /// A branch.
@@ -27,7 +27,10 @@ pub struct StartPoint {
 /// # Errors
 /// Returns `Error::InvalidParameters` if both are given.
 pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
-    match (given(start.branch.as_deref()), given(start.sha.as_deref())) {
+    match (
+        non_empty(start.branch.as_deref()),
+        non_empty(start.sha.as_deref()),
+    ) {
         (Some(_), Some(_)) => Err(Error::parameter("start_branch, start_sha are mutually exclusive")),
         _ => Ok(()),
     }
@@ -45,18 +48,22 @@ pub(super) async fn find(
     branch: &str,
     start: StartPoint,
 ) -> Result<BranchStart> {
-    let (from_branch, from_sha) = (given(start.branch.as_deref()), given(start.sha.as_deref()));
-    if let Some(reference) = given(start.project.as_deref()) {
+    let (from_branch, from_sha) = (
+        non_empty(start.branch.as_deref()),
+        non_empty(start.sha.as_deref()),
+    );
+    if let Some(reference) = non_empty(start.project.as_deref()) {
         let other = ProjectAccess::find(backend, access.caller.clone(), reference).await?;
         if other.project.id != access.project.id {
-            let id = other_start(backend, access, &other, from_branch.unwrap_or(branch), from_sha).await?;
+            let id = start_in_other_project(backend, access, &other, from_branch.unwrap_or(branch), from_sha)
+                .await?;
             let other = repository_of(backend, other.project.id);
             repository.import_commit(&other, id).await?;
             return Ok(BranchStart::Sha(id));
         }
     }
     match (from_branch, from_sha) {
-        (_, Some(sha)) => Ok(BranchStart::Sha(commit_of(repository, sha).await?)),
+        (_, Some(sha)) => Ok(BranchStart::Sha(resolve_sha(repository, sha).await?)),
         // In a repository without branches, any branch is the first one and the start point is ignored.
         (Some(name), None) if name != branch && access.project.default_branch.is_some() => {
             Ok(BranchStart::Branch(name.to_owned()))
@@ -65,7 +72,7 @@ pub(super) async fn find(
     }
 }
 
-async fn other_start(
+async fn start_in_other_project(
     backend: &Backend,
     access: &ProjectAccess,
     other: &ProjectAccess,
@@ -75,11 +82,11 @@ async fn other_start(
     if !other.can_read_code() {
         return Err(Error::not_found("Project"));
     }
-    let (ours, theirs) = (
-        origin(backend, &access.project).await?,
-        origin(backend, &other.project).await?,
+    let (root, other_root) = (
+        fork_root(backend, &access.project).await?,
+        fork_root(backend, &other.project).await?,
     );
-    if ours != theirs {
+    if root != other_root {
         return Err(Error::forbidden_because(format!(
             "Project is not included in the fork network for {} / {}",
             access.namespace.name, access.project.name
@@ -87,14 +94,14 @@ async fn other_start(
     }
     let repository = repository_of(backend, other.project.id);
     match sha {
-        Some(sha) => commit_of(&repository, sha).await,
+        Some(sha) => resolve_sha(&repository, sha).await,
         None => match repository.branch(branch).await {
-            Ok(found) => Ok(found.commit),
-            Err(git::Error::InvalidReferenceName) => Err(crate::code::commits::commit::refusal(
+            Ok(branch) => Ok(branch.commit),
+            Err(git::Error::InvalidReferenceName) => Err(crate::code::commits::commit::commit_error(
                 git::Error::BranchNotFound,
                 branch,
             )),
-            Err(error) => Err(crate::code::commits::commit::refusal(error, branch)),
+            Err(error) => Err(crate::code::commits::commit::commit_error(error, branch)),
         },
     }
 }
@@ -106,7 +113,7 @@ fn repository_of(backend: &Backend, project_id: i64) -> Repository {
 }
 
 /// Returns the commit of a full ID.
-async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
+async fn resolve_sha(repository: &Repository, sha: &str) -> Result<Oid> {
     let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = Oid::from_str(sha).ok().filter(|_| full);
     let id = id.ok_or_else(|| Error::Rejected(format!("Invalid start_sha '{sha}'").into()))?;
@@ -120,22 +127,22 @@ async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
 }
 
 /// Returns the project at the root of a project's fork chain.
-async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
+async fn fork_root(backend: &Backend, project: &projects::Model) -> Result<i64> {
     let (mut id, mut parent) = (project.id, project.forked_from_id);
-    for _ in 0..LONGEST_ANCESTRY {
+    for _ in 0..MAX_FORK_DEPTH {
         let Some(next) = parent else { break };
-        let found: Option<Option<i64>> = projects::Entity::find_by_id(next)
+        let row: Option<Option<i64>> = projects::Entity::find_by_id(next)
             .select_only()
             .column(projects::Column::ForkedFromId)
             .into_tuple()
             .one(backend.database.read())
             .await?;
         id = next;
-        parent = found.flatten();
+        parent = row.flatten();
     }
     Ok(id)
 }
 
-fn given(text: Option<&str>) -> Option<&str> {
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }

@@ -20,7 +20,7 @@ pub struct CreateRepository {
 
 impl CreateRepository {
     /// Time that the request which inserted the row has to create the repository itself.
-    pub const GRACE: TimeDelta = TimeDelta::minutes(1);
+    pub const GRACE_PERIOD: TimeDelta = TimeDelta::minutes(1);
 }
 
 impl Job for CreateRepository {
@@ -36,8 +36,8 @@ impl Job for CreateRepository {
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: CreateRepository) -> Result<(), JobFailure> {
-    let wanted = projects::not_deleted().filter(projects::Column::Id.eq(job.project_id));
-    if wanted.count(backend.database.read()).await? > 0 {
+    let project = projects::not_deleted().filter(projects::Column::Id.eq(job.project_id));
+    if project.count(backend.database.read()).await? > 0 {
         ensure_repository(&backend, job.project_id, &job.default_branch).await?;
     }
     Ok(())

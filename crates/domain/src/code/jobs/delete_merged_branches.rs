@@ -9,7 +9,7 @@ use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{projects, protected_branches};
 use storage::jobs::{Job, JobFailure};
 
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::kernel::Backend;
 use crate::kernel::patterns::matches_pattern;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
@@ -52,44 +52,47 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
     let repository = backend
         .repositories
         .repository(&RepositoryId::of_project(project_id));
-    let chosen: HashSet<String> = merged(&repository, &into)
+    let deletable: HashSet<String> = merged_branches(&repository, &into)
         .await?
         .into_iter()
         .filter(|name| !protected.iter().any(|row| matches_pattern(&row.name, name)))
         .collect();
-    if chosen.is_empty() {
+    if deletable.is_empty() {
         return Ok(());
     }
-    let planned = chosen.iter().map(|name| format!("refs/heads/{name}")).collect();
-    let mover = RefUpdate {
+    let planned = deletable
+        .iter()
+        .map(|name| format!("refs/heads/{name}"))
+        .collect();
+    let update = RefUpdate {
         project_id,
         user_id: job.user_id,
         kind: RefUpdateKind::Api,
     };
-    moving(&backend, mover, planned, async move {
+    update_refs(&backend, update, planned, async move {
         let deleted = repository
-            .delete_merged_branches(&into, move |name| !chosen.contains(name))
+            .delete_merged_branches(&into, move |name| !deletable.contains(name))
             .await?;
-        let moved = deleted
+        let changes = deleted
             .iter()
             .map(|branch| RefChange::branch(&branch.name, Some(branch.commit), None));
-        Ok(((), moved.collect()))
+        Ok(((), changes.collect()))
     })
     .await?;
     Ok(())
 }
 
-/// Returns the names of the other branches whose commits are all contained in the branch `into`.
-async fn merged(repository: &git::Repository, into: &str) -> git::Result<Vec<String>> {
+/// Returns the names of the other branches whose commits are all in the branch `into`.
+async fn merged_branches(repository: &git::Repository, into: &str) -> git::Result<Vec<String>> {
     let base = match repository.branch(into).await {
         Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(Vec::new()),
         base => base?.commit,
     };
-    let whole = git::PageWindow {
+    let all = git::PageWindow {
         offset: 0,
         limit: usize::MAX,
     };
-    let mut others = repository.branches(None, whole).await?.branches;
+    let mut others = repository.branches(None, all).await?.branches;
     others.retain(|branch| branch.name != into);
     let tips = others.iter().map(|branch| branch.commit).collect();
     let merged = repository.merged_into(base, tips).await?;

@@ -54,6 +54,6 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFai
         .filter(projects::Column::Id.eq(job.project_id))
         .exec(backend.database.write())
         .await?;
-    code_analysis::current(&backend, &project).await?;
+    code_analysis::get_or_create(&backend, &project).await?;
     Ok(())
 }

@@ -3,4 +3,4 @@
 pub mod create_repository;
 pub mod delete_merged_branches;
 pub mod maintain_repository;
-pub mod read_messages;
+pub mod process_commit_messages;

@@ -11,8 +11,8 @@ use storage::database::Violation;
 use storage::entities::snippets::{ActiveModel, Column, Entity, Model};
 use storage::entities::{Visibility, now, snippet_contents};
 
-use super::listing::{Row, of_one};
-use super::{Home, find, lock};
+use super::listing::{SnippetDetail, load_detail};
+use super::{SnippetScope, find, lock};
 use crate::instance::settings;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
@@ -20,7 +20,7 @@ use crate::kernel::{Backend, preconditions};
 
 /// A file of a new snippet.
 #[derive(Debug, Clone)]
-pub struct NewFile {
+pub struct NewSnippetFile {
     /// The file name.
     pub name: String,
     /// The content.
@@ -33,16 +33,16 @@ pub struct NewSnippet {
     /// The title.
     pub title: String,
     /// The files; exactly one is supported.
-    pub files: Vec<NewFile>,
+    pub files: Vec<NewSnippetFile>,
     /// The description.
     pub description: Option<String>,
     /// The visibility; private by default.
     pub visibility: Option<Visibility>,
 }
 
-/// A change of a snippet file.
+/// Kind of a change of a snippet file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileAction {
+pub enum SnippetFileAction {
     /// Replace the content.
     Update,
     /// Rename the file.
@@ -55,20 +55,20 @@ pub enum FileAction {
 
 /// Change of a file of a snippet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FileChange {
+pub struct SnippetFileUpdate {
     /// The action.
-    pub action: FileAction,
+    pub action: SnippetFileAction,
     /// The name, after a rename the new one.
     pub name: Option<String>,
     /// The name before a rename.
-    pub previous: Option<String>,
+    pub previous_name: Option<String>,
     /// The content.
     pub content: Option<String>,
 }
 
 /// Changes of a snippet; absent ones are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
+pub struct SnippetUpdate {
     /// The title.
     pub title: Option<String>,
     /// The file name.
@@ -76,7 +76,7 @@ pub struct Change {
     /// The content.
     pub content: Option<String>,
     /// Name and content, in the form of file changes.
-    pub files: Vec<FileChange>,
+    pub files: Vec<SnippetFileUpdate>,
     /// The description.
     pub description: Patch<String>,
     /// The visibility.
@@ -88,15 +88,15 @@ pub struct Change {
 /// # Errors
 /// Returns a validation error for blank attributes and for a restricted visibility. Returns `Forbidden` for
 /// external users outside projects, and if the snippets of the project are disabled for the caller.
-pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Result<Row> {
-    home.admit()?;
-    let caller = home.caller();
+pub async fn create(backend: &Backend, scope: SnippetScope<'_>, new: NewSnippet) -> Result<SnippetDetail> {
+    scope.check_feature()?;
+    let caller = scope.caller();
     let author = caller.signed_in()?;
-    if author.external && matches!(home, Home::Personal(_)) {
+    if author.external && matches!(scope, SnippetScope::Personal(_)) {
         return Err(Error::forbidden());
     }
-    let [file] = <[NewFile; 1]>::try_from(new.files).map_err(|_| one_file())?;
-    check_filled([
+    let [file] = <[NewSnippetFile; 1]>::try_from(new.files).map_err(|_| file_count_error())?;
+    check_not_blank([
         ("title", Some(&new.title)),
         ("file_name", Some(&file.name)),
         ("content", Some(&file.content)),
@@ -107,9 +107,9 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
         .check_visibility(caller, visibility)?;
     let at = now();
     let row = ActiveModel {
-        project_id: Set(match home {
-            Home::Personal(_) => None,
-            Home::Project(access) => Some(access.project.id),
+        project_id: Set(match scope {
+            SnippetScope::Personal(_) => None,
+            SnippetScope::Project(access) => Some(access.project.id),
         }),
         author_id: Set(author.id),
         title: Set(new.title.trim().to_owned()),
@@ -123,7 +123,7 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
     let snippet = backend
         .database
         .transaction(async |transaction| {
-            let snippet = row.insert(transaction).await.map_err(refused)?;
+            let snippet = row.insert(transaction).await.map_err(insert_error)?;
             let content = snippet_contents::ActiveModel {
                 snippet_id: Set(snippet.id),
                 content: Set(file.content),
@@ -135,7 +135,7 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
             Ok::<_, Error>(snippet)
         })
         .await?;
-    of_one(backend.database.read(), home, snippet).await
+    load_detail(backend.database.read(), scope, snippet).await
 }
 
 /// Updates a snippet.
@@ -143,8 +143,13 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
 /// # Errors
 /// Returns `NotFound` if the snippet is not visible, and `Forbidden` unless the caller is its author or a
 /// Maintainer of the project. Returns a validation error as [`create`], and if no attribute is given.
-pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) -> Result<Row> {
-    if change == Change::default() {
+pub async fn update(
+    backend: &Backend,
+    scope: SnippetScope<'_>,
+    id: i64,
+    update: SnippetUpdate,
+) -> Result<SnippetDetail> {
+    if update == SnippetUpdate::default() {
         return Err(Error::no_parameters(&[
             "title",
             "file_name",
@@ -154,21 +159,24 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
             "visibility",
         ]));
     }
-    home.admit()?;
-    let caller = home.caller();
-    let found = find(backend.database.read(), home, id).await?;
-    home.check_may_change(&found)?;
-    if !change.files.is_empty() && (change.file_name.is_some() || change.content.is_some()) {
+    scope.check_feature()?;
+    let caller = scope.caller();
+    let current = find(backend.database.read(), scope, id).await?;
+    scope.check_can_update(&current)?;
+    if !update.files.is_empty() && (update.file_name.is_some() || update.content.is_some()) {
         return Err(Error::parameter(
             "files cannot be combined with file_name and content",
         ));
     }
-    check_filled([
-        ("title", change.title.as_ref()),
-        ("file_name", change.file_name.as_ref()),
-        ("content", change.content.as_ref()),
+    check_not_blank([
+        ("title", update.title.as_ref()),
+        ("file_name", update.file_name.as_ref()),
+        ("content", update.content.as_ref()),
     ])?;
-    if let Some(visibility) = change.visibility.filter(|wanted| *wanted != found.visibility) {
+    if let Some(visibility) = update
+        .visibility
+        .filter(|visibility| *visibility != current.visibility)
+    {
         settings::get(backend)
             .await?
             .check_visibility(caller, visibility)?;
@@ -176,12 +184,12 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
     let snippet = backend
         .database
         .transaction(async |transaction| {
-            let before = lock(transaction, home, id).await?;
-            let change = with_file(change, &before)?;
-            enter(transaction, before, change).await
+            let before = lock(transaction, scope, id).await?;
+            let update = merge_file_update(update, &before)?;
+            save(transaction, before, update).await
         })
         .await?;
-    of_one(backend.database.read(), home, snippet).await
+    load_detail(backend.database.read(), scope, snippet).await
 }
 
 /// Merges the file changes into the other changes. A snippet has exactly one file.
@@ -189,57 +197,57 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
 /// # Errors
 /// Returns a validation error for another file or several, for adding or deleting a file, for an empty
 /// change, and for blank values.
-fn with_file(mut change: Change, before: &Model) -> Result<Change> {
-    if change.files.is_empty() {
-        return Ok(change);
+fn merge_file_update(mut update: SnippetUpdate, before: &Model) -> Result<SnippetUpdate> {
+    if update.files.is_empty() {
+        return Ok(update);
     }
-    let files = std::mem::take(&mut change.files);
-    let [file] = <[FileChange; 1]>::try_from(files).map_err(|_| one_file())?;
-    let known = |name: Option<&String>| match name.is_none_or(|name| name.trim() == before.file_name) {
+    let files = std::mem::take(&mut update.files);
+    let [file] = <[SnippetFileUpdate; 1]>::try_from(files).map_err(|_| file_count_error())?;
+    let check_name = |name: Option<&String>| match name.is_none_or(|name| name.trim() == before.file_name) {
         true => Ok(()),
         false => Err(Error::attribute("files", "must refer to the file of the snippet")),
     };
     match file.action {
-        FileAction::Create | FileAction::Delete => return Err(one_file()),
-        FileAction::Update => {
-            known(file.name.as_ref())?;
+        SnippetFileAction::Create | SnippetFileAction::Delete => return Err(file_count_error()),
+        SnippetFileAction::Update => {
+            check_name(file.name.as_ref())?;
             if file.content.is_none() {
                 return Err(Error::attribute("files", "must include content"));
             }
         }
-        FileAction::Move => {
-            known(file.previous.as_ref())?;
+        SnippetFileAction::Move => {
+            check_name(file.previous_name.as_ref())?;
             if file.name.is_none() {
                 return Err(Error::attribute("files", "must include file_path"));
             }
-            change.file_name = file.name;
+            update.file_name = file.name;
         }
     }
-    change.content = file.content;
-    check_filled([
-        ("file_name", change.file_name.as_ref()),
-        ("content", change.content.as_ref()),
+    update.content = file.content;
+    check_not_blank([
+        ("file_name", update.file_name.as_ref()),
+        ("content", update.content.as_ref()),
     ])?;
-    Ok(change)
+    Ok(update)
 }
 
-async fn enter(db: &impl ConnectionTrait, before: Model, change: Change) -> Result<Model> {
+async fn save(db: &impl ConnectionTrait, before: Model, update: SnippetUpdate) -> Result<Model> {
     let id = before.id;
     let mut row = before.into_active_model();
-    if let Some(title) = change.title {
+    if let Some(title) = update.title {
         row.title = Set(title.trim().to_owned());
     }
-    if let Some(name) = change.file_name {
+    if let Some(name) = update.file_name {
         row.file_name = Set(name.trim().to_owned());
     }
-    if !change.description.is_keep() {
-        row.description = Set(change.description.into_value().filter(|text| !text.is_empty()));
+    if !update.description.is_keep() {
+        row.description = Set(update.description.into_value().filter(|text| !text.is_empty()));
     }
-    if let Some(visibility) = change.visibility {
+    if let Some(visibility) = update.visibility {
         row.visibility = Set(visibility);
     }
     row.updated_at = Set(now());
-    if let Some(content) = change.content {
+    if let Some(content) = update.content {
         snippet_contents::Entity::update_many()
             .col_expr(snippet_contents::Column::Content, Expr::value(content))
             .filter(snippet_contents::Column::SnippetId.eq(id))
@@ -252,20 +260,20 @@ async fn enter(db: &impl ConnectionTrait, before: Model, change: Change) -> Resu
 /// Deletes a snippet with its notes.
 ///
 /// # Errors
-/// Returns `NotFound` if the snippet is not visible, `Forbidden` as [`edit`], and `PreconditionFailed` if it
+/// Returns `NotFound` if the snippet is not visible, `Forbidden` as [`update`], and `PreconditionFailed` if it
 /// was modified after the given date.
 pub async fn delete(
     backend: &Backend,
-    home: Home<'_>,
+    scope: SnippetScope<'_>,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    home.admit()?;
+    scope.check_feature()?;
     backend
         .database
         .transaction(async |transaction| {
-            let snippet = lock(transaction, home, id).await?;
-            home.check_may_change(&snippet)?;
+            let snippet = lock(transaction, scope, id).await?;
+            scope.check_can_update(&snippet)?;
             preconditions::check_unmodified_since(unmodified_since, snippet.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
@@ -277,7 +285,7 @@ pub async fn delete(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn remove_all_of(db: &impl ConnectionTrait, user_id: i64) -> Result<(), DbErr> {
+pub async fn delete_all_of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<(), DbErr> {
     Entity::delete_many()
         .filter(Column::AuthorId.eq(user_id))
         .exec(db)
@@ -285,26 +293,26 @@ pub async fn remove_all_of(db: &impl ConnectionTrait, user_id: i64) -> Result<()
     Ok(())
 }
 
-/// Refuses blank values, and reports all of them.
-fn check_filled<const N: usize>(texts: [(&'static str, Option<&String>); N]) -> Result<()> {
+/// Checks that no value is blank, and reports all values that are.
+fn check_not_blank<const N: usize>(texts: [(&'static str, Option<&String>); N]) -> Result<()> {
     let blank = texts
         .into_iter()
         .filter(|(_, text)| text.is_some_and(|text| text.trim().is_empty()));
-    let faults: BTreeMap<_, _> = blank
+    let errors: BTreeMap<_, _> = blank
         .map(|(name, _)| (name.into(), vec!["can't be blank".into()]))
         .collect();
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidAttributes(faults)),
+        false => Err(Error::InvalidAttributes(errors)),
     }
 }
 
-fn one_file() -> Error {
+fn file_count_error() -> Error {
     Error::attribute("files", "must contain exactly one file")
 }
 
 /// Maps the error of an insert.
-fn refused(error: DbErr) -> Error {
+fn insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         // The project was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found("Project"),

@@ -6,7 +6,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::snippets::{self, Column, Entity, Model};
 use storage::entities::{Visibility, now, snippet_contents, users};
 
-use super::{Home, find, missing};
+use super::{SnippetScope, find, snippet_not_found};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -17,7 +17,7 @@ use crate::secrets;
 
 /// A snippet with its author and project path.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct SnippetDetail {
     /// The snippet.
     pub snippet: Model,
     /// The author.
@@ -28,7 +28,7 @@ pub struct Row {
 
 /// The content of a snippet, as a file.
 #[derive(Debug, Clone)]
-pub struct Raw {
+pub struct SnippetContent {
     /// The file name.
     pub file_name: String,
     /// Digest of the content.
@@ -45,48 +45,52 @@ pub async fn list_of_project(
     backend: &Backend,
     access: &ProjectAccess,
     page: &PageRequest,
-) -> Result<Page<Row>> {
-    let home = Home::Project(access);
-    home.admit()?;
+) -> Result<Page<SnippetDetail>> {
+    let scope = SnippetScope::Project(access);
+    scope.check_feature()?;
     let visible = snippets::visible(access.caller.viewer(), now().date_naive());
-    let wanted = Entity::find().filter(home.holds()).filter(visible);
-    list(backend, home, wanted, page).await
+    let query = Entity::find().filter(scope.condition()).filter(visible);
+    list(backend, scope, query, page).await
 }
 
 /// Lists the caller's personal snippets, newest first.
 ///
 /// # Errors
 /// Returns `Unauthorized` without a caller.
-pub async fn list_own(backend: &Backend, caller: &Caller, page: &PageRequest) -> Result<Page<Row>> {
-    let (home, author) = (Home::Personal(caller), caller.signed_in()?.id);
-    let wanted = Entity::find()
+pub async fn list_own(backend: &Backend, caller: &Caller, page: &PageRequest) -> Result<Page<SnippetDetail>> {
+    let (scope, author) = (SnippetScope::Personal(caller), caller.signed_in()?.id);
+    let query = Entity::find()
         .filter(Column::AuthorId.eq(author))
-        .filter(home.holds());
-    list(backend, home, wanted, page).await
+        .filter(scope.condition());
+    list(backend, scope, query, page).await
 }
 
 /// Lists the public personal snippets, newest first.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn list_public(backend: &Backend, caller: &Caller, page: &PageRequest) -> Result<Page<Row>> {
-    let home = Home::Personal(caller);
+pub async fn list_public(
+    backend: &Backend,
+    caller: &Caller,
+    page: &PageRequest,
+) -> Result<Page<SnippetDetail>> {
+    let scope = SnippetScope::Personal(caller);
     let public = Column::Visibility.eq(Visibility::Public);
-    let wanted = Entity::find().filter(public).filter(home.holds());
-    list(backend, home, wanted, page).await
+    let query = Entity::find().filter(public).filter(scope.condition());
+    list(backend, scope, query, page).await
 }
 
 async fn list(
     backend: &Backend,
-    home: Home<'_>,
-    wanted: Select<Entity>,
+    scope: SnippetScope<'_>,
+    query: Select<Entity>,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<SnippetDetail>> {
     let db = backend.database.read();
-    let found = page_of(db, wanted.order_by_desc(Column::Id), page).await?;
+    let snippets = page_of(db, query.order_by_desc(Column::Id), page).await?;
     Ok(Page {
-        items: decorate(db, home, found.items).await?,
-        rest: found.rest,
+        items: load_details(db, scope, snippets.items).await?,
+        rest: snippets.rest,
     })
 }
 
@@ -95,23 +99,25 @@ async fn list(
 /// # Errors
 /// Returns `NotFound` if the snippet does not exist or is not visible, and `Forbidden` if the snippets of the
 /// project are disabled for the caller.
-pub async fn read(backend: &Backend, home: Home<'_>, id: i64) -> Result<Row> {
-    home.admit()?;
+pub async fn get(backend: &Backend, scope: SnippetScope<'_>, id: i64) -> Result<SnippetDetail> {
+    scope.check_feature()?;
     let db = backend.database.read();
-    let snippet = find(db, home, id).await?;
-    of_one(db, home, snippet).await
+    let snippet = find(db, scope, id).await?;
+    load_detail(db, scope, snippet).await
 }
 
 /// Returns the content of a snippet.
 ///
 /// # Errors
-/// Returns the errors of [`read`].
-pub async fn content(backend: &Backend, home: Home<'_>, id: i64) -> Result<Raw> {
-    home.admit()?;
+/// Returns the errors of [`get`].
+pub async fn get_content(backend: &Backend, scope: SnippetScope<'_>, id: i64) -> Result<SnippetContent> {
+    scope.check_feature()?;
     let db = backend.database.read();
-    let snippet = find(db, home, id).await?;
-    let content = snippet_contents::of(db, id).await?.ok_or_else(missing)?;
-    Ok(Raw {
+    let snippet = find(db, scope, id).await?;
+    let content = snippet_contents::of(db, id)
+        .await?
+        .ok_or_else(snippet_not_found)?;
+    Ok(SnippetContent {
         file_name: snippet.file_name,
         digest: secrets::digest(&content),
         content,
@@ -122,25 +128,33 @@ pub async fn content(backend: &Backend, home: Home<'_>, id: i64) -> Result<Raw> 
 ///
 /// # Errors
 /// Returns `NotFound` if it was deleted with its author.
-pub(super) async fn of_one(db: &impl ConnectionTrait, home: Home<'_>, snippet: Model) -> Result<Row> {
-    let rows = decorate(db, home, vec![snippet]).await?;
-    rows.into_iter().next().ok_or_else(missing)
+pub(super) async fn load_detail(
+    db: &impl ConnectionTrait,
+    scope: SnippetScope<'_>,
+    snippet: Model,
+) -> Result<SnippetDetail> {
+    let details = load_details(db, scope, vec![snippet]).await?;
+    details.into_iter().next().ok_or_else(snippet_not_found)
 }
 
 /// Loads the authors of a page of snippets.
-async fn decorate(db: &impl ConnectionTrait, home: Home<'_>, found: Vec<Model>) -> Result<Vec<Row>> {
+async fn load_details(
+    db: &impl ConnectionTrait,
+    scope: SnippetScope<'_>,
+    snippets: Vec<Model>,
+) -> Result<Vec<SnippetDetail>> {
     let authors = users::Entity::find()
-        .filter(users::Column::Id.is_in(found.iter().map(|snippet| snippet.author_id)))
+        .filter(users::Column::Id.is_in(snippets.iter().map(|snippet| snippet.author_id)))
         .all(db)
         .await?;
     let authors: HashMap<i64, users::Model> = authors.into_iter().map(|user| (user.id, user)).collect();
-    let rows = found.into_iter().filter_map(|snippet| {
-        Some(Row {
+    let details = snippets.into_iter().filter_map(|snippet| {
+        Some(SnippetDetail {
             // A snippet whose author was deleted since the page was read is omitted.
             author: authors.get(&snippet.author_id)?.clone(),
-            project_path: home.project_path(),
+            project_path: scope.project_path(),
             snippet,
         })
     });
-    Ok(rows.collect())
+    Ok(details.collect())
 }

@@ -6,8 +6,11 @@ mod listing;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
-pub use changes::{Change, FileAction, FileChange, NewFile, NewSnippet, create, delete, edit, remove_all_of};
-pub use listing::{Raw, Row, content, list_of_project, list_own, list_public, read};
+pub use changes::{
+    NewSnippet, NewSnippetFile, SnippetFileAction, SnippetFileUpdate, SnippetUpdate, create, delete,
+    delete_all_of_user, update,
+};
+pub use listing::{SnippetContent, SnippetDetail, get, get_content, list_of_project, list_own, list_public};
 
 use storage::entities::now;
 use storage::entities::snippets::{self, Column, Entity, Model};
@@ -18,16 +21,16 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;
 
-/// Container of snippets.
+/// Scope of snippets: one project, or all personal snippets.
 #[derive(Debug, Clone, Copy)]
-pub enum Home<'a> {
+pub enum SnippetScope<'a> {
     /// Personal snippets, outside projects.
     Personal(&'a Caller),
     /// Snippets of a project.
     Project(&'a ProjectAccess),
 }
 
-impl Home<'_> {
+impl SnippetScope<'_> {
     /// Returns the caller.
     #[must_use]
     pub fn caller(&self) -> &Caller {
@@ -45,11 +48,11 @@ impl Home<'_> {
         }
     }
 
-    /// Refuses callers who cannot use the snippets of the project.
+    /// Checks that the caller can use the snippets of the project.
     ///
     /// # Errors
-    /// Returns `Forbidden` in that case.
-    fn admit(&self) -> Result<()> {
+    /// Returns `Forbidden` otherwise.
+    fn check_feature(&self) -> Result<()> {
         match self {
             Self::Project(access)
                 if !access
@@ -62,27 +65,26 @@ impl Home<'_> {
         }
     }
 
-    /// Returns the condition that a snippet belongs to this container.
-    fn holds(&self) -> Expr {
+    /// Returns the condition that a snippet is in this scope.
+    fn condition(&self) -> Expr {
         match self {
             Self::Personal(_) => Column::ProjectId.is_null(),
             Self::Project(access) => Column::ProjectId.eq(access.project.id),
         }
     }
 
-    /// Refuses changes unless the caller, who can see the snippet, is its author or a Maintainer of the
-    /// project.
+    /// Checks that the caller, who can see the snippet, is its author or a Maintainer of the project.
     ///
     /// # Errors
-    /// Returns `Forbidden` for refused callers.
-    fn check_may_change(&self, snippet: &Model) -> Result<()> {
+    /// Returns `Forbidden` otherwise.
+    fn check_can_update(&self, snippet: &Model) -> Result<()> {
         let caller = self.caller();
-        let own = caller.as_user().is_some_and(|user| user.id == snippet.author_id);
-        let master = match self {
+        let is_author = caller.as_user().is_some_and(|user| user.id == snippet.author_id);
+        let is_maintainer = match self {
             Self::Personal(caller) => caller.is_admin(),
             Self::Project(access) => access.has_role(Role::Maintainer),
         };
-        match own || master {
+        match is_author || is_maintainer {
             true => Ok(()),
             false => Err(Error::forbidden()),
         }
@@ -92,25 +94,25 @@ impl Home<'_> {
 /// Returns a snippet that is visible to the caller.
 ///
 /// # Errors
-/// Returns `NotFound` if the snippet does not exist, is not visible or belongs to another container.
-pub(crate) async fn find(db: &impl ConnectionTrait, home: Home<'_>, id: i64) -> Result<Model> {
+/// Returns `NotFound` if the snippet does not exist, is not visible or is in another scope.
+pub(crate) async fn find(db: &impl ConnectionTrait, scope: SnippetScope<'_>, id: i64) -> Result<Model> {
     let found = Entity::find_by_id(id)
-        .filter(home.holds())
-        .filter(snippets::visible(home.caller().viewer(), now().date_naive()))
+        .filter(scope.condition())
+        .filter(snippets::visible(scope.caller().viewer(), now().date_naive()))
         .one(db)
         .await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(snippet_not_found)
 }
 
 /// As [`find`], but locks the row until the transaction ends.
 ///
 /// # Errors
 /// Returns `NotFound` also if the snippet was deleted concurrently.
-pub(crate) async fn lock(db: &impl ConnectionTrait, home: Home<'_>, id: i64) -> Result<Model> {
-    let found = find(db, home, id).await?;
-    snippets::lock(db, found.id).await?.ok_or_else(missing)
+pub(crate) async fn lock(db: &impl ConnectionTrait, scope: SnippetScope<'_>, id: i64) -> Result<Model> {
+    let found = find(db, scope, id).await?;
+    snippets::lock(db, found.id).await?.ok_or_else(snippet_not_found)
 }
 
-fn missing() -> Error {
+fn snippet_not_found() -> Error {
     Error::not_found("Snippet")
 }

@@ -55,7 +55,7 @@ pub async fn create(
     let sha = check(backend, access, &new).await?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
-    let made = backend
+    let deployment = backend
         .database
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, project_id).await?;
@@ -81,12 +81,12 @@ pub async fn create(
                 updated_at: Set(at),
                 ..Default::default()
             };
-            let made = row.insert(transaction).await?;
-            merge_request_links::enqueue(transaction, &made).await?;
-            Ok::<_, Error>(made)
+            let deployment = row.insert(transaction).await?;
+            merge_request_links::enqueue(transaction, &deployment).await?;
+            Ok::<_, Error>(deployment)
         })
         .await?;
-    detail(backend, access, made).await
+    detail(backend, access, deployment).await
 }
 
 /// Updates the status of a deployment.
@@ -142,10 +142,10 @@ pub(super) async fn set_status(
 
 /// Checks all rules and reports all violations. Returns the full commit ID.
 async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -> Result<String> {
-    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let mut errors: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     let texts = variables::faults_of_environment(&new.environment);
     if !texts.is_empty() {
-        faults.insert("name".into(), texts);
+        errors.insert("name".into(), texts);
     }
     let is_id = new.sha.len() >= MIN_ID_LENGTH && new.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let commit = match is_id {
@@ -153,14 +153,14 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
         false => None,
     };
     if commit.is_none() {
-        faults.insert("sha".into(), vec!["The commit does not exist".into()]);
+        errors.insert("sha".into(), vec!["The commit does not exist".into()]);
     }
     if commit_of(backend, access, &new.ref_name).await?.is_none() {
-        faults.insert("ref".into(), vec!["The branch or tag does not exist".into()]);
+        errors.insert("ref".into(), vec!["The branch or tag does not exist".into()]);
     }
     match commit {
-        Some(commit) if faults.is_empty() => Ok(commit.to_string()),
-        _ => Err(Error::InvalidAttributes(faults)),
+        Some(commit) if errors.is_empty() => Ok(commit.to_string()),
+        _ => Err(Error::InvalidAttributes(errors)),
     }
 }
 

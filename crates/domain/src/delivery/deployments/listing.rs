@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, DeploymentStatus};
 
-use super::{DeploymentDetail, decorate};
+use super::{DeploymentDetail, load_details};
 use crate::delivery::access::check_can_read;
 use crate::delivery::environment_rows;
 use crate::identity::access::ProjectAccess;
@@ -86,13 +86,13 @@ pub async fn list(
         DeploymentOrder::UpdatedAt => Some(Column::UpdatedAt),
         DeploymentOrder::Ref => Some(Column::RefName),
     };
-    let mut wanted = deployments::of_project(project_id).filter(condition);
+    let mut query = deployments::of_project(project_id).filter(condition);
     if let Some(column) = first {
-        wanted = wanted.order_by(column, direction.clone());
+        query = query.order_by(column, direction.clone());
     }
-    let page = page_of(db, wanted.order_by(Column::Id, direction), page).await?;
+    let page = page_of(db, query.order_by(Column::Id, direction), page).await?;
     Ok(Page {
-        items: decorate(backend, access, page.items).await?,
+        items: load_details(backend, access, page.items).await?,
         rest: page.rest,
     })
 }

@@ -89,7 +89,7 @@ pub async fn link_merge_requests(backend: &Backend, job: &LinkMergeRequests) -> 
 /// with their merge requests.
 async fn unlinked_merge_requests(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<(Oid, i64)>> {
     use merge_requests::Column as MergeRequest;
-    let there = shipped::Entity::find()
+    let linked = shipped::Entity::find()
         .select_only()
         .column(shipped::Column::MergeRequestId)
         .filter(shipped::Column::EnvironmentId.eq(deployment.environment_id));
@@ -101,7 +101,7 @@ async fn unlinked_merge_requests(db: &impl ConnectionTrait, deployment: &Model) 
         .column(MergeRequest::SquashCommitSha)
         .filter(MergeRequest::TargetProjectId.eq(deployment.project_id))
         .filter(MergeRequest::State.eq(merge_requests::MergeRequestState::Merged))
-        .filter(MergeRequest::Id.not_in_subquery(there.into_query()))
+        .filter(MergeRequest::Id.not_in_subquery(linked.into_query()))
         .into_tuple()
         .all(db)
         .await?;

@@ -105,12 +105,12 @@ pub(crate) async fn last_to(
 
 /// Loads the related rows of one deployment.
 async fn detail(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<DeploymentDetail> {
-    let rows = decorate(backend, access, vec![found]).await?;
+    let rows = load_details(backend, access, vec![found]).await?;
     rows.into_iter().next().ok_or_else(not_found)
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(
+async fn load_details(
     backend: &Backend,
     access: &ProjectAccess,
     found: Vec<Model>,
@@ -119,16 +119,19 @@ async fn decorate(
         return Ok(Vec::new());
     }
     let db = backend.database.read();
-    let places = environments::Entity::find()
+    let environments_by_id = environments::Entity::find()
         .filter(environments::Column::Id.is_in(found.iter().map(|row| row.environment_id)))
         .all(db)
         .await?;
-    let places: HashMap<i64, _> = places.into_iter().map(|place| (place.id, place)).collect();
+    let environments_by_id: HashMap<i64, _> = environments_by_id
+        .into_iter()
+        .map(|environment| (environment.id, environment))
+        .collect();
     let (jobs, pipelines) = jobs_of(db, &found).await?;
     let makers = found.iter().filter_map(|row| row.user_id);
     let makers = makers.chain(jobs.values().filter_map(|job| job.user_id));
-    let people = users::Entity::find().filter(users::Column::Id.is_in(makers));
-    let people: HashMap<i64, _> = people
+    let users_by_id = users::Entity::find().filter(users::Column::Id.is_in(makers));
+    let users_by_id: HashMap<i64, _> = users_by_id
         .all(db)
         .await?
         .into_iter()
@@ -137,20 +140,20 @@ async fn decorate(
     let shas = pipelines.values().map(|pipeline| pipeline.sha.as_str());
     let commits = commits_of(backend, access, shas).await?;
     let rows = found.into_iter().filter_map(|deployment| {
-        let person = |id: Option<i64>| id.and_then(|id| people.get(&id).cloned());
+        let find_user = |id: Option<i64>| id.and_then(|id| users_by_id.get(&id).cloned());
         let job = deployment.job_id.and_then(|id| {
             let job = jobs.get(&id)?;
             let pipeline = pipelines.get(&job.pipeline_id)?;
             Some(DeploymentJob {
                 job: job.clone(),
-                user: person(job.user_id),
+                user: find_user(job.user_id),
                 commit: commits.get(&pipeline.sha).cloned(),
                 pipeline: pipeline.clone(),
             })
         });
         Some(DeploymentDetail {
-            environment: places.get(&deployment.environment_id)?.clone(),
-            user: person(deployment.user_id),
+            environment: environments_by_id.get(&deployment.environment_id)?.clone(),
+            user: find_user(deployment.user_id),
             job,
             deployment,
         })

@@ -167,9 +167,9 @@ pub async fn delete(
         .transaction(async |transaction| {
             let flag = lock(transaction, access, name).await?;
             preconditions::check_unmodified_since(unmodified_since, flag.updated_at)?;
-            let gone = detail(transaction, flag).await?;
-            Entity::delete_by_id(gone.flag.id).exec(transaction).await?;
-            Ok(gone)
+            let deleted = detail(transaction, flag).await?;
+            Entity::delete_by_id(deleted.flag.id).exec(transaction).await?;
+            Ok(deleted)
         })
         .await
 }
@@ -183,28 +183,30 @@ async fn change_strategies(
     if changes.is_empty() {
         return Ok(());
     }
-    let there = detail(transaction, flag.clone()).await?.strategies;
-    let mut there: HashMap<i64, StrategyDetail> =
-        there.into_iter().map(|one| (one.strategy.id, one)).collect();
+    let strategies_by_id = detail(transaction, flag.clone()).await?.strategies;
+    let mut strategies_by_id: HashMap<i64, StrategyDetail> = strategies_by_id
+        .into_iter()
+        .map(|one| (one.strategy.id, one))
+        .collect();
     for (index, change) in changes.into_iter().enumerate() {
-        let place = IndexedStrategy { flag, index };
+        let indexed = IndexedStrategy { flag, index };
         match change.id {
             // Strategies that were deleted or belong to another flag do not exist here.
             Some(id) => {
-                let own = there.remove(&id).ok_or_else(not_found)?;
+                let own = strategies_by_id.remove(&id).ok_or_else(not_found)?;
                 if change.remove {
-                    let gone = strategies::Entity::delete_by_id(id);
-                    gone.exec(transaction).await?;
+                    let deleted = strategies::Entity::delete_by_id(id);
+                    deleted.exec(transaction).await?;
                 } else {
-                    place.write(transaction, Some(own), change).await?;
+                    indexed.write(transaction, Some(own), change).await?;
                 }
             }
             None if change.remove => {}
-            None => place.write(transaction, None, change).await?,
+            None => indexed.write(transaction, None, change).await?,
         }
     }
-    let left = strategies::of_flags([flag.id]).count(transaction).await?;
-    if usize::try_from(left).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
+    let remaining = strategies::of_flags([flag.id]).count(transaction).await?;
+    if usize::try_from(remaining).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
         let text = format!("Too many strategies (maximum is {})", rules::MAX_STRATEGIES);
         return Err(Error::attribute("strategies", text));
     }
@@ -304,7 +306,7 @@ impl IndexedStrategy<'_> {
             .into_iter()
             .map(|scope| (scope.id, scope.environment_scope))
             .collect();
-        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let (mut deleted, mut new) = (Vec::new(), Vec::new());
         let mut renamed = Vec::new();
         for (at, change) in changes.into_iter().enumerate() {
             let field = format!("scopes][{at}][environment_scope");
@@ -318,7 +320,7 @@ impl IndexedStrategy<'_> {
                 (Some(id), _, _) if !names.contains_key(&id) => return Err(not_found()),
                 (Some(id), true, _) => {
                     names.remove(&id);
-                    gone.push(id);
+                    deleted.push(id);
                 }
                 (Some(id), false, Some(name)) => {
                     names.insert(id, name);
@@ -343,15 +345,15 @@ impl IndexedStrategy<'_> {
             return Err(self.fault("scopes", "has already been taken"));
         }
         // Renamed scopes are deleted first, so that two of them can swap names.
-        gone.extend(&renamed);
-        if !gone.is_empty() {
-            let gone = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(gone));
-            gone.exec(transaction).await?;
+        deleted.extend(&renamed);
+        if !deleted.is_empty() {
+            let deleted = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(deleted));
+            deleted.exec(transaction).await?;
         }
-        let kept = renamed
+        let renamed_scopes = renamed
             .into_iter()
             .filter_map(|id| Some((Some(id), names.remove(&id)?)));
-        for (id, name) in kept.chain(new.into_iter().map(|name| (None, name))) {
+        for (id, name) in renamed_scopes.chain(new.into_iter().map(|name| (None, name))) {
             let mut row = scopes::ActiveModel {
                 strategy_id: Set(strategy),
                 environment_scope: Set(name),

@@ -48,11 +48,11 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<FlagDetail>> {
     let db = backend.database.read();
-    let mut wanted = feature_flags::of_project(access.project.id);
+    let mut query = feature_flags::of_project(access.project.id);
     if let Some(active) = active {
-        wanted = wanted.filter(Column::Active.eq(active));
+        query = query.filter(Column::Active.eq(active));
     }
-    let Page { items, rest } = page_of(db, wanted, page).await?;
+    let Page { items, rest } = page_of(db, query, page).await?;
     let items = details(db, items).await?;
     Ok(Page { items, rest })
 }
@@ -108,11 +108,11 @@ async fn details(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<Fla
                 strategy,
             });
     }
-    let whole = flags.into_iter().map(|flag| FlagDetail {
+    let details = flags.into_iter().map(|flag| FlagDetail {
         strategies: of_flag.remove(&flag.id).unwrap_or_default(),
         flag,
     });
-    Ok(whole.collect())
+    Ok(details.collect())
 }
 
 fn not_found() -> Error {

@@ -1,5 +1,5 @@
 //! Background jobs of this area.
 
+pub mod auto_merge;
 pub mod link_merge_requests;
-pub mod merge_waiting;
 pub mod run_schedule;

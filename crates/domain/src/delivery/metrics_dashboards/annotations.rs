@@ -58,11 +58,11 @@ pub async fn create(
     if new.ending_at.is_some_and(|end| end < new.starting_at) {
         return Err(Error::attribute("ending_at", "can't be before starting_at time"));
     }
-    let there = match &project {
+    let exists = match &project {
         Some(project) => dashboard_exists(backend, project, &path).await?,
         None => path == BUILT_IN_DASHBOARD,
     };
-    if !there {
+    if !exists {
         return Err(super::not_found());
     }
     let (environment_id, cluster_id) = match subject {
@@ -79,8 +79,8 @@ pub async fn create(
         created_at: Set(now()),
         ..Default::default()
     };
-    let made = row.insert(backend.database.write()).await;
-    made.map_err(|error| match Violation::of(&error) {
+    let result = row.insert(backend.database.write()).await;
+    result.map_err(|error| match Violation::of(&error) {
         // The environment or cluster was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),

@@ -41,8 +41,8 @@ pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
         created_at: Set(now()),
         ..Default::default()
     };
-    let made = row.insert(backend.database.write()).await;
-    made.map_err(|error| match Violation::of(&error) {
+    let result = row.insert(backend.database.write()).await;
+    result.map_err(|error| match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("dashboard_path", "has already been taken"),
         // The project was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
@@ -101,7 +101,7 @@ async fn dashboard_exists(backend: &Backend, access: &ProjectAccess, path: &str)
         return Ok(false);
     }
     let repository = repository_access::open(backend, access);
-    let Some(commit) = repository_access::tip(&repository, &access.project).await? else {
+    let Some(commit) = repository_access::default_branch_head(&repository, &access.project).await? else {
         return Ok(false);
     };
     let found = repository.locate(commit, path).await?.entry;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn dashboard_path_is_unescaped_once() {
-        for (sent, meant) in [
+        for (sent, expected) in [
             (".service/dashboards/a.yml", ".service/dashboards/a.yml"),
             (".service%2Fdashboards%2Fa%26b.yml", ".service/dashboards/a&b.yml"),
             ("a+b%2Bc", "a b+c"),
@@ -123,7 +123,7 @@ mod tests {
             ("%zz", "%zz"),
             ("%C3%A4", "ä"),
         ] {
-            assert_eq!(unescape(sent).expect("a path"), meant, "{sent}");
+            assert_eq!(unescape(sent).expect("a path"), expected, "{sent}");
         }
         for bad in ["%FF", "%00", "a%00b", "+", "%20%09"] {
             assert!(unescape(bad).is_err(), "{bad}");

@@ -58,12 +58,12 @@ pub async fn list(
 ) -> Result<Page<ScheduleDetail>> {
     check_can_read(access)?;
     let db = backend.database.read();
-    let mut wanted = pipeline_schedules::of_project(access.project.id);
+    let mut query = pipeline_schedules::of_project(access.project.id);
     if let Some(active) = active {
-        wanted = wanted.filter(Column::Active.eq(active));
+        query = query.filter(Column::Active.eq(active));
     }
-    let total = bounded_count(db, sea_orm::QueryTrait::into_query(wanted.clone())).await?;
-    let found = wanted
+    let total = bounded_count(db, sea_orm::QueryTrait::into_query(query.clone())).await?;
+    let found = query
         .find_also_related(users::Entity)
         .order_by_desc(Column::Id)
         .offset(page.offset())

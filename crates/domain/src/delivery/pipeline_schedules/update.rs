@@ -62,7 +62,7 @@ pub async fn create(
         ..Default::default()
     };
     apply(&mut row, change)?;
-    let made = backend
+    let schedule = backend
         .database
         .transaction(async |transaction| {
             // Lock the project, so that two requests cannot exceed the limit together.
@@ -75,7 +75,7 @@ pub async fn create(
             Ok(row.insert(transaction).await?)
         })
         .await?;
-    detail(backend, made).await
+    detail(backend, schedule).await
 }
 
 /// Updates a schedule and recomputes its next run.
@@ -156,14 +156,14 @@ pub async fn delete(
 
 /// Validates the attributes and applies them to the row, with the next run.
 fn apply(row: &mut ActiveModel, change: ScheduleUpdate) -> Result<()> {
-    let mut faults = BTreeMap::new();
+    let mut errors = BTreeMap::new();
     for (name, column, sent) in [
         ("description", &mut row.description, change.description),
         ("ref", &mut row.ref_name, change.ref_name),
     ] {
         match sent {
             Some(text) if text.trim().is_empty() => {
-                faults.insert(Cow::from(name), vec![Cow::from("can't be blank")]);
+                errors.insert(Cow::from(name), vec![Cow::from("can't be blank")]);
             }
             Some(text) => *column = Set(text),
             None => {}
@@ -187,13 +187,13 @@ fn apply(row: &mut ActiveModel, change: ScheduleUpdate) -> Result<()> {
                 if value.trim().is_empty() {
                     texts.push("can't be blank".into());
                 }
-                faults.insert(Cow::from(name), texts);
+                errors.insert(Cow::from(name), texts);
             }
             None => {}
         }
     }
-    if !faults.is_empty() {
-        return Err(Error::InvalidAttributes(faults));
+    if !errors.is_empty() {
+        return Err(Error::InvalidAttributes(errors));
     }
     if let Some(active) = change.active {
         row.active = Set(active);

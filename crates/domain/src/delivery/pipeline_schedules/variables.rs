@@ -63,8 +63,8 @@ pub async fn create(
                 let text = format!("Maximum number of schedule variables ({MAX_VARIABLES}) exceeded");
                 return Err(Error::attribute("base", text));
             }
-            let made = row.insert(transaction).await;
-            made.map_err(|error| match Violation::of(&error) {
+            let result = row.insert(transaction).await;
+            result.map_err(|error| match Violation::of(&error) {
                 Some(Violation::Unique(_)) => Error::attribute("key", "has already been taken"),
                 _ => error.into(),
             })?;

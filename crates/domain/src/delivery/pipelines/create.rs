@@ -89,14 +89,14 @@ pub async fn create(
         trigger_id: None,
         schedule: None,
     };
-    let made = backend
+    let pipeline = backend
         .database
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, new.project_id).await?;
             insert(backend, transaction, new).await
         })
         .await?;
-    with_user(backend.database.read(), made).await
+    with_user(backend.database.read(), pipeline).await
 }
 
 /// Returns the error of a missing ref.
@@ -164,9 +164,9 @@ pub(crate) async fn check_ref(
     if reference.tag {
         return Ok(());
     }
-    match branch_protection::rules(backend, access)
+    match branch_protection::branch_rules(backend, access)
         .await?
-        .may_merge(&reference.name)
+        .can_merge(&reference.name)
     {
         true => Ok(()),
         false => Err(Error::forbidden_because(
@@ -201,9 +201,9 @@ pub(crate) async fn insert(
         updated_at: Set(at),
         ..Default::default()
     };
-    let made = row.insert(transaction).await?;
+    let pipeline = row.insert(transaction).await?;
     let mut given = new.variables;
-    if freeze_periods::is_frozen(transaction, new.project_id, made.created_at).await? {
+    if freeze_periods::is_frozen(transaction, new.project_id, pipeline.created_at).await? {
         given.retain(|variable| variable.key != FREEZE_VARIABLE);
         given.push(NewVariable {
             key: FREEZE_VARIABLE.to_owned(),
@@ -211,8 +211,8 @@ pub(crate) async fn insert(
             kind: VariableKind::EnvVar,
         });
     }
-    variables::insert(backend, transaction, made.id, given).await?;
-    events::publish_pipeline(transaction, &made, &[], Some(new.user_id)).await?;
-    status::enqueue_auto_merges(transaction, &made).await?;
-    Ok(made)
+    variables::insert(backend, transaction, pipeline.id, given).await?;
+    events::publish_pipeline(transaction, &pipeline, &[], Some(new.user_id)).await?;
+    status::enqueue_auto_merges(transaction, &pipeline).await?;
+    Ok(pipeline)
 }

@@ -144,14 +144,14 @@ async fn record(
         project_id: Some(project_id),
         author_id: author,
         action: EventAction::Updated,
-        target: Some(events::Target {
+        target: Some(events::EventTarget {
             kind: target,
             id,
             iid: None,
             title: None,
         }),
         data: None,
-        told: Some(WebhookTarget { kind, branch: None }),
+        webhook_target: Some(WebhookTarget { kind, branch: None }),
     };
-    events::write(transaction, event.with_data(data)?).await
+    events::insert(transaction, event.with_data(data)?).await
 }

@@ -84,7 +84,7 @@ pub async fn list(
     check_can_read(access)?;
     let project_id = access.project.id;
     let (order, ascending) = (filter.order, filter.ascending);
-    let mut wanted = pipelines::of_project(project_id).filter(condition(project_id, filter));
+    let mut query = pipelines::of_project(project_id).filter(condition(project_id, filter));
     let direction = match ascending {
         true => sea_orm::Order::Asc,
         false => sea_orm::Order::Desc,
@@ -97,10 +97,10 @@ pub async fn list(
         PipelineOrder::UserId => Some(Column::UserId),
     };
     if let Some(column) = first {
-        wanted = wanted.order_by(column, direction.clone());
+        query = query.order_by(column, direction.clone());
     }
-    let wanted = wanted.order_by(Column::Id, direction);
-    page_of(backend.database.read(), wanted, page).await
+    let query = query.order_by(Column::Id, direction);
+    page_of(backend.database.read(), query, page).await
 }
 
 fn condition(project_id: i64, filter: PipelineFilter) -> Condition {

@@ -9,7 +9,7 @@ use storage::entities::{ci_jobs, merge_requests, now};
 use storage::jobs;
 
 use crate::delivery::deployments;
-use crate::delivery::jobs::merge_waiting::MergeWaiting;
+use crate::delivery::jobs::auto_merge::AutoMerge;
 use crate::delivery::pipelines::events;
 use crate::kernel::error::{Error, Result};
 
@@ -105,7 +105,7 @@ pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipel
         .all(transaction)
         .await?;
     for merge_request_id in waiting {
-        let job = MergeWaiting { merge_request_id };
+        let job = AutoMerge { merge_request_id };
         jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
     }
     Ok(())
@@ -113,9 +113,9 @@ pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipel
 
 /// Returns the average of the coverage that jobs report.
 fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
-    let told: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
-    let count = u32::try_from(told.len()).ok().filter(|count| *count > 0)?;
-    Some(told.iter().sum::<f64>() / f64::from(count))
+    let reported: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
+    let count = u32::try_from(reported.len()).ok().filter(|count| *count > 0)?;
+    Some(reported.iter().sum::<f64>() / f64::from(count))
 }
 
 /// Derives the status of a pipeline from the statuses of its jobs and whether each may fail. Returns `None`

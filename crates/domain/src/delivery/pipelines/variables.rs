@@ -139,16 +139,16 @@ pub(super) async fn insert(
 ///
 /// # Errors
 /// Returns an error if the encryption fails.
-pub(crate) fn encrypt(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), place)?)
+pub(crate) fn encrypt(backend: &Backend, value: &Secret<String>, context: &str) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), context)?)
 }
 
 /// Decrypts a value of a context.
 ///
 /// # Errors
 /// Returns an error if the value was encrypted for another context or with another key.
-pub(crate) fn decrypt(backend: &Backend, sealed: &str, place: &str) -> Result<Secret<String>> {
-    Ok(backend.keyring.decrypt(sealed, place)?)
+pub(crate) fn decrypt(backend: &Backend, sealed: &str, context: &str) -> Result<Secret<String>> {
+    Ok(backend.keyring.decrypt(sealed, context)?)
 }
 
 /// Returns the context that an encrypted value is bound to.

@@ -139,19 +139,19 @@ pub async fn create(
         updated_at: Set(at),
         ..Default::default()
     };
-    let made = backend
+    let variable = backend
         .database
         .transaction(async |transaction| {
             check_limit(transaction, holder).await?;
-            let made = row.insert(transaction).await;
+            let variable = row.insert(transaction).await;
             // The value is encrypted for the ID of the row, which is known only now.
-            let made = made.map_err(|error| map_insert_error(error, &key))?;
-            let mut sealed = made.clone().into_active_model();
-            sealed.value_encrypted = Set(encrypt(backend, &value, made.id)?);
+            let variable = variable.map_err(|error| map_insert_error(error, &key))?;
+            let mut sealed = variable.clone().into_active_model();
+            sealed.value_encrypted = Set(encrypt(backend, &value, variable.id)?);
             Ok::<_, Error>(sealed.update(transaction).await?)
         })
         .await?;
-    decrypt(backend, made)
+    decrypt(backend, variable)
 }
 
 /// Updates a variable.
@@ -219,14 +219,14 @@ async fn find(
     name: &VariableKey,
     lock: bool,
 ) -> Result<Model> {
-    let mut wanted = ci_variables::within(holder.0).filter(Column::Key.eq(&name.key));
+    let mut query = ci_variables::within(holder.0).filter(Column::Key.eq(&name.key));
     if let Some(scope) = &name.environment_scope {
-        wanted = wanted.filter(Column::EnvironmentScope.eq(scope));
+        query = query.filter(Column::EnvironmentScope.eq(scope));
     }
     if lock {
-        wanted = wanted.lock_exclusive();
+        query = query.lock_exclusive();
     }
-    let mut found = wanted.limit(2).all(db).await?.into_iter();
+    let mut found = query.limit(2).all(db).await?.into_iter();
     match (found.next(), found.next()) {
         (Some(variable), None) => Ok(variable),
         (Some(_), Some(_)) => Err(Error::Conflict(
@@ -243,7 +243,7 @@ async fn find(
 
 /// Checks that the maximum number of variables is not reached. Concurrent additions wait.
 async fn check_limit(transaction: &DatabaseTransaction, holder: VariableOwner) -> Result<()> {
-    let there = match holder.0 {
+    let exists = match holder.0 {
         Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
         Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
         // The instance has no row to lock. Concurrent additions near the limit lock the existing variables
@@ -256,7 +256,7 @@ async fn check_limit(transaction: &DatabaseTransaction, holder: VariableOwner) -
             true
         }
     };
-    if !there {
+    if !exists {
         return Err(Error::not_found(""));
     }
     let (most, of) = rules::max_variables(holder.0);

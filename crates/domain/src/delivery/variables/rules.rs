@@ -31,19 +31,19 @@ pub fn max_variables(scope: Option<Scope>) -> (u64, &'static str) {
 /// # Errors
 /// Returns a validation error for each invalid attribute. The texts never contain a value.
 pub fn check(key: Option<&str>, value: &Secret<String>, masked: bool, environment_scope: &str) -> Result<()> {
-    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let mut errors: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     for (name, texts) in [
         ("key", key.map(key_faults).unwrap_or_default()),
         ("value", value_faults(value.expose(), masked)),
         ("environment_scope", scope_faults(environment_scope)),
     ] {
         if !texts.is_empty() {
-            faults.insert(name.into(), texts);
+            errors.insert(name.into(), texts);
         }
     }
-    match faults.is_empty() {
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidAttributes(faults)),
+        false => Err(Error::InvalidAttributes(errors)),
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     fn fails(key: &str, value: &str, masked: bool, scope: &str) -> Vec<String> {
         match check(Some(key), &Secret::new(value.to_owned()), masked, scope) {
             Ok(()) => Vec::new(),
-            Err(Error::InvalidAttributes(faults)) => faults.into_keys().map(Cow::into_owned).collect(),
+            Err(Error::InvalidAttributes(errors)) => errors.into_keys().map(Cow::into_owned).collect(),
             Err(other) => panic!("{other}"),
         }
     }

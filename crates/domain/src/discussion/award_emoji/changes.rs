@@ -8,8 +8,8 @@ use sea_orm::{
 use storage::entities::award_emoji::{ActiveModel, Column, Entity};
 use storage::entities::{now, users};
 
-use super::names::{THUMBS_DOWN, THUMBS_UP, known};
-use super::{Award, Awardable, Key, find};
+use super::names::{THUMBS_DOWN, THUMBS_UP, stored_name};
+use super::{AwardEmojiDetail, Awardable, AwardableKey, find};
 use crate::discussion::noteable::Noteable;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -23,18 +23,23 @@ use crate::planning::todo_writer;
 /// Returns `Error::NotFound` if the target is not visible, the emoji name is unknown or the caller already
 /// awarded it. The same applies to a vote on the caller's own noteable and for a system note. Returns
 /// `Error::Forbidden` if the discussion is locked and the caller is not a member.
-pub async fn create(backend: &Backend, place: &SpaceAccess, key: Key, name: &str) -> Result<Award> {
-    let user = place.caller.signed_in()?;
+pub async fn create(
+    backend: &Backend,
+    space: &SpaceAccess,
+    key: AwardableKey,
+    name: &str,
+) -> Result<AwardEmojiDetail> {
+    let user = space.caller.signed_in()?;
     backend
         .database
         .transaction(async |transaction| {
-            let to = Awardable::lock(transaction, place, key).await?;
-            to.on().check_unlocked(place)?;
-            let name = known(name).ok_or_else(|| refused("Name is not a valid emoji name"))?;
-            if matches!(name, THUMBS_UP | THUMBS_DOWN) && to.author_id() == Some(user.id) {
-                return Err(refused("Name must not be a vote on your own item"));
+            let awardable = Awardable::lock(transaction, space, key).await?;
+            awardable.noteable().check_unlocked(space)?;
+            let name = stored_name(name).ok_or_else(|| rejected("Name is not a valid emoji name"))?;
+            if matches!(name, THUMBS_UP | THUMBS_DOWN) && awardable.author_id() == Some(user.id) {
+                return Err(rejected("Name must not be a vote on your own item"));
             }
-            enter(transaction, user, &to, name).await
+            insert(transaction, user, &awardable, name).await
         })
         .await
 }
@@ -43,21 +48,21 @@ pub async fn create(backend: &Backend, place: &SpaceAccess, key: Key, name: &str
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the user already awarded the emoji, or the target is a system note.
-pub(crate) async fn enter(
+pub(crate) async fn insert(
     transaction: &DatabaseTransaction,
     user: &users::Model,
-    to: &Awardable,
+    awardable: &Awardable,
     name: &str,
-) -> Result<Award> {
-    if matches!(to, Awardable::Note(note, _) if note.system) {
+) -> Result<AwardEmojiDetail> {
+    if matches!(awardable, Awardable::Note(note, _) if note.system) {
         return Err(Error::not_found("Award Emoji"));
     }
-    let same = Entity::find()
-        .filter(to.holds())
+    let existing = Entity::find()
+        .filter(awardable.condition())
         .filter(Column::UserId.eq(user.id))
         .filter(Column::Name.eq(name));
-    if same.count(transaction).await? > 0 {
-        return Err(refused("Name has already been taken"));
+    if existing.count(transaction).await? > 0 {
+        return Err(rejected("Name has already been taken"));
     }
     let at = now();
     let row = ActiveModel {
@@ -65,15 +70,15 @@ pub(crate) async fn enter(
         name: Set(name.to_owned()),
         created_at: Set(at),
         updated_at: Set(at),
-        ..to.row()
+        ..awardable.to_row()
     };
-    let award = row.insert(transaction).await?;
-    count_votes(transaction, to, name).await?;
-    if let Some(target) = to.on().id().todo_target() {
+    let award_emoji = row.insert(transaction).await?;
+    update_vote_count(transaction, awardable, name).await?;
+    if let Some(target) = awardable.noteable().id().todo_target() {
         todo_writer::complete(transaction, user.id, target).await?;
     }
-    Ok(Award {
-        award,
+    Ok(AwardEmojiDetail {
+        award_emoji,
         user: user.clone(),
     })
 }
@@ -85,37 +90,41 @@ pub(crate) async fn enter(
 /// owner nor an administrator. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
-    key: Key,
+    space: &SpaceAccess,
+    key: AwardableKey,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let caller = place.caller.signed_in()?.id;
+    let caller_id = space.caller.signed_in()?.id;
     backend
         .database
         .transaction(async |transaction| {
-            let to = Awardable::lock(transaction, place, key).await?;
-            let award = find(transaction, &to, id).await?;
-            if award.user_id != caller && !place.caller.is_admin() {
+            let awardable = Awardable::lock(transaction, space, key).await?;
+            let award_emoji = find(transaction, &awardable, id).await?;
+            if award_emoji.user_id != caller_id && !space.caller.is_admin() {
                 return Err(Error::Unauthorized);
             }
-            preconditions::check_unmodified_since(unmodified_since, award.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, award_emoji.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
-            count_votes(transaction, &to, &award.name).await
+            update_vote_count(transaction, &awardable, &award_emoji.name).await
         })
         .await
 }
 
-fn refused(why: &str) -> Error {
-    Error::not_found(format!("Award Emoji {why}"))
+fn rejected(reason: &str) -> Error {
+    Error::not_found(format!("Award Emoji {reason}"))
 }
 
-/// Updates the vote counts of the target, if it has any and this emoji is a vote.
-async fn count_votes(transaction: &DatabaseTransaction, to: &Awardable, name: &str) -> Result<()> {
-    let Awardable::Noteable(on) = to else {
+/// Updates the vote count of the target if it has one and this emoji is a vote.
+async fn update_vote_count(
+    transaction: &DatabaseTransaction,
+    awardable: &Awardable,
+    name: &str,
+) -> Result<()> {
+    let Awardable::Noteable(noteable) = awardable else {
         return Ok(());
     };
-    let (table, id) = match on {
+    let (table, id) = match noteable {
         Noteable::Issue(issue) => ("issues", issue.id),
         Noteable::MergeRequest(merge_request) => ("merge_requests", merge_request.id),
         Noteable::Epic(epic) => ("epics", epic.id),
@@ -126,7 +135,9 @@ async fn count_votes(transaction: &DatabaseTransaction, to: &Awardable, name: &s
         THUMBS_DOWN => "downvotes",
         _ => return Ok(()),
     };
-    let votes = Entity::find().filter(to.holds()).filter(Column::Name.eq(name));
+    let votes = Entity::find()
+        .filter(awardable.condition())
+        .filter(Column::Name.eq(name));
     let votes = i32::try_from(votes.count(transaction).await?).unwrap_or(i32::MAX);
     let update = Query::update()
         .table(table)

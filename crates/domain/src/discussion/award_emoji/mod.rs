@@ -9,16 +9,16 @@ use std::collections::HashMap;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
 
-pub(crate) use changes::enter;
+pub(crate) use changes::insert;
 pub use changes::{create, delete};
-pub(crate) use names::alone;
-pub use removal::remove_all_of;
+pub(crate) use names::sole_emoji;
+pub use removal::delete_all_of_user;
 
 use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
 use storage::entities::{notes, users};
 
 use crate::discussion::note_lookup;
-use crate::discussion::noteable::{self, Noteable};
+use crate::discussion::noteable::{Noteable, NoteableKey};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -26,13 +26,13 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 use crate::planning::system_notes::NoteableId;
 
-/// Key of a noteable, or of one of its notes, as a path names it.
+/// Identifies a noteable, or a note on it, as in a request path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct AwardableKey {
     /// Key of the noteable.
-    pub on: noteable::Key,
-    /// ID of the note, if the key names one.
-    pub note: Option<i64>,
+    pub noteable: NoteableKey,
+    /// ID of the note; `None` for the noteable itself.
+    pub note_id: Option<i64>,
 }
 
 /// A noteable or note that is visible to the caller.
@@ -46,9 +46,9 @@ pub enum Awardable {
 
 /// An award emoji with its user.
 #[derive(Debug, Clone)]
-pub struct Award {
+pub struct AwardEmojiDetail {
     /// The award emoji.
-    pub award: Model,
+    pub award_emoji: Model,
     /// The user who awarded it.
     pub user: users::Model,
 }
@@ -59,27 +59,29 @@ pub struct Award {
 /// Returns `Error::NotFound` if the target does not exist or the caller cannot see it.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
-    key: Key,
+    space: &SpaceAccess,
+    key: AwardableKey,
     page: &PageRequest,
-) -> Result<Page<Award>> {
+) -> Result<Page<AwardEmojiDetail>> {
     let db = backend.database.read();
-    let to = Awardable::find(db, place, key).await?;
-    let wanted = Entity::find().filter(to.holds()).order_by_asc(Column::Id);
-    let found = page_of(db, wanted, page).await?;
-    let people = users::Entity::find()
-        .filter(users::Column::Id.is_in(found.items.iter().map(|award| award.user_id)))
+    let awardable = Awardable::find(db, space, key).await?;
+    let query = Entity::find()
+        .filter(awardable.condition())
+        .order_by_asc(Column::Id);
+    let page = page_of(db, query, page).await?;
+    let users = users::Entity::find()
+        .filter(users::Column::Id.is_in(page.items.iter().map(|award_emoji| award_emoji.user_id)))
         .all(db)
         .await?;
-    let people: HashMap<i64, users::Model> = people.into_iter().map(|user| (user.id, user)).collect();
-    // A user removed since the page was read took their award emoji along.
-    let items = found.items.into_iter().filter_map(|award| {
-        let user = people.get(&award.user_id)?.clone();
-        Some(Award { award, user })
+    let users: HashMap<i64, users::Model> = users.into_iter().map(|user| (user.id, user)).collect();
+    // A user who was deleted after the page was read has no award emoji.
+    let items = page.items.into_iter().filter_map(|award_emoji| {
+        let user = users.get(&award_emoji.user_id)?.clone();
+        Some(AwardEmojiDetail { award_emoji, user })
     });
     Ok(Page {
         items: items.collect(),
-        rest: found.rest,
+        rest: page.rest,
     })
 }
 
@@ -87,22 +89,27 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another target.
-pub async fn read(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<Award> {
+pub async fn get(
+    backend: &Backend,
+    space: &SpaceAccess,
+    key: AwardableKey,
+    id: i64,
+) -> Result<AwardEmojiDetail> {
     let db = backend.database.read();
-    let to = Awardable::find(db, place, key).await?;
-    let award = find(db, &to, id).await?;
-    let user = users::Entity::find_by_id(award.user_id).one(db).await?;
+    let awardable = Awardable::find(db, space, key).await?;
+    let award_emoji = find(db, &awardable, id).await?;
+    let user = users::Entity::find_by_id(award_emoji.user_id).one(db).await?;
     let user = user.ok_or_else(|| Error::not_found(""))?;
-    Ok(Award { award, user })
+    Ok(AwardEmojiDetail { award_emoji, user })
 }
 
-async fn find(db: &impl ConnectionTrait, to: &Awardable, id: i64) -> Result<Model> {
-    let found = Entity::find()
-        .filter(to.holds())
+async fn find(db: &impl ConnectionTrait, awardable: &Awardable, id: i64) -> Result<Model> {
+    let award_emoji = Entity::find()
+        .filter(awardable.condition())
         .filter(Column::Id.eq(id))
         .one(db)
         .await?;
-    found.ok_or_else(|| Error::not_found(""))
+    award_emoji.ok_or_else(|| Error::not_found(""))
 }
 
 impl Awardable {
@@ -110,56 +117,56 @@ impl Awardable {
     ///
     /// # Errors
     /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-    async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, key: Key) -> Result<Self> {
-        let on = Noteable::find(db, place, key.on).await?;
-        Self::within(db, place, on, key.note).await
+    async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, key: AwardableKey) -> Result<Self> {
+        let noteable = Noteable::find(db, space, key.noteable).await?;
+        Self::of_noteable(db, space, noteable, key.note_id).await
     }
 
-    /// Like [`Self::find`], for a change: locks the noteable until the transaction ends, so that changes to
-    /// its award emoji are serialized.
+    /// Like [`Self::find`], and locks the noteable until the transaction ends, so that changes of its award emoji
+    /// are serialized.
     ///
     /// # Errors
-    /// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
-    async fn lock(transaction: &DatabaseTransaction, place: &SpaceAccess, key: Key) -> Result<Self> {
-        let on = Noteable::lock(transaction, place, key.on).await?;
-        Self::within(transaction, place, on, key.note).await
+    /// Returns `Error::NotFound` if it does not exist, was deleted concurrently, or the caller cannot see it.
+    async fn lock(transaction: &DatabaseTransaction, space: &SpaceAccess, key: AwardableKey) -> Result<Self> {
+        let noteable = Noteable::lock(transaction, space, key.noteable).await?;
+        Self::of_noteable(transaction, space, noteable, key.note_id).await
     }
 
-    async fn within(
+    async fn of_noteable(
         db: &impl ConnectionTrait,
-        place: &SpaceAccess,
-        on: Noteable,
-        note: Option<i64>,
+        space: &SpaceAccess,
+        noteable: Noteable,
+        note_id: Option<i64>,
     ) -> Result<Self> {
-        match note {
-            None => Ok(Self::Noteable(on)),
+        match note_id {
+            None => Ok(Self::Noteable(noteable)),
             Some(id) => {
-                let note = note_lookup::find(db, place, &on, id).await?;
-                Ok(Self::Note(Box::new(note), on))
+                let note = note_lookup::find(db, space, &noteable, id).await?;
+                Ok(Self::Note(Box::new(note), noteable))
             }
         }
     }
 
     /// Returns the noteable.
-    fn on(&self) -> &Noteable {
+    fn noteable(&self) -> &Noteable {
         match self {
-            Self::Noteable(on) | Self::Note(_, on) => on,
+            Self::Noteable(noteable) | Self::Note(_, noteable) => noteable,
         }
     }
 
     /// Returns the ID of the author, or `None` if the user was deleted.
     fn author_id(&self) -> Option<i64> {
         match self {
-            Self::Noteable(on) => on.author_id(),
+            Self::Noteable(noteable) => noteable.author_id(),
             Self::Note(note, _) => note.author_id,
         }
     }
 
-    /// Returns the condition for award emoji of this target.
-    fn holds(&self) -> Expr {
+    /// Returns the condition that an award emoji belongs to this target.
+    fn condition(&self) -> Expr {
         match self {
             Self::Note(note, _) => Column::NoteId.eq(note.id),
-            Self::Noteable(on) => match on.id() {
+            Self::Noteable(noteable) => match noteable.id() {
                 NoteableId::Issue(id) => Column::IssueId.eq(id),
                 NoteableId::MergeRequest(id) => Column::MergeRequestId.eq(id),
                 NoteableId::Snippet(id) => Column::SnippetId.eq(id),
@@ -169,13 +176,13 @@ impl Awardable {
     }
 
     /// Returns a new row with only the target set.
-    fn row(&self) -> ActiveModel {
+    fn to_row(&self) -> ActiveModel {
         use sea_orm::ActiveValue::Set;
 
         let mut row = ActiveModel::default();
         match self {
             Self::Note(note, _) => row.note_id = Set(Some(note.id)),
-            Self::Noteable(on) => match on.id() {
+            Self::Noteable(noteable) => match noteable.id() {
                 NoteableId::Issue(id) => row.issue_id = Set(Some(id)),
                 NoteableId::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
                 NoteableId::Snippet(id) => row.snippet_id = Set(Some(id)),

@@ -6,7 +6,7 @@ pub(super) const THUMBS_UP: &str = "thumbsup";
 pub(super) const THUMBS_DOWN: &str = "thumbsdown";
 
 /// Returns the name under which an emoji is stored, or `None` if the name is unknown.
-pub(super) fn known(name: &str) -> Option<&str> {
+pub(super) fn stored_name(name: &str) -> Option<&str> {
     match name {
         "+1" => Some(THUMBS_UP),
         "-1" => Some(THUMBS_DOWN),
@@ -14,10 +14,11 @@ pub(super) fn known(name: &str) -> Option<&str> {
     }
 }
 
-/// Returns the emoji of a text that is only an emoji name in colons, with optional trailing whitespace.
-pub(crate) fn alone(text: &str) -> Option<&str> {
+/// Returns the stored name of the emoji in a text that is only an emoji name in colons, with optional trailing
+/// whitespace.
+pub(crate) fn sole_emoji(text: &str) -> Option<&str> {
     let name = text.trim_end().strip_prefix(':')?.strip_suffix(':')?;
-    known(name)
+    stored_name(name)
 }
 
 #[cfg(test)]
@@ -26,21 +27,24 @@ mod tests {
 
     #[test]
     fn vote_aliases_map_to_one_emoji_name() {
-        assert_eq!((known("+1"), known("-1")), (Some("thumbsup"), Some("thumbsdown")));
         assert_eq!(
-            (known("thumbsup"), known("tada")),
+            (stored_name("+1"), stored_name("-1")),
+            (Some("thumbsup"), Some("thumbsdown"))
+        );
+        assert_eq!(
+            (stored_name("thumbsup"), stored_name("tada")),
             (Some("thumbsup"), Some("tada"))
         );
         assert_eq!(
-            (known("no emoji"), known(""), known(":tada:")),
+            (stored_name("no emoji"), stored_name(""), stored_name(":tada:")),
             (None, None, None)
         );
     }
 
     #[test]
-    fn only_single_name_in_colons_is_lone_emoji() {
+    fn only_single_name_in_colons_is_sole_emoji() {
         assert_eq!(
-            (alone(":tada:"), alone(":+1: \r\n")),
+            (sole_emoji(":tada:"), sole_emoji(":+1: \r\n")),
             (Some("tada"), Some("thumbsup"))
         );
         for text in [
@@ -53,7 +57,7 @@ mod tests {
             ":tada:!",
             ":unheard of:",
         ] {
-            assert_eq!(alone(text), None, "{text}");
+            assert_eq!(sole_emoji(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Removal of the award emoji of a deleted user.
+//! Deletion of the award emoji of a deleted user.
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
@@ -10,46 +10,46 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Tables with vote counts, and the award column that references them.
-const VOTED: [(&str, Column); 3] = [
+const VOTED_TABLES: [(&str, Column); 3] = [
     ("issues", Column::IssueId),
     ("merge_requests", Column::MergeRequestId),
     ("epics", Column::EpicId),
 ];
 
-/// Maximum rows in one statement.
-const AT_ONCE: usize = 1000;
+/// Maximum IDs in one statement.
+const MAX_IDS: usize = 1000;
 
-/// Removes all award emoji of a user and corrects the vote counts.
+/// Deletes all award emoji of a user and updates the vote counts.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
+pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            let mut concerned = Vec::new();
-            for (table, column) in VOTED {
-                let voted = Query::select()
+            let mut locked = Vec::new();
+            for (table, column) in VOTED_TABLES {
+                let targets = Query::select()
                     .column(column)
                     .from(Entity)
                     .and_where(Column::UserId.eq(user_id))
                     .and_where(Column::Name.is_in([THUMBS_UP, THUMBS_DOWN]))
                     .and_where(column.is_not_null())
                     .take();
-                // As for every change, the targets are locked first.
-                concerned.push((table, column, lock_rows(transaction, table, voted).await?));
+                // As in every change of award emoji, the targets are locked first.
+                locked.push((table, column, lock_rows(transaction, table, targets).await?));
             }
             Entity::delete_many()
                 .filter(Column::UserId.eq(user_id))
                 .exec(transaction)
                 .await?;
-            for (table, column, ids) in concerned {
-                for some in ids.chunks(AT_ONCE) {
+            for (table, column, ids) in locked {
+                for chunk in ids.chunks(MAX_IDS) {
                     let update = Query::update()
                         .table(table)
-                        .value("upvotes", votes(table, column, THUMBS_UP))
-                        .value("downvotes", votes(table, column, THUMBS_DOWN))
-                        .and_where(Expr::col("id").is_in(some.iter().copied()))
+                        .value("upvotes", vote_count(table, column, THUMBS_UP))
+                        .value("downvotes", vote_count(table, column, THUMBS_DOWN))
+                        .and_where(Expr::col("id").is_in(chunk.iter().copied()))
                         .take();
                     transaction.execute(&update).await?;
                 }
@@ -59,13 +59,13 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
         .await
 }
 
-/// Returns a subquery that counts the votes of one kind for a row.
-fn votes(table: &'static str, column: Column, name: &str) -> Expr {
-    let all = Query::select()
+/// Returns a subquery that counts the votes with an emoji for a row.
+fn vote_count(table: &'static str, column: Column, name: &str) -> Expr {
+    let count = Query::select()
         .expr(Func::count(Expr::col(Asterisk)))
         .from(Entity)
         .and_where(Expr::col((Entity, column)).eq(Expr::col((table, "id"))))
         .and_where(Expr::col((Entity, Column::Name)).eq(name))
         .take();
-    Expr::from(SubQueryStatement::from(all))
+    Expr::from(SubQueryStatement::from(count))
 }

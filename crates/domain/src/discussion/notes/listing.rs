@@ -1,4 +1,4 @@
-//! Reads of notes with their authors.
+//! Returns notes with their authors.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use storage::entities::notes::{Column, Model};
 use storage::entities::users;
 
 use crate::discussion::note_lookup::{find, visible};
-use crate::discussion::noteable::{Key, Noteable};
+use crate::discussion::noteable::{Noteable, NoteableKey};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -16,7 +16,7 @@ use crate::kernel::query::page_of;
 
 /// A note with its author and noteable.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct NoteDetail {
     /// The note.
     pub note: Model,
     /// The author; `None` if the user was deleted.
@@ -27,10 +27,10 @@ pub struct Row {
 
 /// Sort order of a list of notes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct NoteSort {
     /// Whether to sort by the time of the last update instead of creation.
-    pub by_change: bool,
-    /// Whether the oldest come first.
+    pub by_update: bool,
+    /// Whether the oldest note is first.
     pub ascending: bool,
 }
 
@@ -40,30 +40,30 @@ pub struct Filter {
 /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
-    key: Key,
-    filter: Filter,
+    space: &SpaceAccess,
+    key: NoteableKey,
+    sort: NoteSort,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<NoteDetail>> {
     let db = backend.database.read();
-    let on = Noteable::find(db, place, key).await?;
-    let column = match filter.by_change {
+    let noteable = Noteable::find(db, space, key).await?;
+    let column = match sort.by_update {
         true => Column::UpdatedAt,
         false => Column::CreatedAt,
     };
-    let direction = match filter.ascending {
+    let direction = match sort.ascending {
         true => Order::Asc,
         false => Order::Desc,
     };
-    let wanted = visible(place, &on)
+    let query = visible(space, &noteable)
         .order_by(column, direction.clone())
         .order_by(Column::Id, direction);
-    let found = page_of(db, wanted, page).await?;
-    let authors = found.items.iter().filter_map(|note| note.author_id);
-    let people = people(db, authors).await?;
-    Ok(found.map(|note| Row {
-        author: note.author_id.and_then(|id| people.get(&id).cloned()),
-        iid: on.iid(),
+    let notes = page_of(db, query, page).await?;
+    let authors = notes.items.iter().filter_map(|note| note.author_id);
+    let authors = users_by_id(db, authors).await?;
+    Ok(notes.map(|note| NoteDetail {
+        author: note.author_id.and_then(|id| authors.get(&id).cloned()),
+        iid: noteable.iid(),
         note,
     }))
 }
@@ -73,42 +73,51 @@ pub async fn list(
 /// # Errors
 /// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
 /// caller.
-pub async fn read(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<Row> {
-    Ok(read_with(backend, place, key, id).await?.0)
+pub async fn get(backend: &Backend, space: &SpaceAccess, key: NoteableKey, id: i64) -> Result<NoteDetail> {
+    Ok(get_with_noteable(backend, space, key, id).await?.0)
 }
 
 /// Returns a note and its noteable.
 ///
 /// # Errors
-/// Returns the errors of [`read`].
-pub async fn read_with(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<(Row, Noteable)> {
+/// Returns the errors of [`get`].
+pub async fn get_with_noteable(
+    backend: &Backend,
+    space: &SpaceAccess,
+    key: NoteableKey,
+    id: i64,
+) -> Result<(NoteDetail, Noteable)> {
     let db = backend.database.read();
-    let on = Noteable::find(db, place, key).await?;
-    let note = find(db, place, &on, id).await?;
-    Ok((of_one(db, &on, note).await?, on))
+    let noteable = Noteable::find(db, space, key).await?;
+    let note = find(db, space, &noteable, id).await?;
+    Ok((detail(db, &noteable, note).await?, noteable))
 }
 
 /// Returns a note with its author.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn of_one(db: &impl ConnectionTrait, on: &Noteable, note: Model) -> Result<Row> {
-    let people = people(db, note.author_id.into_iter()).await?;
-    Ok(Row {
-        author: note.author_id.and_then(|id| people.get(&id).cloned()),
-        iid: on.iid(),
+pub(super) async fn detail(
+    db: &impl ConnectionTrait,
+    noteable: &Noteable,
+    note: Model,
+) -> Result<NoteDetail> {
+    let authors = users_by_id(db, note.author_id.into_iter()).await?;
+    Ok(NoteDetail {
+        author: note.author_id.and_then(|id| authors.get(&id).cloned()),
+        iid: noteable.iid(),
         note,
     })
 }
 
 /// Returns users by their IDs.
-async fn people(
+async fn users_by_id(
     db: &impl ConnectionTrait,
     ids: impl Iterator<Item = i64>,
 ) -> Result<HashMap<i64, users::Model>> {
-    let found = users::Entity::find()
+    let users = users::Entity::find()
         .filter(users::Column::Id.is_in(ids))
         .all(db)
         .await?;
-    Ok(found.into_iter().map(|user| (user.id, user)).collect())
+    Ok(users.into_iter().map(|user| (user.id, user)).collect())
 }

@@ -4,6 +4,6 @@ mod changes;
 mod listing;
 mod removal;
 
-pub use changes::{NewNote, Posted, create, delete, edit};
-pub use listing::{Filter, Row, list, read, read_with};
-pub use removal::remove_all_of;
+pub use changes::{NewNote, NoteOrAwardEmoji, create, delete, update};
+pub use listing::{NoteDetail, NoteSort, get, get_with_noteable, list};
+pub use removal::delete_all_of_user;

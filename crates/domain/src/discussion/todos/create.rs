@@ -3,8 +3,8 @@
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::todos::{Column, Entity, TodoAction, TodoState};
 
-use super::row::{self, Row};
-use crate::discussion::noteable::{Key, Noteable};
+use super::detail::{TodoDetail, detail};
+use crate::discussion::noteable::{Noteable, NoteableKey};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -16,32 +16,34 @@ use crate::review::merge_requests;
 /// # Errors
 /// Returns `NotModified` if one is pending, and `NotFound` if the target is not visible. Returns `Forbidden`
 /// for any merge request if merge requests are disabled for the caller.
-pub async fn mark(backend: &Backend, place: &SpaceAccess, key: Key) -> Result<Row> {
-    let user = place.caller.signed_in()?.id;
-    if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.project_access()?) {
+pub async fn create(backend: &Backend, space: &SpaceAccess, key: NoteableKey) -> Result<TodoDetail> {
+    let user_id = space.caller.signed_in()?.id;
+    if matches!(key, NoteableKey::MergeRequest(_)) && !merge_requests::is_enabled(&space.project_access()?) {
         return Err(Error::forbidden());
     }
-    let on = Noteable::find(backend.database.read(), place, key).await?;
-    let target = on.id().todo_target().ok_or_else(|| Error::not_found(""))?;
+    let noteable = Noteable::find(backend.database.read(), space, key).await?;
+    let target = noteable.id().todo_target().ok_or_else(|| Error::not_found(""))?;
     let cause = TodoCause {
-        scope: place.scope(),
-        author_id: Some(user),
+        scope: space.scope(),
+        author_id: Some(user_id),
         note_id: None,
     };
-    let created = backend
+    let todo = backend
         .database
         .transaction(async |transaction| {
-            Noteable::lock(transaction, place, key).await?;
-            if todo_writer::create(transaction, target, cause, vec![(user, TodoAction::Marked)]).await? == 0 {
+            Noteable::lock(transaction, space, key).await?;
+            if todo_writer::create(transaction, target, cause, vec![(user_id, TodoAction::Marked)]).await?
+                == 0
+            {
                 return Err(Error::NotModified);
             }
             let pending = Entity::find()
-                .filter(Column::UserId.eq(user))
+                .filter(Column::UserId.eq(user_id))
                 .filter(Column::State.eq(TodoState::Pending))
                 .filter(target.condition());
-            let created = pending.one(transaction).await?;
-            created.ok_or_else(|| Error::not_found(""))
+            let todo = pending.one(transaction).await?;
+            todo.ok_or_else(|| Error::not_found(""))
         })
         .await?;
-    row::of_one(backend, place.caller.viewer(), created).await
+    detail(backend, space.caller.viewer(), todo).await
 }

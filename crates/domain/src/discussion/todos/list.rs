@@ -5,16 +5,16 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::todos::{self, Column, Entity, TodoAction, TodoState};
 use storage::entities::{namespace_ancestors, now, projects};
 
-use super::row::{self, Row};
+use super::detail::{self, TodoDetail};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 
-/// Type of the target of to-do items.
+/// Type of the targets of to-do items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum TodoTargetKind {
     /// Issues.
     Issue,
     /// Merge requests.
@@ -25,7 +25,7 @@ pub enum Subject {
 
 /// Filter of a list of to-do items; absent values match all.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct TodoFilter {
     /// The reason.
     pub action: Option<TodoAction>,
     /// The user who caused it.
@@ -37,7 +37,7 @@ pub struct Filter {
     /// The state; pending by default.
     pub state: Option<TodoState>,
     /// The type of the target.
-    pub subject: Option<Subject>,
+    pub target_kind: Option<TodoTargetKind>,
 }
 
 /// Lists the items of the caller whose targets are still visible, newest first.
@@ -47,31 +47,31 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    filter: &Filter,
+    filter: &TodoFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<TodoDetail>> {
     let db = backend.database.read();
-    let wanted = Entity::find()
+    let query = Entity::find()
         .filter(Column::UserId.eq(caller.signed_in()?.id))
         .filter(Column::State.eq(filter.state.unwrap_or(TodoState::Pending)))
         .filter(filter.condition())
         .filter(todos::visible(caller.viewer(), now().date_naive()))
         .order_by_desc(Column::Id);
-    let page = page_of(db, wanted, page).await?;
+    let page = page_of(db, query, page).await?;
     Ok(Page {
-        items: row::decorate(db, caller.viewer(), page.items).await?,
+        items: detail::details(db, caller.viewer(), page.items).await?,
         rest: page.rest,
     })
 }
 
-impl Filter {
+impl TodoFilter {
     fn condition(&self) -> Condition {
-        let about = self.subject.map(|subject| match subject {
-            Subject::Issue => Column::IssueId.is_not_null(),
-            Subject::MergeRequest => Column::MergeRequestId.is_not_null(),
-            Subject::Epic => Column::EpicId.is_not_null(),
+        let has_kind = self.target_kind.map(|target_kind| match target_kind {
+            TodoTargetKind::Issue => Column::IssueId.is_not_null(),
+            TodoTargetKind::MergeRequest => Column::MergeRequestId.is_not_null(),
+            TodoTargetKind::Epic => Column::EpicId.is_not_null(),
         });
-        let within = self.group_id.map(|id| {
+        let in_group = self.group_id.map(|id| {
             Condition::any()
                 .add(Column::NamespaceId.in_subquery(groups_below(id)))
                 .add(Column::ProjectId.in_subquery(projects_below(id)))
@@ -80,8 +80,8 @@ impl Filter {
             .add_option(self.action.map(|action| Column::Action.eq(action)))
             .add_option(self.author_id.map(|id| Column::AuthorId.eq(id)))
             .add_option(self.project_id.map(|id| Column::ProjectId.eq(id)))
-            .add_option(within)
-            .add_option(about)
+            .add_option(in_group)
+            .add_option(has_kind)
     }
 }
 

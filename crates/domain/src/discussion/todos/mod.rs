@@ -2,13 +2,13 @@
 //! completes the pending items for it.
 
 mod create;
-mod done;
+mod detail;
 mod list;
-mod row;
+mod mark_done;
 mod targets;
 
-pub use crate::discussion::todos::create::mark;
-pub use crate::discussion::todos::targets::Thing;
-pub use done::{finish, finish_all};
-pub use list::{Filter, Subject, list};
-pub use row::{Home, Row};
+pub use create::create;
+pub use detail::{TodoDetail, TodoProject};
+pub use list::{TodoFilter, TodoTargetKind, list};
+pub use mark_done::{mark_all_done, mark_done};
+pub use targets::TodoTargetDetail;

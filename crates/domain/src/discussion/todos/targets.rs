@@ -8,31 +8,31 @@ use storage::entities::todos::TodoTarget;
 use storage::entities::{epics, issues, merge_requests, namespaces, users};
 
 use crate::kernel::error::Result;
-use crate::planning::issuables::{Belongings, gather_both};
+use crate::planning::issuables::Associations;
 use crate::planning::{epics as epics_service, issues as issues_service};
 use crate::review::merge_requests as merge_requests_service;
 
 /// The target of a to-do item.
 #[derive(Debug, Clone)]
-pub enum Thing {
+pub enum TodoTargetDetail {
     /// An issue.
-    Issue(Box<issues_service::Row>),
+    Issue(Box<issues_service::IssueDetail>),
     /// A merge request.
-    MergeRequest(Box<merge_requests_service::Row>),
+    MergeRequest(Box<merge_requests_service::MergeRequestDetail>),
     /// An epic.
-    Epic(Box<epics_service::Row>),
+    Epic(Box<epics_service::EpicDetail>),
 }
 
 /// The targets of a page.
 #[derive(Debug)]
-pub(super) struct Things {
-    things: HashMap<TodoTarget, Thing>,
-    people: HashMap<i64, users::Model>,
+pub(super) struct TodoTargetDetails {
+    targets: HashMap<TodoTarget, TodoTargetDetail>,
+    users: HashMap<i64, users::Model>,
 }
 
-impl Things {
+impl TodoTargetDetails {
     /// Loads targets with their associations, as visible to the viewer. `paths` are the full paths of their
-    /// projects; `people` are further users to load.
+    /// projects; `user_ids` are further users to load.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
@@ -41,96 +41,107 @@ impl Things {
         viewer: Viewer,
         targets: &[TodoTarget],
         paths: HashMap<i64, String>,
-        people: Vec<i64>,
+        user_ids: Vec<i64>,
     ) -> Result<Self> {
-        let found = Found::read(db, viewer, targets).await?;
-        let authors = found.epics.iter().filter_map(|(epic, _)| epic.author_id);
-        let wanted: Vec<i64> = people.into_iter().chain(authors).collect();
-        let (of_issues, of_requests) =
-            gather_both(db, &found.issues, &found.merge_requests, paths, wanted.clone()).await?;
-        let people = wanted
+        let rows = TargetRows::load(db, viewer, targets).await?;
+        let authors = rows.epics.iter().filter_map(|(epic, _)| epic.author_id);
+        let user_ids: Vec<i64> = user_ids.into_iter().chain(authors).collect();
+        let (issue_associations, merge_request_associations) =
+            Associations::load_both(db, &rows.issues, &rows.merge_requests, paths, user_ids.clone()).await?;
+        let users = user_ids
             .into_iter()
-            .filter_map(|id| Some((id, of_issues.person(Some(id))?)));
-        let people: HashMap<i64, users::Model> = people.collect();
+            .filter_map(|id| Some((id, issue_associations.user(Some(id))?)));
+        let users: HashMap<i64, users::Model> = users.collect();
         Ok(Self {
-            things: found.things(db, viewer, of_issues, of_requests, &people).await?,
-            people,
+            targets: rows
+                .details(db, viewer, issue_associations, merge_request_associations, &users)
+                .await?,
+            users,
         })
     }
 
-    /// Returns a target, or `None` if it was deleted since the page was read.
-    pub fn get(&self, target: TodoTarget) -> Option<&Thing> {
-        self.things.get(&target)
+    /// Returns a target, or `None` if it was deleted after the page was read.
+    pub fn get(&self, target: TodoTarget) -> Option<&TodoTargetDetail> {
+        self.targets.get(&target)
     }
 
     /// Returns a loaded user, or `None` if the user was deleted.
-    pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
-        id.and_then(|id| self.people.get(&id).cloned())
+    pub fn user(&self, id: Option<i64>) -> Option<users::Model> {
+        id.and_then(|id| self.users.get(&id).cloned())
     }
 }
 
 /// The rows of the targets.
-struct Found {
+struct TargetRows {
     issues: Vec<issues::Model>,
     merge_requests: Vec<merge_requests::Model>,
     epics: Vec<(epics::Model, Option<namespaces::Model>)>,
 }
 
-impl Found {
-    async fn read(db: &impl ConnectionTrait, viewer: Viewer, targets: &[TodoTarget]) -> Result<Self> {
-        let (mut in_issues, mut in_requests, mut in_epics) = (Vec::new(), Vec::new(), Vec::new());
+impl TargetRows {
+    async fn load(db: &impl ConnectionTrait, viewer: Viewer, targets: &[TodoTarget]) -> Result<Self> {
+        let (mut issue_ids, mut merge_request_ids, mut epic_ids) = (Vec::new(), Vec::new(), Vec::new());
         for target in targets {
             match target {
-                TodoTarget::Issue(id) => in_issues.push(*id),
-                TodoTarget::MergeRequest(id) => in_requests.push(*id),
-                TodoTarget::Epic(id) => in_epics.push(*id),
+                TodoTarget::Issue(id) => issue_ids.push(*id),
+                TodoTarget::MergeRequest(id) => merge_request_ids.push(*id),
+                TodoTarget::Epic(id) => epic_ids.push(*id),
             }
         }
-        let issues = issues::Entity::find().filter(issues::Column::Id.is_in(in_issues.clone()));
-        let requests =
-            merge_requests::Entity::find().filter(merge_requests::Column::Id.is_in(in_requests.clone()));
+        let issues = issues::Entity::find().filter(issues::Column::Id.is_in(issue_ids.clone()));
+        let merge_requests = merge_requests::Entity::find()
+            .filter(merge_requests::Column::Id.is_in(merge_request_ids.clone()));
         let epics = epics::Entity::find()
             .find_also_related(namespaces::Entity)
-            .filter(epics::Column::Id.is_in(in_epics.clone()));
+            .filter(epics::Column::Id.is_in(epic_ids.clone()));
         Ok(Self {
-            issues: match in_issues.is_empty() {
+            issues: match issue_ids.is_empty() {
                 true => Vec::new(),
-                false => issues_service::seen_by(db, viewer, issues.all(db).await?).await?,
+                false => issues_service::hide_invisible(db, viewer, issues.all(db).await?).await?,
             },
-            merge_requests: match in_requests.is_empty() {
+            merge_requests: match merge_request_ids.is_empty() {
                 true => Vec::new(),
-                false => requests.all(db).await?,
+                false => merge_requests.all(db).await?,
             },
-            epics: match in_epics.is_empty() {
+            epics: match epic_ids.is_empty() {
                 true => Vec::new(),
                 false => epics.all(db).await?,
             },
         })
     }
 
-    async fn things(
+    async fn details(
         self,
         db: &impl ConnectionTrait,
         viewer: Viewer,
-        of_issues: Belongings,
-        of_requests: Belongings,
-        people: &HashMap<i64, users::Model>,
-    ) -> Result<HashMap<TodoTarget, Thing>> {
+        issue_associations: Associations,
+        merge_request_associations: Associations,
+        users: &HashMap<i64, users::Model>,
+    ) -> Result<HashMap<TodoTarget, TodoTargetDetail>> {
         let epics = self.epics.into_iter().filter_map(|(epic, group)| {
-            let author = epic.author_id.and_then(|id| people.get(&id).cloned());
+            let author = epic.author_id.and_then(|id| users.get(&id).cloned());
             Some((group?, author, epic))
         });
-        let issues = issues_service::rows(self.issues, of_issues).into_iter();
-        let requests = merge_requests_service::rows(db, self.merge_requests, of_requests).await?;
-        let epics = epics_service::rows(db, viewer, epics.collect()).await?;
-        let issues = issues.map(|row| (TodoTarget::Issue(row.issue.id), Thing::Issue(Box::new(row))));
-        let requests = requests.into_iter().map(|row| {
-            let target = TodoTarget::MergeRequest(row.merge_request.id);
-            (target, Thing::MergeRequest(Box::new(row)))
+        let issues = issues_service::with_associations(self.issues, issue_associations).into_iter();
+        let merge_requests =
+            merge_requests_service::with_associations(db, self.merge_requests, merge_request_associations).await?;
+        let epics = epics_service::with_associations(db, viewer, epics.collect()).await?;
+        let issues = issues.map(|row| {
+            (
+                TodoTarget::Issue(row.issue.id),
+                TodoTargetDetail::Issue(Box::new(row)),
+            )
         });
-        let epics = epics
-            .into_iter()
-            .map(|row| (TodoTarget::Epic(row.epic.id), Thing::Epic(Box::new(row))));
-        Ok(issues.chain(requests).chain(epics).collect())
+        let merge_requests = merge_requests.into_iter().map(|row| {
+            let target = TodoTarget::MergeRequest(row.merge_request.id);
+            (target, TodoTargetDetail::MergeRequest(Box::new(row)))
+        });
+        let epics = epics.into_iter().map(|row| {
+            (
+                TodoTarget::Epic(row.epic.id),
+                TodoTargetDetail::Epic(Box::new(row)),
+            )
+        });
+        Ok(issues.chain(merge_requests).chain(epics).collect())
     }
 }

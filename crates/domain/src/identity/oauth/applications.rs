@@ -78,8 +78,8 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         updated_at: Set(at),
         ..Default::default()
     };
-    let made = row.insert(backend.database.write()).await?;
-    Ok((made, secret.expose().to_owned()))
+    let application = row.insert(backend.database.write()).await?;
+    Ok((application, secret.expose().to_owned()))
 }
 
 /// Returns the fault of a redirect URI, if any.

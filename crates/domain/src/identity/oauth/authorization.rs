@@ -55,9 +55,9 @@ pub struct ConsentRequest {
 #[derive(Debug)]
 pub enum AuthorizationError {
     /// The origin is not certain, so the error is displayed to the user without a redirect.
-    Told(&'static str),
+    Displayed(&'static str),
     /// The error is returned to the application; contains the redirect address.
-    SentBack(String),
+    Redirected(String),
     /// An internal error.
     Internal(Error),
 }
@@ -76,40 +76,44 @@ pub async fn check(
     backend: &Backend,
     request: AuthorizationRequest,
 ) -> Result<ConsentRequest, AuthorizationError> {
-    let unknown = AuthorizationError::Told("The application is not registered on this server.");
+    let unknown = AuthorizationError::Displayed("The application is not registered on this server.");
     let Some(uid) = request.client_id.as_deref().filter(|uid| !uid.contains('\0')) else {
         return Err(unknown);
     };
-    let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
-    let application = found.ok_or(unknown)?;
-    let misled = "The redirect URI is not registered for the application.";
+    let application = oauth_applications::by_uid(backend.database.read(), uid).await?;
+    let application = application.ok_or(unknown)?;
+    let unregistered_uri = "The redirect URI is not registered for the application.";
     let sent_uri = request.redirect_uri.unwrap_or_default();
     if !application.redirect_uris().any(|known| known == sent_uri) {
-        return Err(AuthorizationError::Told(misled));
+        return Err(AuthorizationError::Displayed(unregistered_uri));
     }
-    let redirect_uri = Url::parse(&sent_uri).map_err(|_| AuthorizationError::Told(misled))?;
+    let redirect_uri = Url::parse(&sent_uri).map_err(|_| AuthorizationError::Displayed(unregistered_uri))?;
     let state = request.state;
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE_LENGTH) {
-        return Err(AuthorizationError::Told(
+        return Err(AuthorizationError::Displayed(
             "The state parameter of the application is too long.",
         ));
     }
-    let refuse = |fault: &OauthError| {
-        AuthorizationError::SentBack(error_redirect(&redirect_uri, fault, state.as_deref()))
+    let redirect_error = |fault: &OauthError| {
+        AuthorizationError::Redirected(error_redirect(&redirect_uri, fault, state.as_deref()))
     };
     match request.response_type.as_deref() {
         Some("code") => {}
-        None | Some("") => return Err(refuse(&OauthError::InvalidRequest("response_type is missing"))),
-        Some(_) => return Err(refuse(&OauthError::UnsupportedResponseType)),
+        None | Some("") => {
+            return Err(redirect_error(&OauthError::InvalidRequest(
+                "response_type is missing",
+            )));
+        }
+        Some(_) => return Err(redirect_error(&OauthError::UnsupportedResponseType)),
     }
-    let scopes =
-        granted_scopes(request.scope.as_deref(), application.scopes()).map_err(|fault| refuse(&fault))?;
+    let scopes = granted_scopes(request.scope.as_deref(), application.scopes())
+        .map_err(|fault| redirect_error(&fault))?;
     let challenge = pkce::challenge(
         request.code_challenge,
         request.code_challenge_method.as_deref(),
         !application.confidential,
     )
-    .map_err(|fault| refuse(&fault))?;
+    .map_err(|fault| redirect_error(&fault))?;
     Ok(ConsentRequest {
         redirect_uri,
         scopes,

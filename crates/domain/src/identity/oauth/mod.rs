@@ -69,11 +69,11 @@ impl From<sea_orm::DbErr> for OauthError {
 
 /// Returns the requested scopes, which must all be allowed. Without any, returns all allowed scopes.
 fn granted_scopes<'a>(
-    asked: Option<&'a str>,
+    requested: Option<&'a str>,
     allowed: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<String, OauthError> {
     let mut scopes: Vec<&str> = Vec::new();
-    for scope in asked.unwrap_or_default().split_ascii_whitespace() {
+    for scope in requested.unwrap_or_default().split_ascii_whitespace() {
         if !allowed.clone().any(|known| known == scope) {
             return Err(OauthError::InvalidScope);
         }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn scopes_can_be_reduced_but_not_extended() {
-        let narrow = |asked| granted_scopes(asked, ["api", "read_user"].into_iter()).ok();
+        let narrow = |requested| granted_scopes(requested, ["api", "read_user"].into_iter()).ok();
         assert_eq!(narrow(Some("read_user read_user")).as_deref(), Some("read_user"));
         assert_eq!(narrow(None).as_deref(), Some("api read_user"));
         assert_eq!(narrow(Some(" ")).as_deref(), Some("api read_user"));

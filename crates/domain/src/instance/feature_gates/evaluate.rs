@@ -115,21 +115,21 @@ mod tests {
 
     #[test]
     fn percentage_rollout_is_stable_uniform_and_independent_per_gate() {
-        let places: Vec<i32> = (0..1_000)
+        let buckets: Vec<i32> = (0..1_000)
             .map(|id| percentile_of("one", &format!("User:{id}")))
             .collect();
         let again: Vec<i32> = (0..1_000)
             .map(|id| percentile_of("one", &format!("User:{id}")))
             .collect();
-        assert_eq!(places, again);
-        assert!(places.iter().all(|place| (0..100).contains(place)));
-        let below = places.iter().filter(|place| **place < 30).count();
+        assert_eq!(buckets, again);
+        assert!(buckets.iter().all(|bucket| (0..100).contains(bucket)));
+        let below = buckets.iter().filter(|bucket| **bucket < 30).count();
         assert!((250..350).contains(&below), "{below} of 1000");
         let other = |id: usize| percentile_of("two", &format!("User:{id}"));
-        let same = places
+        let same = buckets
             .iter()
             .enumerate()
-            .filter(|(id, place)| other(*id) == **place)
+            .filter(|(id, bucket)| other(*id) == **bucket)
             .count();
         assert!(same < 50, "{same} of 1000");
         // Hard-coded, so that positions stay the same in all releases.

@@ -103,9 +103,9 @@ impl GateTargets {
 ///
 /// # Errors
 /// Returns `Error::InvalidParameters` if both a key and a target are given.
-pub async fn set(backend: &Backend, name: String, wish: GateUpdate) -> Result<GateDetail> {
-    let sent = wish.targets.sent();
-    if wish.key.is_some() && !sent.is_empty() {
+pub async fn set(backend: &Backend, name: String, update: GateUpdate) -> Result<GateDetail> {
+    let sent = update.targets.sent();
+    if update.key.is_some() && !sent.is_empty() {
         let fault = |target: &&str| format!("key, {target} are mutually exclusive");
         return Err(Error::InvalidParameters(sent.iter().map(fault).collect()));
     }
@@ -115,7 +115,7 @@ pub async fn set(backend: &Backend, name: String, wish: GateUpdate) -> Result<Ga
             let gate = lock_or_create(transaction, name).await?;
             let id = gate.id;
             let mut row = gate.into_active_model();
-            match wish.setting {
+            match update.setting {
                 GateSetting::Open(open) if sent.is_empty() => {
                     row.enabled = Set(open);
                     (row.percentage_of_time, row.percentage_of_actors) = (Set(None), Set(None));
@@ -123,13 +123,13 @@ pub async fn set(backend: &Backend, name: String, wish: GateUpdate) -> Result<Ga
                     all.exec(transaction).await?;
                 }
                 GateSetting::Open(open) => {
-                    for target in find_targets(transaction, id, &wish.targets).await? {
+                    for target in find_targets(transaction, id, &update.targets).await? {
                         set_target(transaction, target, open).await?;
                     }
                 }
                 GateSetting::Percentage(percent) => {
                     row.enabled = Set(false);
-                    match wish.key.unwrap_or(PercentageBase::Time) {
+                    match update.key.unwrap_or(PercentageBase::Time) {
                         PercentageBase::Time => row.percentage_of_time = Set(Some(percent)),
                         PercentageBase::Actors => row.percentage_of_actors = Set(Some(percent)),
                     }
@@ -156,8 +156,8 @@ async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Resu
     let again = OnConflict::column(Column::Name)
         .update_column(Column::UpdatedAt)
         .to_owned();
-    let made = Entity::insert(row).on_conflict(again);
-    Ok(made.exec_with_returning(transaction).await?)
+    let created = Entity::insert(row).on_conflict(again);
+    Ok(created.exec_with_returning(transaction).await?)
 }
 
 /// Returns rows for the existing targets.

@@ -114,23 +114,23 @@ impl ObjectStorage {
     /// # Errors
     /// Returns an error if the storage fails; nothing is stored then.
     pub async fn put(&self, key: &str, file: File) -> Result<(), Error> {
-        self.keep(&Key::from(key), file).await
+        self.store_object(&Key::from(key), file).await
     }
 
     /// Stores the content of a source: a small one in one request, a larger one in parts that become visible
     /// only at the end.
-    async fn keep(&self, key: &Key, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
+    async fn store_object(&self, key: &Key, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
         let first = read_part(&mut source).await?;
         if first.len() < PART_BYTES {
             self.store.put(key, first.into()).await?;
             return Ok(());
         }
         let mut parts = MultipartGuard::begin(&self.store, key).await?;
-        let kept = parts.copy_parts(first, source).await;
-        if kept.is_err() {
+        let result = parts.copy_parts(first, source).await;
+        if result.is_err() {
             parts.abort().await;
         }
-        kept
+        result
     }
 
     /// Reads the bytes under a key from `start` (inclusive) to `end` (exclusive).
@@ -231,7 +231,7 @@ impl ObjectStorage {
     pub async fn copy_to(&self, key: &str, other: &Self) -> Result<(), Error> {
         let key = Key::from(key);
         let pieces = self.store.get(&key).await?.into_stream();
-        other.keep(&key, StreamReader::new(pieces)).await
+        other.store_object(&key, StreamReader::new(pieces)).await
     }
 }
 
@@ -270,9 +270,9 @@ fn remove_staged(path: &Path) -> std::io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Ok(());
     };
-    let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if gone(&error) => return Ok(()),
+        Err(error) if is_missing(&error) => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
@@ -283,7 +283,7 @@ fn remove_staged(path: &Path) -> std::io::Result<()> {
         });
         if staged {
             std::fs::remove_file(entry.path())
-                .or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })?;
+                .or_else(|error| if is_missing(&error) { Ok(()) } else { Err(error) })?;
         }
     }
     // Remove the folder if it is now empty. The storage itself removes folders only when it deletes a stored

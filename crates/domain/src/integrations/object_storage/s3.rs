@@ -63,12 +63,12 @@ fn split_address(address: &str) -> Option<(&str, &str)> {
     let named = (3..=63).contains(&bucket.len()) && bucket.chars().all(plain);
     let prefix = prefix.trim_matches('/');
     let parts = prefix.split('/');
-    let whole = prefix.is_empty()
+    let has_valid_prefix = prefix.is_empty()
         || parts.clone().all(|part| !matches!(part, "" | "." | ".."))
             && prefix
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_'));
-    (named && whole).then_some((bucket, prefix))
+    (named && has_valid_prefix).then_some((bucket, prefix))
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ impl ObjectWriter {
     pub async fn push(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         let size = self.storage.part;
         while !bytes.is_empty() {
-            let taken = bytes.split_to(bytes.len().min(size - self.part.len()));
-            self.part.extend_from_slice(&taken);
+            let chunk = bytes.split_to(bytes.len().min(size - self.part.len()));
+            self.part.extend_from_slice(&chunk);
             if self.part.len() == size {
                 self.upload_part().await?;
             }
@@ -55,8 +55,8 @@ impl ObjectWriter {
     /// Returns an error if the storage fails; nothing is stored then.
     pub async fn finish(mut self) -> Result<(), Error> {
         if self.parts.is_none() {
-            let whole = std::mem::take(&mut self.part);
-            self.storage.store.put(&self.key, whole.into()).await?;
+            let part = std::mem::take(&mut self.part);
+            self.storage.store.put(&self.key, part.into()).await?;
             return Ok(());
         }
         if !self.part.is_empty() {
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    async fn kept(storage: &ObjectStorage, key: &str) -> Vec<u8> {
+    async fn stored(storage: &ObjectStorage, key: &str) -> Vec<u8> {
         let size = storage.size(key).await.expect("a storage").expect("an object");
         let pieces: Vec<Bytes> = storage.read(key, 0, size).try_collect().await.expect("bytes");
         pieces.concat()
@@ -123,7 +123,7 @@ mod tests {
                 "{key} too early"
             );
             writer.finish().await.expect("keeping");
-            assert!(kept(&storage, key).await == bytes[..length], "{key}");
+            assert!(stored(&storage, key).await == bytes[..length], "{key}");
         }
     }
 

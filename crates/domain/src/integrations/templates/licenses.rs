@@ -38,7 +38,7 @@ pub struct LicenseTemplate {
 }
 
 /// Details of a license other than its names and text.
-struct Facts {
+struct LicenseFacts {
     id: &'static str,
     popular: bool,
     description: &'static str,
@@ -47,172 +47,200 @@ struct Facts {
     limitations: &'static [&'static str],
 }
 
-const COMMERCE: &str = "commercial-use";
-const CHANGES: &str = "modifications";
-const SPREADING: &str = "distribution";
-const PATENTS: &str = "patent-use";
-const PRIVACY: &str = "private-use";
-const NOTICE: &str = "include-copyright";
-const NOTICE_WITH_SOURCE: &str = "include-copyright--source";
-const CHANGES_TOLD: &str = "document-changes";
-const SOURCE: &str = "disclose-source";
-const SOURCE_TO_NETWORK: &str = "network-use-disclose";
-const SAME: &str = "same-license";
-const SAME_FOR_FILES: &str = "same-license--file";
-const SAME_FOR_LIBRARY: &str = "same-license--library";
+const COMMERCIAL_USE: &str = "commercial-use";
+const MODIFICATIONS: &str = "modifications";
+const DISTRIBUTION: &str = "distribution";
+const PATENT_USE: &str = "patent-use";
+const PRIVATE_USE: &str = "private-use";
+const INCLUDE_COPYRIGHT: &str = "include-copyright";
+const INCLUDE_COPYRIGHT_WITH_SOURCE: &str = "include-copyright--source";
+const DOCUMENT_CHANGES: &str = "document-changes";
+const DISCLOSE_SOURCE: &str = "disclose-source";
+const NETWORK_USE_DISCLOSE: &str = "network-use-disclose";
+const SAME_LICENSE: &str = "same-license";
+const SAME_LICENSE_FOR_FILES: &str = "same-license--file";
+const SAME_LICENSE_FOR_LIBRARY: &str = "same-license--library";
 const NO_LIABILITY: &str = "liability";
 const NO_WARRANTY: &str = "warranty";
 const NO_TRADEMARKS: &str = "trademark-use";
 const NO_PATENTS: &str = "patent-use";
 
 /// Permissions of nearly all licenses.
-const FREE: &[&str] = &[COMMERCE, CHANGES, SPREADING, PRIVACY];
+const PERMISSIVE: &[&str] = &[COMMERCIAL_USE, MODIFICATIONS, DISTRIBUTION, PRIVATE_USE];
 /// The same permissions, with patent use.
-const FREE_WITH_PATENTS: &[&str] = &[COMMERCE, CHANGES, SPREADING, PATENTS, PRIVACY];
+const PERMISSIVE_WITH_PATENTS: &[&str] = &[
+    COMMERCIAL_USE,
+    MODIFICATIONS,
+    DISTRIBUTION,
+    PATENT_USE,
+    PRIVATE_USE,
+];
 /// Limitations of nearly all licenses.
-const NO_PROMISES: &[&str] = &[NO_LIABILITY, NO_WARRANTY];
+const NO_LIABILITY_OR_WARRANTY: &[&str] = &[NO_LIABILITY, NO_WARRANTY];
 
 /// Details, ordered by key.
-const LICENSES: [Facts; 16] = [
-    Facts {
+const LICENSES: [LicenseFacts; 16] = [
+    LicenseFacts {
         id: "AGPL-3.0-only",
         popular: false,
         description: "Same terms as the GPL. Users who interact with the work over a network must be \
                       offered its source as well.",
-        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SOURCE_TO_NETWORK, SAME],
-        permissions: FREE_WITH_PATENTS,
-        limitations: NO_PROMISES,
+        conditions: &[
+            INCLUDE_COPYRIGHT,
+            DOCUMENT_CHANGES,
+            DISCLOSE_SOURCE,
+            NETWORK_USE_DISCLOSE,
+            SAME_LICENSE,
+        ],
+        permissions: PERMISSIVE_WITH_PATENTS,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "Apache-2.0",
         popular: true,
         description: "Permissive license that requires preserving notices and stating changes. \
                       Contributors grant patent rights.",
-        conditions: &[NOTICE, CHANGES_TOLD],
-        permissions: FREE_WITH_PATENTS,
+        conditions: &[INCLUDE_COPYRIGHT, DOCUMENT_CHANGES],
+        permissions: PERMISSIVE_WITH_PATENTS,
         limitations: &[NO_TRADEMARKS, NO_LIABILITY, NO_WARRANTY],
     },
-    Facts {
+    LicenseFacts {
         id: "BSD-2-Clause",
         popular: false,
         description: "Permissive license that requires preserving the copyright notice and the disclaimer.",
-        conditions: &[NOTICE],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "BSD-3-Clause",
         popular: false,
         description: "Same terms as the 2-clause BSD license. The names of contributors must not be \
                       used for promotion.",
-        conditions: &[NOTICE],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "BSL-1.0",
         popular: false,
         description: "Permissive license that requires preserving the notice in source code, but not in \
                       compiled copies.",
-        conditions: &[NOTICE_WITH_SOURCE],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT_WITH_SOURCE],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "CC0-1.0",
         popular: false,
         description: "Dedicates the work to the public domain and waives all rights worldwide, except \
                       patents and trademarks.",
         conditions: &[],
-        permissions: FREE,
+        permissions: PERMISSIVE,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_PATENTS, NO_WARRANTY],
     },
-    Facts {
+    LicenseFacts {
         id: "EPL-2.0",
         popular: false,
         description: "Modified parts must be published with source under this license; separate parts \
                       need not. Can be made compatible with the GPL.",
-        conditions: &[SOURCE, NOTICE, SAME],
-        permissions: FREE_WITH_PATENTS,
-        limitations: NO_PROMISES,
+        conditions: &[DISCLOSE_SOURCE, INCLUDE_COPYRIGHT, SAME_LICENSE],
+        permissions: PERMISSIVE_WITH_PATENTS,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "EUPL-1.2",
         popular: false,
         description: "License of the European Union, available in its official languages. Derived works \
                       must use it or a license that it lists.",
-        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SOURCE_TO_NETWORK, SAME],
-        permissions: FREE_WITH_PATENTS,
+        conditions: &[
+            INCLUDE_COPYRIGHT,
+            DISCLOSE_SOURCE,
+            DOCUMENT_CHANGES,
+            NETWORK_USE_DISCLOSE,
+            SAME_LICENSE,
+        ],
+        permissions: PERMISSIVE_WITH_PATENTS,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
     },
-    Facts {
+    LicenseFacts {
         id: "GPL-2.0-only",
         popular: false,
         description: "Distributed copies and derived works must include source under the same license.",
-        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT, DOCUMENT_CHANGES, DISCLOSE_SOURCE, SAME_LICENSE],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "GPL-3.0-only",
         popular: true,
         description: "Distributed copies and derived works must include source under the same license. \
                       Contributors grant patent rights, and technical locks against modification are \
                       prohibited.",
-        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
-        permissions: FREE_WITH_PATENTS,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT, DOCUMENT_CHANGES, DISCLOSE_SOURCE, SAME_LICENSE],
+        permissions: PERMISSIVE_WITH_PATENTS,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "ISC",
         popular: false,
         description: "Permissive license that is equivalent to the MIT license, in a shorter form.",
-        conditions: &[NOTICE],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "LGPL-2.1-only",
         popular: false,
         description: "For libraries: changes to the library must be published with source under this \
                       license. Programs that use it may have any license.",
-        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[
+            INCLUDE_COPYRIGHT,
+            DISCLOSE_SOURCE,
+            DOCUMENT_CHANGES,
+            SAME_LICENSE_FOR_LIBRARY,
+        ],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "LGPL-3.0-only",
         popular: false,
         description: "For libraries: version 3 of the GPL with additional permission to use the library \
                       in programs under any license.",
-        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
-        permissions: FREE_WITH_PATENTS,
-        limitations: NO_PROMISES,
+        conditions: &[
+            INCLUDE_COPYRIGHT,
+            DISCLOSE_SOURCE,
+            DOCUMENT_CHANGES,
+            SAME_LICENSE_FOR_LIBRARY,
+        ],
+        permissions: PERMISSIVE_WITH_PATENTS,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "MIT",
         popular: true,
         description: "Short permissive license that requires preserving the copyright notice.",
-        conditions: &[NOTICE],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        conditions: &[INCLUDE_COPYRIGHT],
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
-    Facts {
+    LicenseFacts {
         id: "MPL-2.0",
         popular: false,
         description: "Modified files must be published with source under this license. Other files may \
                       have any license.",
-        conditions: &[SOURCE, NOTICE, SAME_FOR_FILES],
-        permissions: FREE_WITH_PATENTS,
+        conditions: &[DISCLOSE_SOURCE, INCLUDE_COPYRIGHT, SAME_LICENSE_FOR_FILES],
+        permissions: PERMISSIVE_WITH_PATENTS,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
     },
-    Facts {
+    LicenseFacts {
         id: "Unlicense",
         popular: false,
         description: "Dedicates the work to the public domain without conditions.",
         conditions: &[],
-        permissions: FREE,
-        limitations: NO_PROMISES,
+        permissions: PERMISSIVE,
+        limitations: NO_LIABILITY_OR_WARRANTY,
     },
 ];
 
@@ -237,11 +265,11 @@ pub fn all() -> &'static [LicenseTemplate] {
 /// Other IDs under which the same texts have brackets around their placeholders.
 const WITH_BRACKETS: [(&str, &str); 2] = [("GPL-2.0-only", "GPL-2.0+"), ("LGPL-2.1-only", "LGPL-2.1+")];
 
-fn license(facts: &Facts) -> Option<LicenseTemplate> {
+fn license(facts: &LicenseFacts) -> Option<LicenseTemplate> {
     let described = licenses::describe(facts.id)?;
-    let kept = WITH_BRACKETS.iter().find(|(id, _)| *id == facts.id);
-    let kept = kept.map_or(facts.id, |(_, other)| other);
-    let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == kept)?;
+    let text_id = WITH_BRACKETS.iter().find(|(id, _)| *id == facts.id);
+    let text_id = text_id.map_or(facts.id, |(_, other)| other);
+    let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == text_id)?;
     Some(LicenseTemplate {
         key: described.key,
         name: described.name,
@@ -270,20 +298,20 @@ pub struct LicenseTerms<'a> {
 
 /// Returns a text with its placeholders replaced. Inserted values are not scanned for placeholders.
 #[must_use]
-pub fn fill_in(text: &str, meant: LicenseTerms<'_>) -> String {
+pub fn fill_in(text: &str, terms: LicenseTerms<'_>) -> String {
     let Some(words) = WORDS.as_ref() else {
         return text.to_owned();
     };
     let replaced = words.replacen(text, MAX_REPLACED, |found: &Captures<'_>| {
-        let whole = found.get(0).map_or("", |whole| whole.as_str());
+        let placeholder = found.get(0).map_or("", |placeholder| placeholder.as_str());
         if found.name("year").is_some() {
-            return meant.year.to_string();
+            return terms.year.to_string();
         }
         let other = match found.name("project") {
-            Some(_) => meant.project,
-            None => meant.full_name,
+            Some(_) => terms.project,
+            None => terms.full_name,
         };
-        other.unwrap_or(whole).to_owned()
+        other.unwrap_or(placeholder).to_owned()
     });
     replaced.into_owned()
 }
@@ -292,7 +320,7 @@ pub fn fill_in(text: &str, meant: LicenseTerms<'_>) -> String {
 mod tests {
     use super::*;
 
-    const MEANT: LicenseTerms<'static> = LicenseTerms {
+    const TERMS: LicenseTerms<'static> = LicenseTerms {
         year: 1843,
         project: Some("Analytical Engine"),
         full_name: Some("Ada $1 Lovelace"),
@@ -325,7 +353,7 @@ mod tests {
         }
         for license in all() {
             assert!(
-                license.content.len() > 500 && license.permissions.contains(&COMMERCE),
+                license.content.len() > 500 && license.permissions.contains(&COMMERCIAL_USE),
                 "{}",
                 license.key
             );
@@ -341,32 +369,32 @@ mod tests {
 
     #[test]
     fn license_placeholders_are_replaced() {
-        let mit = fill_in(text_of("mit"), MEANT);
+        let mit = fill_in(text_of("mit"), TERMS);
         assert!(mit.contains("Copyright (c) 1843 Ada $1 Lovelace\n"));
-        let apache = fill_in(text_of("apache-2.0"), MEANT);
+        let apache = fill_in(text_of("apache-2.0"), TERMS);
         assert!(apache.contains("Copyright 1843 Ada $1 Lovelace"));
         for key in ["bsd-2-clause", "bsd-3-clause", "isc"] {
             assert!(
-                fill_in(text_of(key), MEANT).contains("1843 Ada $1 Lovelace"),
+                fill_in(text_of(key), TERMS).contains("1843 Ada $1 Lovelace"),
                 "{key}"
             );
         }
         for key in ["gpl-3.0", "agpl-3.0"] {
-            let text = fill_in(text_of(key), MEANT);
+            let text = fill_in(text_of(key), TERMS);
             assert!(
                 text.contains("     Analytical Engine\n     Copyright (C) 1843  Ada $1 Lovelace\n"),
                 "{key}"
             );
         }
         for key in ["gpl-2.0", "lgpl-2.1"] {
-            let text = fill_in(text_of(key), MEANT);
+            let text = fill_in(text_of(key), TERMS);
             assert!(
                 text.contains("\nAnalytical Engine\nCopyright (C) 1843 Ada $1 Lovelace\n"),
                 "{key}"
             );
         }
         assert_eq!(
-            fill_in("{YEAR} [Project] <FullName> [ description ] year project", MEANT),
+            fill_in("{YEAR} [Project] <FullName> [ description ] year project", TERMS),
             "1843 Analytical Engine Ada $1 Lovelace Analytical Engine year project"
         );
     }
@@ -376,7 +404,7 @@ mod tests {
         let nothing = LicenseTerms {
             project: None,
             full_name: None,
-            ..MEANT
+            ..TERMS
         };
         let text = "<year> [project] {fullname} <https://example.com> [none] <one line, by which it\ndoes.>";
         assert_eq!(
@@ -386,7 +414,7 @@ mod tests {
         let circle = LicenseTerms {
             project: Some("[fullname]"),
             full_name: Some("<project>"),
-            ..MEANT
+            ..TERMS
         };
         assert_eq!(
             fill_in("[project] by [fullname]", circle),
@@ -399,6 +427,6 @@ mod tests {
             assert!(years < 3, "{}", license.key);
         }
         let many = "[year]".repeat(MAX_REPLACED + 1);
-        assert!(fill_in(&many, MEANT).ends_with("1843[year]"));
+        assert!(fill_in(&many, TERMS).ends_with("1843[year]"));
     }
 }

@@ -157,7 +157,7 @@ mod tests {
             ("ci", ".yml", CI_FILES),
         ] {
             let folder = assets.join(folder);
-            let mut there: Vec<String> = files_below(&folder)
+            let mut existing: Vec<String> = files_below(&folder)
                 .into_iter()
                 .map(|path| {
                     let path = path
@@ -168,9 +168,9 @@ mod tests {
                     path.strip_suffix(ending).expect("the ending").replace('\\', "/")
                 })
                 .collect();
-            there.sort();
+            existing.sort();
             let listed: Vec<&str> = files.iter().map(|file| file.key).collect();
-            assert_eq!(listed, there);
+            assert_eq!(listed, existing);
         }
         assert_eq!(std::fs::read_dir(assets).expect("a folder").count(), 3);
     }

@@ -81,7 +81,7 @@ fn reach_of_v6(address: Ipv6Addr) -> AddressKind {
 mod tests {
     use super::*;
 
-    fn judge(text: &str) -> (bool, bool) {
+    fn is_allowed_by_setting(text: &str) -> (bool, bool) {
         let address = text.parse().expect("an address");
         (is_allowed(address, false), is_allowed(address, true))
     }
@@ -97,7 +97,7 @@ mod tests {
             "64:ff9b::101:101",
             "2002:101:101::1",
         ] {
-            assert_eq!(judge(text), (true, true), "{text}");
+            assert_eq!(is_allowed_by_setting(text), (true, true), "{text}");
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
             "2002:7f00:1::",
             "2002:a00:1::1",
         ] {
-            assert_eq!(judge(text), (false, true), "{text}");
+            assert_eq!(is_allowed_by_setting(text), (false, true), "{text}");
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
             "100::1",
             "5f00::1",
         ] {
-            assert_eq!(judge(text), (false, false), "{text}");
+            assert_eq!(is_allowed_by_setting(text), (false, false), "{text}");
         }
     }
 }

@@ -75,9 +75,9 @@ mod tests {
     use super::*;
 
     fn answering(rounds: &'static [&'static [&'static str]]) -> Resolver {
-        let asked = Arc::new(AtomicUsize::new(0));
+        let lookups = Arc::new(AtomicUsize::new(0));
         let look_up: HostLookup = Arc::new(move |_| {
-            let round = asked.fetch_add(1, Ordering::Relaxed).min(rounds.len() - 1);
+            let round = lookups.fetch_add(1, Ordering::Relaxed).min(rounds.len() - 1);
             let found = rounds[round].iter().map(|text| text.parse().expect("an address"));
             let found: Vec<IpAddr> = found.collect();
             Box::pin(async move { Ok(found) })

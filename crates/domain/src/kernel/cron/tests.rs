@@ -265,8 +265,8 @@ fn impossible_date_is_detected_without_search() {
     }
     // A restricted day of the week matches in any month.
     assert!(CronExpression::parse("0 0 31 9 */5").is_some());
-    for there in ["0 0 29 2 *", "0 0 31 4,5 *", "0 0 * * *", "0 0 30,1 2 *"] {
-        assert!(has_possible_day(&pattern(there)), "{there}");
+    for possible in ["0 0 29 2 *", "0 0 31 4,5 *", "0 0 * * *", "0 0 30,1 2 *"] {
+        assert!(has_possible_day(&pattern(possible)), "{possible}");
     }
 }
 

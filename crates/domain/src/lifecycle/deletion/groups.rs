@@ -1,4 +1,4 @@
-//! Deletes groups. A group and its contents are hidden at once and erased by a job.
+//! Deletes groups. A group and its contents are hidden at once and deleted by a job.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
@@ -11,7 +11,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
-use crate::lifecycle::deletion::namespaces::remove_tree;
+use crate::lifecycle::deletion::namespaces::delete_tree;
 use crate::lifecycle::jobs::delete_group::DeleteGroup;
 
 /// Starts the deletion of a group, or schedules it if the plan and the instance settings delay deletions.
@@ -29,7 +29,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            let (begun, marked_on, due) = match delay {
+            let (started, marked_on, due) = match delay {
                 None => (namespaces::hide(transaction, group_id).await?, None, now()),
                 Some(days) => {
                     let today = now().date_naive();
@@ -42,7 +42,7 @@ pub async fn delete(
                     (marked.rows_affected > 0, Some(today), now() + days)
                 }
             };
-            if !begun {
+            if !started {
                 // A concurrent request started the deletion.
                 return Ok(());
             }
@@ -66,18 +66,22 @@ pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAcce
     Ok(GroupAccess { group, ..access })
 }
 
-/// Erases a group whose deletion has started, or was scheduled for `marked_on` and is due, with its contents.
-/// Continues after an interrupted attempt.
+/// Deletes a group whose deletion has started, or was scheduled on `marked_on` and is due, with its contents.
+/// Resumes an interrupted attempt.
 ///
 /// # Errors
 /// Returns an error if the database or the file system fails.
-pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
-    let find = || namespaces::Entity::find_by_id(group_id);
+pub async fn delete_permanently(
+    backend: &Backend,
+    group_id: i64,
+    marked_on: Option<NaiveDate>,
+) -> Result<()> {
+    let group = || namespaces::Entity::find_by_id(group_id);
     if let Some(day) = marked_on {
         backend
             .database
             .transaction(async |transaction| {
-                let marked = find()
+                let marked = group()
                     .filter(namespaces::Column::MarkedForDeletionOn.eq(day))
                     .one(transaction)
                     .await?;
@@ -88,13 +92,13 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
             })
             .await?;
     }
-    let hidden = find()
+    let hidden = group()
         .filter(namespaces::Column::DeletionStartedAt.is_not_null())
         .one(backend.database.read())
         .await?;
     match hidden {
-        Some(group) => remove_tree(backend, group.id).await,
-        // The deletion was canceled meanwhile, or the group is erased already.
+        Some(group) => delete_tree(backend, group.id).await,
+        // The deletion was canceled concurrently, or the group is already deleted.
         None => Ok(()),
     }
 }
@@ -104,5 +108,5 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run_job(backend: Backend, job: DeleteGroup) -> Result<(), JobFailure> {
-    Ok(erase(&backend, job.group_id, job.marked_on).await?)
+    Ok(delete_permanently(&backend, job.group_id, job.marked_on).await?)
 }

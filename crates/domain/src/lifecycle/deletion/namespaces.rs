@@ -6,7 +6,7 @@ use storage::entities::{namespace_ancestors, namespaces, projects};
 use crate::accounts::avatars;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
-use crate::lifecycle::deletion::projects::remove as remove_project;
+use crate::lifecycle::deletion::projects::delete_with_files;
 use crate::transfers;
 
 /// Deletes a hidden namespace with its subgroups, deepest first, so that an interrupted deletion can be
@@ -14,16 +14,16 @@ use crate::transfers;
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.
-pub(super) async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
+pub(super) async fn delete_tree(backend: &Backend, root: i64) -> Result<()> {
     let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
     for id in ids.into_iter().rev() {
-        let found = projects::Entity::find()
+        let projects = projects::Entity::find()
             .filter(projects::Column::NamespaceId.eq(id))
             .order_by_asc(projects::Column::Id)
             .all(backend.database.read())
             .await?;
-        for project in found {
-            remove_project(backend, &project).await?;
+        for project in projects {
+            delete_with_files(backend, &project).await?;
         }
         avatars::remove(backend, avatars::AvatarOwner::Group(id)).await?;
         transfers::delete_archives(backend, id).await?;

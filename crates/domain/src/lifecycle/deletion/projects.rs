@@ -1,4 +1,4 @@
-//! Deletes projects: hidden immediately, then deleted by a job.
+//! Deletes projects. A project is hidden at once and deleted by a job.
 
 use chrono::NaiveDate;
 use git::RepositoryId;
@@ -19,7 +19,7 @@ use crate::lifecycle::deletion::delay::deletion_delay;
 use crate::lifecycle::jobs::delete_project::DeleteProject;
 use crate::registry::repositories;
 
-/// Starts the deletion of a project, or marks it if the plan and the instance settings delay deletions.
+/// Starts the deletion of a project, or schedules it if the plan and the instance settings delay deletions.
 ///
 /// # Errors
 /// Returns `PreconditionFailed` if the project was modified after the given date.
@@ -78,11 +78,11 @@ fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
         action: EventAction::Destroyed,
         target: Some(project_target(project)),
         data: None,
-        told: None,
+        webhook_target: None,
     }
 }
 
-/// Removes the deletion mark of a project. The waiting job then finds no mark and skips the project.
+/// Cancels the scheduled deletion of a project. The job then finds no mark and does not delete the project.
 ///
 /// # Errors
 /// Returns `NotFound` if the deletion has started.
@@ -110,12 +110,12 @@ pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<Project
     Ok(ProjectAccess { project, ..access })
 }
 
-/// Deletes a project whose deletion has started, or whose mark of that day is due, on behalf of `user_id`.
-/// Data that an interrupted attempt deleted is skipped.
+/// Deletes a project whose deletion has started, or was scheduled on `marked_on` and is due, on behalf of
+/// `user_id`. Resumes an interrupted attempt.
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.
-pub async fn erase(
+pub async fn delete_permanently(
     backend: &Backend,
     project_id: i64,
     marked_on: Option<NaiveDate>,
@@ -125,12 +125,12 @@ pub async fn erase(
         backend
             .database
             .transaction(async |transaction| {
-                let begun = projects::Entity::update_many()
+                let started = projects::Entity::update_many()
                     .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
                     .filter(projects::Column::Id.eq(project_id))
                     .filter(projects::Column::MarkedForDeletionOn.eq(day))
                     .filter(projects::Column::DeletionStartedAt.is_null());
-                if begun.exec(transaction).await?.rows_affected > 0
+                if started.exec(transaction).await?.rows_affected > 0
                     && let Some(project) = projects::Entity::find_by_id(project_id).one(transaction).await?
                 {
                     events::record(transaction, deletion_event(&project, user_id)).await?;
@@ -141,8 +141,8 @@ pub async fn erase(
     }
     let db = backend.database.write();
     match projects::Entity::find_by_id(project_id).one(db).await? {
-        Some(project) if project.deletion_started_at.is_some() => remove(backend, &project).await,
-        // The project was restored in the meantime.
+        Some(project) if project.deletion_started_at.is_some() => delete_with_files(backend, &project).await,
+        // The project was restored concurrently.
         Some(_) => Ok(()),
         None => {
             let id = RepositoryId::of_project(project_id);
@@ -152,17 +152,17 @@ pub async fn erase(
     }
 }
 
-/// Deletes a project in any state, files before rows: a row without files is found again, files without a row
-/// are not. All rows that refer to it are deleted too.
+/// Deletes a project in any state, with all rows that reference it. Files are deleted before rows: a later
+/// attempt finds a row without files, but not files without a row.
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.
-pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> {
+pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> Result<()> {
     let id = RepositoryId::of_project(project.id);
     backend.repositories.remove(&id).await?;
     uploads::remove_all(backend, project.id).await?;
-    // Otherwise the deletion of the row would cascade to them in one statement and block all writers.
-    repositories::erase_all(backend, project.id).await?;
+    // Deleted in steps, because a cascade from the row of the project is one statement that blocks all writers.
+    repositories::delete_all_content(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -177,10 +177,10 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
                 .await?;
             delete_bots(transaction, bots).await?;
             deploy_keys::remove_all(transaction, project.id).await?;
-            let erased = projects::Entity::delete_by_id(project.id)
+            let deleted = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)
                 .await?;
-            if let Some(source) = project.forked_from_id.filter(|_| erased.rows_affected > 0) {
+            if let Some(source) = project.forked_from_id.filter(|_| deleted.rows_affected > 0) {
                 projects::Entity::update_many()
                     .col_expr(
                         projects::Column::ForksCount,
@@ -201,5 +201,5 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run_job(backend: Backend, job: DeleteProject) -> Result<(), JobFailure> {
-    Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
+    Ok(delete_permanently(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

@@ -8,7 +8,7 @@ use crate::accounts::avatars;
 use crate::accounts::jobs::delete_user::DeleteUser;
 use crate::discussion::{award_emoji, notes};
 use crate::kernel::Backend;
-use crate::lifecycle::deletion::namespaces::remove_tree;
+use crate::lifecycle::deletion::namespaces::delete_tree;
 
 /// Runs the job.
 ///
@@ -25,19 +25,19 @@ pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), JobFailure
         return Ok(());
     }
     for group in &job.groups {
-        remove_tree(&backend, *group).await?;
+        delete_tree(&backend, *group).await?;
     }
     if let Some(personal) = namespaces::of_user(backend.database.read(), job.user_id).await? {
-        remove_tree(&backend, personal.id).await?;
+        delete_tree(&backend, personal.id).await?;
     }
     if job.hard {
         commit_comments::Entity::delete_many()
             .filter(commit_comments::Column::AuthorId.eq(job.user_id))
             .exec(backend.database.write())
             .await?;
-        notes::remove_all_of(&backend, job.user_id).await?;
+        notes::delete_all_of_user(&backend, job.user_id).await?;
     }
-    award_emoji::remove_all_of(&backend, job.user_id).await?;
+    award_emoji::delete_all_of_user(&backend, job.user_id).await?;
     avatars::remove(&backend, avatars::AvatarOwner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())

@@ -15,10 +15,10 @@ use crate::lifecycle::transfer::projects;
 use crate::spaces::groups::edit::lock_sharing_below;
 use crate::spaces::groups::rules::{self, MAX_DEPTH};
 
-/// Moves a group with its contents to another parent or to the top level.
+/// Transfers a group with its contents to another parent or to the top level.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
+/// Returns `Error::Forbidden` if the caller cannot create groups in the parent. Returns `Error::NotFound` if the
 /// parent is not visible to the caller. Returns `Error::InvalidAttributes` if the target is invalid.
 pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
     let GroupAccess { caller, group, .. } = access;
@@ -50,9 +50,9 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
             let before = namespace_ancestors::of(transaction, moved.id).await?;
             namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
             let after = namespace_ancestors::of(transaction, moved.id).await?;
-            let tree = InheritedItems::new(Scope::Group(moved.id), &before, &after);
-            tree.lock(transaction).await?;
-            tree.reassign(transaction).await?;
+            let inherited = InheritedItems::new(Scope::Group(moved.id), &before, &after);
+            inherited.lock(transaction).await?;
+            inherited.reassign(transaction).await?;
             match parent {
                 Some(parent) if parent.share_with_group_lock => {
                     lock_sharing_below(transaction, moved.id).await
@@ -65,7 +65,7 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
     GroupAccess::find(backend, caller, &group.id.to_string()).await
 }
 
-/// Moves a project into a group.
+/// Transfers a project to a group.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the project is not visible to the caller. Otherwise fails like
@@ -79,22 +79,22 @@ pub async fn transfer_project(
     projects::transfer(backend, project, access.group.id).await
 }
 
-/// Rejects a target that is the present parent, is inside of the group, is nested too deeply or has a lower
-/// visibility. Also rejects a path that is reserved there.
+/// Rejects a target that is the current parent, is in the group, is nested too deeply or has a lower
+/// visibility. Also rejects a path that is reserved in the target.
 async fn check_target(
     transaction: &DatabaseTransaction,
     group: &namespaces::Model,
     parent: Option<&namespaces::Model>,
 ) -> Result<()> {
-    let refused = |text: &'static str| Err(Error::attribute("group_id", text));
+    let invalid = |text: &'static str| Err(Error::attribute("group_id", text));
     if group.parent_id == parent.map(|parent| parent.id) {
-        return refused("is already the parent of the group");
+        return invalid("is already the parent of the group");
     }
     rules::check_names(None, Some(&group.path), parent.is_none())?;
     let Some(parent) = parent else { return Ok(()) };
-    let line = namespace_ancestors::of(transaction, parent.id).await?;
-    if line.iter().any(|above| above.ancestor_id == group.id) {
-        return refused("must not be the group itself or one of its subgroups");
+    let ancestors = namespace_ancestors::of(transaction, parent.id).await?;
+    if ancestors.iter().any(|row| row.ancestor_id == group.id) {
+        return invalid("must not be the group itself or one of its subgroups");
     }
     let height: Option<i32> = namespace_ancestors::Entity::find()
         .select_only()
@@ -105,8 +105,8 @@ async fn check_target(
         .await?
         .flatten();
     let height = usize::try_from(height.unwrap_or(0)).unwrap_or(MAX_DEPTH);
-    if line.len() + height >= MAX_DEPTH {
-        return refused("has too deep level of nesting");
+    if ancestors.len() + height >= MAX_DEPTH {
+        return invalid("has too deep level of nesting");
     }
     rules::check_visibility(Some(parent), group.visibility)
 }

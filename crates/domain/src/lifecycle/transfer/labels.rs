@@ -6,39 +6,46 @@ use storage::entities::issuables::IssuableKind;
 use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::{namespace_ancestors, now};
 
-use super::by_title::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
+use super::by_title::{
+    FORMER, FOUND, OTHER, PROJECT, ids, in_nearest_group, in_project, project_of, replacement, scalar,
+};
 use super::inherited::InheritedItems;
 use crate::kernel::error::{Error, Result};
 
-/// Tables that refer to labels, with the column of the labeled row.
-const CARRIERS: [(&str, &str); 3] = [
+/// Tables that reference labels, with the column of the labeled row.
+const LABELED_TABLES: [(&str, &str); 3] = [
     ("issue_labels", "issue_id"),
     ("merge_request_labels", "merge_request_id"),
     ("label_priorities", "project_id"),
 ];
 
 impl InheritedItems {
-    /// Relabels epics, which can have only group labels. The transferred group gets copies of missing labels.
-    pub(super) async fn relabel_epics(&self, transaction: &DatabaseTransaction, group_id: i64) -> Result<()> {
+    /// Replaces unavailable labels of epics, which can have only group labels. The transferred group gets copies of
+    /// missing labels.
+    pub(super) async fn replace_epic_labels(
+        &self,
+        transaction: &DatabaseTransaction,
+        group_id: i64,
+    ) -> Result<()> {
         let epics = ids(
             "epics",
             Expr::col("namespace_id").in_subquery(namespace_ancestors::at_or_below(group_id)),
         );
-        let carried = Query::select()
+        let assigned = Query::select()
             .distinct()
             .column("label_id")
             .from("epic_labels")
-            .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col("label_id").in_subquery(self.unavailable("labels")))
             .and_where(Expr::col("epic_id").in_subquery(epics.clone()))
             .take();
-        let alike = like_former(Expr::val(group_id))
+        let copies = copies_of_former(Expr::val(group_id))
             .from_as("labels", FORMER)
-            .and_where(Expr::col((FORMER, "id")).in_subquery(carried))
-            .and_where(Expr::exists(above("labels", Expr::val(group_id))).not())
+            .and_where(Expr::col((FORMER, "id")).in_subquery(assigned))
+            .and_where(Expr::exists(in_nearest_group("labels", Expr::val(group_id))).not())
             .take();
-        insert_labels(transaction, "namespace_id", alike).await?;
+        insert_labels(transaction, "namespace_id", copies).await?;
         let table = ("epic_labels", "epic_id");
-        self.drop_repeated(transaction, table, epics.clone()).await?;
+        self.delete_duplicates(transaction, table, epics.clone()).await?;
         let group = scalar(
             Query::select()
                 .column("namespace_id")
@@ -46,26 +53,27 @@ impl InheritedItems {
                 .and_where(Expr::col(("epics", "id")).eq(Expr::col(table)))
                 .take(),
         );
-        let nearest = Query::select()
-            .expr(scalar(above("labels", group)))
+        let replacement = Query::select()
+            .expr(scalar(in_nearest_group("labels", group)))
             .from_as("labels", FORMER)
             .and_where(Expr::col((FORMER, "id")).eq(Expr::col((table.0, "label_id"))))
             .take();
-        self.replace(transaction, table, epics, nearest).await?;
+        self.replace_references(transaction, table, epics, replacement)
+            .await?;
         Ok(())
     }
 
     /// Replaces unavailable labels by available ones with the same title.
-    pub(super) async fn relabel(&self, transaction: &DatabaseTransaction) -> Result<()> {
-        let mut carried = Query::select()
+    pub(super) async fn replace_labels(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        let mut assigned = Query::select()
             .column("project_id")
             .column("label_id")
             .from("label_priorities")
-            .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col("label_id").in_subquery(self.unavailable("labels")))
             .and_where(Expr::col("project_id").in_subquery(self.projects()))
             .take();
         for kind in IssuableKind::ALL {
-            let of_things = Query::select()
+            let of_issuables = Query::select()
                 .expr_as(kind.column(kind.project()), "project_id")
                 .column((kind.labels(), "label_id"))
                 .from(kind.labels())
@@ -74,40 +82,42 @@ impl InheritedItems {
                     kind.table(),
                     kind.column("id").eq(Expr::col((kind.labels(), kind.key()))),
                 )
-                .and_where(Expr::col((kind.labels(), "label_id")).in_subquery(self.out_of_reach("labels")))
+                .and_where(Expr::col((kind.labels(), "label_id")).in_subquery(self.unavailable("labels")))
                 .and_where(kind.column(kind.project()).in_subquery(self.projects()))
                 .take();
-            carried.union(UnionType::Distinct, of_things);
+            assigned.union(UnionType::Distinct, of_issuables);
         }
-        let alike = like_former(Expr::col((HOME, "id")))
-            .from_subquery(carried, "carried")
+        let copies = copies_of_former(Expr::col((PROJECT, "id")))
+            .from_subquery(assigned, "assigned")
             .join_as(
                 JoinType::InnerJoin,
                 "labels",
                 FORMER,
-                Expr::col((FORMER, "id")).eq(Expr::col(("carried", "label_id"))),
+                Expr::col((FORMER, "id")).eq(Expr::col(("assigned", "label_id"))),
             )
             .join_as(
                 JoinType::InnerJoin,
                 "projects",
-                HOME,
-                Expr::col((HOME, "id")).eq(Expr::col(("carried", "project_id"))),
+                PROJECT,
+                Expr::col((PROJECT, "id")).eq(Expr::col(("assigned", "project_id"))),
             )
-            .and_where(Expr::exists(own("labels")).not())
-            .and_where(Expr::exists(above("labels", Expr::col((HOME, "namespace_id")))).not())
+            .and_where(Expr::exists(in_project("labels")).not())
+            .and_where(Expr::exists(in_nearest_group("labels", Expr::col((PROJECT, "namespace_id")))).not())
             .take();
-        insert_labels(transaction, "project_id", alike).await?;
+        insert_labels(transaction, "project_id", copies).await?;
         let mut changed = 0;
-        for (table, key) in CARRIERS {
-            let (here, project) = match IssuableKind::ALL.into_iter().find(|kind| kind.labels() == table) {
-                Some(kind) => (self.things(kind), project_of(kind, Expr::col((table, key)))),
+        for (table, key) in LABELED_TABLES {
+            let (owners, project) = match IssuableKind::ALL.into_iter().find(|kind| kind.labels() == table) {
+                Some(kind) => (self.issuables(kind), project_of(kind, Expr::col((table, key)))),
                 None => (self.projects(), Expr::col((table, key))),
             };
             changed += self
-                .drop_repeated(transaction, (table, key), here.clone())
+                .delete_duplicates(transaction, (table, key), owners.clone())
                 .await?;
-            let nearest = nearest("labels", Expr::col((table, "label_id")), project);
-            changed += self.replace(transaction, (table, key), here, nearest).await?;
+            let replacement = replacement("labels", Expr::col((table, "label_id")), project);
+            changed += self
+                .replace_references(transaction, (table, key), owners, replacement)
+                .await?;
         }
         if changed > 0 {
             label_priorities::refresh(transaction, LabeledItems::Of(&self.projects())).await?;
@@ -116,15 +126,15 @@ impl InheritedItems {
     }
 
     /// Deletes rows of a table that would become duplicates when two labels of the same title are merged.
-    async fn drop_repeated(
+    async fn delete_duplicates(
         &self,
         transaction: &DatabaseTransaction,
         (table, key): (&'static str, &'static str),
-        here: SelectStatement,
+        owners: SelectStatement,
     ) -> Result<u64> {
         let other = |column: &'static str| Expr::col((OTHER, column));
-        let reached = other("label_id").in_subquery(self.out_of_reach("labels")).not();
-        let same = Query::select()
+        let available = other("label_id").in_subquery(self.unavailable("labels")).not();
+        let duplicate = Query::select()
             .expr(Expr::val(1))
             .from_as(table, OTHER)
             .join_as(
@@ -142,37 +152,37 @@ impl InheritedItems {
             .and_where(other(key).eq(Expr::col((table, key))))
             .and_where(Expr::col((FORMER, "id")).eq(Expr::col((table, "label_id"))))
             .and_where(other("id").ne(Expr::col((table, "id"))))
-            .and_where(reached.or(other("id").lt(Expr::col((table, "id")))))
+            .and_where(available.or(other("id").lt(Expr::col((table, "id")))))
             .take();
         let delete = Query::delete()
             .from_table(table)
-            .and_where(Expr::col((table, "label_id")).in_subquery(self.out_of_reach("labels")))
-            .and_where(Expr::col((table, key)).in_subquery(here))
-            .and_where(Expr::exists(same))
+            .and_where(Expr::col((table, "label_id")).in_subquery(self.unavailable("labels")))
+            .and_where(Expr::col((table, key)).in_subquery(owners))
+            .and_where(Expr::exists(duplicate))
             .take();
         Ok(transaction.execute(&delete).await?.rows_affected())
     }
 
     /// Replaces the label in the rows of a table.
-    async fn replace(
+    async fn replace_references(
         &self,
         transaction: &DatabaseTransaction,
         (table, key): (&'static str, &'static str),
-        here: SelectStatement,
-        by: SelectStatement,
+        owners: SelectStatement,
+        replacement: SelectStatement,
     ) -> Result<u64> {
         let update = Query::update()
             .table(table)
-            .value("label_id", scalar(by))
-            .and_where(Expr::col((table, "label_id")).in_subquery(self.out_of_reach("labels")))
-            .and_where(Expr::col((table, key)).in_subquery(here))
+            .value("label_id", scalar(replacement))
+            .and_where(Expr::col((table, "label_id")).in_subquery(self.unavailable("labels")))
+            .and_where(Expr::col((table, key)).in_subquery(owners))
             .take();
         Ok(transaction.execute(&update).await?.rows_affected())
     }
 }
 
 /// Selects the columns of [`insert_labels`] for copies of `former`.
-fn like_former(owner: Expr) -> SelectStatement {
+fn copies_of_former(owner: Expr) -> SelectStatement {
     let former = |column: &'static str| Expr::col((FORMER, column));
     Query::select()
         .expr(owner)
@@ -189,7 +199,7 @@ fn like_former(owner: Expr) -> SelectStatement {
 async fn insert_labels(
     transaction: &DatabaseTransaction,
     owner: &'static str,
-    alike: SelectStatement,
+    copies: SelectStatement,
 ) -> Result<()> {
     let insert = Query::insert()
         .into_table("labels")
@@ -202,7 +212,7 @@ async fn insert_labels(
             "created_at",
             "updated_at",
         ])
-        .select_from(alike)
+        .select_from(copies)
         .map_err(Error::internal)?
         .on_conflict(OnConflict::columns([owner, "title"]).do_nothing().to_owned())
         .take();

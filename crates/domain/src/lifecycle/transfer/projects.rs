@@ -13,7 +13,7 @@ use crate::kernel::error::{Error, Result};
 use crate::lifecycle::transfer::inherited::InheritedItems;
 use crate::spaces::projects::create::{check_available, map_unique_violation, target_id, target_namespace};
 
-/// As [`transfer`], to a namespace given by ID or full path.
+/// Like [`transfer`], with the ID or full path of the namespace.
 ///
 /// # Errors
 /// Returns the errors of [`transfer`].
@@ -59,14 +59,14 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             };
             let before = namespace_ancestors::of(transaction, current.namespace_id).await?;
             let after = namespace_ancestors::of(transaction, target.id).await?;
-            let moved = InheritedItems::new(Scope::Project(project_id), &before, &after);
-            moved.lock(transaction).await?;
+            let inherited = InheritedItems::new(Scope::Project(project_id), &before, &after);
+            inherited.lock(transaction).await?;
             let mut row = current.into_active_model();
             row.namespace_id = Set(target.id);
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
             row.update(transaction).await.map_err(map_unique_violation)?;
-            moved.reassign(transaction).await?;
+            inherited.reassign(transaction).await?;
             match target.owner_id {
                 Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
                 None => Ok(()),
@@ -76,7 +76,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
     ProjectAccess::find(backend, caller, &project_id.to_string()).await
 }
 
-/// Adds the owner of a personal namespace, who has every role in its projects, as a member.
+/// Makes the owner of a personal namespace a Maintainer of the project.
 async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
     let row = match members::direct(transaction, MembershipSource::Project(project_id), user_id).await? {
         Some(member) => member.into_active_model(),

@@ -126,10 +126,10 @@ pub async fn restore(
     copied.map_err(Error::internal)?.map_err(Error::internal)?;
     // Backups of earlier versions have no objects.
     if source.join(OBJECTS).is_dir() {
-        let kept = ObjectStorage::open(None, source)?;
+        let backup_objects = ObjectStorage::open(None, source)?;
         let storage = ObjectStorage::open(object_store_url, data_dir)?;
-        for key in kept.keys(None).await? {
-            kept.copy_to(&key, &storage).await?;
+        for key in backup_objects.keys(None).await? {
+            backup_objects.copy_to(&key, &storage).await?;
         }
     }
     // Last, because a directory without it is refused with this database.
@@ -150,12 +150,12 @@ fn rejected(text: String) -> Error {
 
 /// Creates a directory that only its owner can access, or checks that an existing one is empty.
 fn create_private_directory(directory: &Path) -> Result<()> {
-    let made = || -> io::Result<bool> {
+    let create = || -> io::Result<bool> {
         fs::create_dir_all(directory)?;
         fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
         Ok(fs::read_dir(directory)?.next().is_none())
     };
-    match made() {
+    match create() {
         Ok(true) => Ok(()),
         Ok(false) => Err(rejected(format!("{} is not empty", directory.display()))),
         Err(error) => Err(rejected(format!("{}: {error}", directory.display()))),

@@ -174,8 +174,8 @@ mod tests {
         record.write(directory.path()).expect("a file");
         record.write(directory.path()).expect("the same file");
         let other = IdentityFile::new("b".to_owned(), DatabaseKind::Postgresql);
-        let refused = other.write(directory.path()).expect_err("another file");
-        assert!(matches!(refused, Error::Instance { .. }), "{refused}");
+        let error = other.write(directory.path()).expect_err("another file");
+        assert!(matches!(error, Error::Instance { .. }), "{error}");
         assert_eq!(
             IdentityFile::read(directory.path()).expect("a file"),
             Some(record)
@@ -193,12 +193,12 @@ mod tests {
             b"{\"format\": 2, \"instance_id\": \"a\", \"database\": \"sqlite\"}",
         ] {
             fs::write(directory.path().join(FILE), text).expect("a file");
-            let refused = IdentityFile::read(directory.path())
+            let error = IdentityFile::read(directory.path())
                 .expect_err("a damaged file")
                 .to_string();
             assert!(
-                refused.contains("instance.json is damaged") && refused.contains("remove it"),
-                "{refused}"
+                error.contains("instance.json is damaged") && error.contains("remove it"),
+                "{error}"
             );
         }
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn write_error_names_file() {
         let directory = tempfile::tempdir().expect("a directory");
-        let refused = store_id(directory.path()).expect_err("no directory").to_string();
-        assert!(refused.contains("repositories/.store-id: "), "{refused}");
+        let error = store_id(directory.path()).expect_err("no directory").to_string();
+        assert!(error.contains("repositories/.store-id: "), "{error}");
     }
 }

@@ -60,10 +60,10 @@ mod tests {
     fn data_directory_is_locked_until_server_stops() {
         let directory = tempfile::tempdir().expect("a directory");
         let serving = lock_directory(directory.path()).expect("the first");
-        let refused = lock_directory(directory.path())
+        let error = lock_directory(directory.path())
             .expect_err("the second")
             .to_string();
-        assert!(refused.contains(&std::process::id().to_string()), "{refused}");
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(serving);
         lock_directory(directory.path()).expect("the next");
     }

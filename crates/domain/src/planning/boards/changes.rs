@@ -8,22 +8,22 @@ use storage::database::Violation;
 use storage::entities::boards::{self, ActiveModel, Entity};
 use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 
-use super::{Row, admit_to_premium, lock, row};
+use super::{BoardDetail, check_premium, detail, lock};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::{Backend, preconditions};
-use crate::planning::labels::named;
+use crate::planning::labels::find_by_title;
 
 /// Maximum boards of a project or group.
-pub(crate) const MOST: u64 = 100;
+pub(crate) const MAX_BOARDS: u64 = 100;
 
 /// Maximum labels of a board.
-pub(crate) const MOST_LABELS: usize = 100;
+pub(crate) const MAX_BOARD_LABELS: usize = 100;
 
-/// Attributes to change; absent ones stay.
+/// Attributes to update in a board. Absent attributes do not change.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct BoardUpdate {
     /// Name of the board.
     pub name: Option<String>,
     /// Whether open issues that are on no list are hidden.
@@ -40,9 +40,9 @@ pub struct Change {
     pub weight: Patch<i64>,
 }
 
-impl Change {
+impl BoardUpdate {
     /// Returns whether the filter of the board changes.
-    fn narrows(&self) -> bool {
+    fn changes_filter(&self) -> bool {
         !(self.milestone_id.is_keep() && self.assignee_id.is_keep() && self.weight.is_keep())
             || self.labels.is_some()
     }
@@ -52,38 +52,38 @@ impl Change {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
-/// if the name is blank. Returns `Error::Rejected` if there are `MOST` boards already.
-pub async fn create(backend: &Backend, place: &SpaceAccess, name: &str) -> Result<Row> {
-    place.check_issues()?;
-    let scope = place.scope();
-    let made = checked(scope, name)?;
+/// if the name is blank. Returns `Error::Rejected` if the project or group has `MAX_BOARDS` boards.
+pub async fn create(backend: &Backend, space: &SpaceAccess, name: &str) -> Result<BoardDetail> {
+    space.check_issues()?;
+    let scope = space.scope();
+    let row = valid_row(scope, name)?;
     backend
         .database
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
-            let there = match &place.project {
+            let exists = match &space.project {
                 Some(project) => projects::lock(transaction, project.id).await?.is_some(),
-                None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
+                None => namespaces::lock(transaction, space.namespace.id).await?.is_some(),
             };
-            if !there {
+            if !exists {
                 return Err(Error::not_found(""));
             }
-            if boards::within(scope).count(transaction).await? >= MOST {
+            if boards::within(scope).count(transaction).await? >= MAX_BOARDS {
                 return Err(Error::Rejected(
-                    format!("The maximum number of boards ({MOST}) is reached").into(),
+                    format!("The maximum number of boards ({MAX_BOARDS}) is reached").into(),
                 ));
             }
-            let made = made.insert(transaction).await.map_err(refused)?;
-            row(transaction, place, made).await
+            let board = row.insert(transaction).await.map_err(map_violation)?;
+            detail(transaction, space, board).await
         })
         .await
 }
 
-/// Returns the row of a valid board without filters.
+/// Validates the name of a board and returns its row, without filters.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the name is blank.
-pub(crate) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
+pub(crate) fn valid_row(scope: Scope, name: &str) -> Result<ActiveModel> {
     let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
@@ -103,11 +103,16 @@ pub(crate) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller or the plan lacks the feature. Returns `Error::InvalidAttributes` or
 /// `Error::Rejected` for invalid values. Returns `Error::InvalidParameters` if no attribute is given.
-pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Change) -> Result<Row> {
-    place.check_issues()?;
-    let plain =
-        change.name.is_some() || change.hide_backlog_list.is_some() || change.hide_closed_list.is_some();
-    if !plain && !change.narrows() {
+pub async fn update(
+    backend: &Backend,
+    space: &SpaceAccess,
+    id: i64,
+    update: BoardUpdate,
+) -> Result<BoardDetail> {
+    space.check_issues()?;
+    let changes_display =
+        update.name.is_some() || update.hide_backlog_list.is_some() || update.hide_closed_list.is_some();
+    if !changes_display && !update.changes_filter() {
         return Err(Error::no_parameters(&[
             "name",
             "hide_backlog_list",
@@ -118,44 +123,44 @@ pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Cha
             "weight",
         ]));
     }
-    let name = change.name.as_deref().map(check_name).transpose()?;
-    let narrows = change.narrows();
+    let name = update.name.as_deref().map(check_name).transpose()?;
+    let changes_filter = update.changes_filter();
     backend
         .database
         .transaction(async |transaction| {
-            let mut changed = lock(transaction, place, id).await?.into_active_model();
-            if narrows {
-                admit_to_premium(backend)?;
+            let mut row = lock(transaction, space, id).await?.into_active_model();
+            if changes_filter {
+                check_premium(backend)?;
             }
             if let Some(name) = name {
-                changed.name = Set(name);
+                row.name = Set(name);
             }
-            if let Some(hide) = change.hide_backlog_list {
-                changed.hide_backlog_list = Set(hide);
+            if let Some(hide) = update.hide_backlog_list {
+                row.hide_backlog_list = Set(hide);
             }
-            if let Some(hide) = change.hide_closed_list {
-                changed.hide_closed_list = Set(hide);
+            if let Some(hide) = update.hide_closed_list {
+                row.hide_closed_list = Set(hide);
             }
-            if !change.milestone_id.is_keep() {
-                let milestone = change.milestone_id.into_value();
-                check_milestone(transaction, place, milestone).await?;
-                changed.milestone_id = Set(milestone);
+            if !update.milestone_id.is_keep() {
+                let milestone = update.milestone_id.into_value();
+                check_milestone(transaction, space, milestone).await?;
+                row.milestone_id = Set(milestone);
             }
-            if !change.assignee_id.is_keep() {
-                let assignee = change.assignee_id.into_value();
-                check_member(transaction, place, assignee).await?;
-                changed.assignee_id = Set(assignee);
+            if !update.assignee_id.is_keep() {
+                let assignee = update.assignee_id.into_value();
+                check_member(transaction, space, assignee).await?;
+                row.assignee_id = Set(assignee);
             }
-            if !change.weight.is_keep() {
-                let weight = change.weight.into_value().map(i32::try_from).transpose();
-                changed.weight = Set(weight.map_err(|_| Error::parameter("weight is invalid"))?);
+            if !update.weight.is_keep() {
+                let weight = update.weight.into_value().map(i32::try_from).transpose();
+                row.weight = Set(weight.map_err(|_| Error::parameter("weight is invalid"))?);
             }
-            if let Some(titles) = &change.labels {
-                set_labels(transaction, place, id, titles).await?;
+            if let Some(titles) = &update.labels {
+                set_labels(transaction, space, id, titles).await?;
             }
-            changed.updated_at = Set(now());
-            let changed = changed.update(transaction).await.map_err(refused)?;
-            row(transaction, place, changed).await
+            row.updated_at = Set(now());
+            let board = row.update(transaction).await.map_err(map_violation)?;
+            detail(transaction, space, board).await
         })
         .await
 }
@@ -167,15 +172,15 @@ pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Cha
 /// available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    place.check_issues()?;
+    space.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
-            let board = lock(transaction, place, id).await?;
+            let board = lock(transaction, space, id).await?;
             preconditions::check_unmodified_since(unmodified_since, board.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
@@ -194,30 +199,30 @@ fn check_name(name: &str) -> Result<String> {
 /// Replaces the labels of a board by labels available in the project or group.
 async fn set_labels(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     board_id: i64,
     titles: &str,
 ) -> Result<()> {
-    let mut wanted: Vec<&str> = titles.split(',').map(str::trim).collect();
-    wanted.retain(|title| !title.is_empty());
-    wanted.sort_unstable();
-    wanted.dedup();
-    if wanted.len() > MOST_LABELS {
-        let text = format!("are too many (maximum is {MOST_LABELS})");
+    let mut titles: Vec<&str> = titles.split(',').map(str::trim).collect();
+    titles.retain(|title| !title.is_empty());
+    titles.sort_unstable();
+    titles.dedup();
+    if titles.len() > MAX_BOARD_LABELS {
+        let text = format!("are too many (maximum is {MAX_BOARD_LABELS})");
         return Err(Error::attribute("labels", text));
     }
-    let known = named(transaction, place, &wanted).await?;
-    if known.len() < wanted.len() {
+    let labels = find_by_title(transaction, space, &titles).await?;
+    if labels.len() < titles.len() {
         return Err(Error::Rejected("Label not found!".into()));
     }
     board_labels::Entity::delete_many()
         .filter(board_labels::Column::BoardId.eq(board_id))
         .exec(transaction)
         .await?;
-    if known.is_empty() {
+    if labels.is_empty() {
         return Ok(());
     }
-    let rows = known.into_values().map(|label| board_labels::ActiveModel {
+    let rows = labels.into_values().map(|label| board_labels::ActiveModel {
         board_id: Set(board_id),
         label_id: Set(label.id),
         ..Default::default()
@@ -226,20 +231,20 @@ async fn set_labels(
     insert
         .exec_without_returning(transaction)
         .await
-        .map_err(refused)?;
+        .map_err(map_violation)?;
     Ok(())
 }
 
 /// Rejects a milestone that is not available in the project or group.
 pub(super) async fn check_milestone(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: Option<i64>,
 ) -> Result<()> {
     let Some(id) = id else { return Ok(()) };
-    let found =
-        milestones::available(place.scope(), place.namespace.id).filter(milestones::Column::Id.eq(id));
-    match found.count(transaction).await? {
+    let milestones =
+        milestones::available(space.scope(), space.namespace.id).filter(milestones::Column::Id.eq(id));
+    match milestones.count(transaction).await? {
         0 => Err(Error::Rejected("Milestone not found!".into())),
         _ => Ok(()),
     }
@@ -248,27 +253,27 @@ pub(super) async fn check_milestone(
 /// Rejects a user without a role in the project or group.
 pub(crate) async fn check_member(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: Option<i64>,
 ) -> Result<()> {
     let Some(id) = id else { return Ok(()) };
     let today = now().date_naive();
-    let role = match &place.project {
+    let role = match &space.project {
         Some(project) => access::project_level(transaction, id, project.id, today).await?,
-        None => access::group_level(transaction, id, place.namespace.id, today).await?,
+        None => access::group_level(transaction, id, space.namespace.id, today).await?,
     };
-    let there = users::Entity::find_by_id(id).count(transaction).await? > 0;
-    if role.is_some() && there {
+    let exists = users::Entity::find_by_id(id).count(transaction).await? > 0;
+    if role.is_some() && exists {
         Ok(())
     } else {
         Err(Error::Rejected("User not found!".into()))
     }
 }
 
-/// Maps a database error of an insert or update.
-pub(super) fn refused(error: DbErr) -> Error {
+/// Maps the database error of an insert or update to the error of its cause.
+pub(super) fn map_violation(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // A referenced row was deleted meanwhile.
+        // A referenced row was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }

@@ -7,19 +7,19 @@ use sea_orm::{
 use storage::entities::board_lists::{self, ActiveModel, Entity, Model};
 use storage::entities::{labels, now};
 
-use super::changes::{check_member, check_milestone, refused};
-use super::{List, admit_to_premium, lock, read as read_board, row};
+use super::changes::{check_member, check_milestone, map_violation};
+use super::{BoardListDetail, check_premium, detail, get as get_board, lock};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::{Backend, preconditions};
 
 /// Maximum lists of a board.
-pub(crate) const MOST: usize = 100;
+pub(crate) const MAX_LISTS: usize = 100;
 
-/// Subject of a list.
+/// Label, milestone or assignee of the issues on a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum ListSubject {
     /// The label with this ID.
     Label(i64),
     /// The milestone with this ID.
@@ -28,7 +28,7 @@ pub enum Subject {
     Assignee(i64),
 }
 
-impl Subject {
+impl ListSubject {
     fn of(list: &Model) -> Option<Self> {
         let label = list.label_id.map(Self::Label);
         let milestone = list.milestone_id.map(Self::Milestone);
@@ -43,12 +43,12 @@ impl Subject {
 /// available to the caller.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     board_id: i64,
     page: &PageRequest,
-) -> Result<Page<List>> {
-    // A board has at most `MOST` lists, so all of them are loaded.
-    let board = read_board(backend, place, board_id).await?;
+) -> Result<Page<BoardListDetail>> {
+    // A board has at most `MAX_LISTS` lists, so all of them are loaded.
+    let board = get_board(backend, space, board_id).await?;
     Ok(Page::from_all(page, board.lists))
 }
 
@@ -57,46 +57,51 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
 /// not available to the caller.
-pub async fn read(backend: &Backend, place: &SpaceAccess, board_id: i64, id: i64) -> Result<List> {
-    let board = read_board(backend, place, board_id).await?;
-    let found = board.lists.into_iter().find(|list| list.id == id);
-    found.ok_or_else(missing)
+pub async fn get(backend: &Backend, space: &SpaceAccess, board_id: i64, id: i64) -> Result<BoardListDetail> {
+    let board = get_board(backend, space, board_id).await?;
+    let list = board.lists.into_iter().find(|list| list.id == id);
+    list.ok_or_else(missing)
 }
 
 /// Appends a list to a board.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
-/// available to the caller or the plan lacks the feature. Returns `Error::Rejected` if the subject is invalid,
-/// already has a list, or there are `MOST` lists already.
-pub async fn create(backend: &Backend, place: &SpaceAccess, board_id: i64, subject: Subject) -> Result<List> {
-    place.check_issues()?;
+/// available to the caller or the plan lacks the feature. Returns `Error::Rejected` if the label, milestone or
+/// assignee is invalid or already has a list, or if the board has `MAX_LISTS` lists.
+pub async fn create(
+    backend: &Backend,
+    space: &SpaceAccess,
+    board_id: i64,
+    subject: ListSubject,
+) -> Result<BoardListDetail> {
+    space.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
-            let board = lock(transaction, place, board_id).await?;
-            check(backend, transaction, place, subject).await?;
+            let board = lock(transaction, space, board_id).await?;
+            check_subject(backend, transaction, space, subject).await?;
             let others = board_lists::of([board_id]).all(transaction).await?;
-            if others.len() >= MOST {
+            if others.len() >= MAX_LISTS {
                 return Err(Error::Rejected(
-                    format!("The maximum number of lists ({MOST}) is reached").into(),
+                    format!("The maximum number of lists ({MAX_LISTS}) is reached").into(),
                 ));
             }
-            if others.iter().any(|other| Subject::of(other) == Some(subject)) {
+            if others.iter().any(|other| ListSubject::of(other) == Some(subject)) {
                 let attribute = match subject {
-                    Subject::Label(_) => "label",
-                    Subject::Milestone(_) => "milestone",
-                    Subject::Assignee(_) => "assignee",
+                    ListSubject::Label(_) => "label",
+                    ListSubject::Milestone(_) => "milestone",
+                    ListSubject::Assignee(_) => "assignee",
                 };
                 return Err(Error::attribute(attribute, "has already been taken"));
             }
             let (label_id, milestone_id, assignee_id) = match subject {
-                Subject::Label(id) => (Some(id), None, None),
-                Subject::Milestone(id) => (None, Some(id), None),
-                Subject::Assignee(id) => (None, None, Some(id)),
+                ListSubject::Label(id) => (Some(id), None, None),
+                ListSubject::Milestone(id) => (None, Some(id), None),
+                ListSubject::Assignee(id) => (None, None, Some(id)),
             };
             let at = now();
-            let made = ActiveModel {
+            let row = ActiveModel {
                 board_id: Set(board_id),
                 label_id: Set(label_id),
                 milestone_id: Set(milestone_id),
@@ -106,10 +111,10 @@ pub async fn create(backend: &Backend, place: &SpaceAccess, board_id: i64, subje
                 updated_at: Set(at),
                 ..Default::default()
             };
-            let made = made.insert(transaction).await.map_err(refused)?;
-            let board = row(transaction, place, board).await?;
-            let made = board.lists.into_iter().find(|list| list.id == made.id);
-            made.ok_or_else(missing)
+            let list = row.insert(transaction).await.map_err(map_violation)?;
+            let board = detail(transaction, space, board).await?;
+            let created = board.lists.into_iter().find(|created| created.id == list.id);
+            created.ok_or_else(missing)
         })
         .await
 }
@@ -119,18 +124,18 @@ pub async fn create(backend: &Backend, place: &SpaceAccess, board_id: i64, subje
 /// # Errors
 /// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
 /// not available to the caller.
-pub async fn shift(
+pub async fn move_to(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     board_id: i64,
     id: i64,
     position: i64,
-) -> Result<List> {
-    place.check_issues()?;
+) -> Result<BoardListDetail> {
+    space.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
-            let board = lock(transaction, place, board_id).await?;
+            let board = lock(transaction, space, board_id).await?;
             let mut lists = board_lists::of([board_id]).all(transaction).await?;
             let at = lists.iter().position(|list| list.id == id).ok_or_else(missing)?;
             let moved = lists.remove(at);
@@ -144,7 +149,7 @@ pub async fn shift(
                     list.update(transaction).await?;
                 }
             }
-            let board = row(transaction, place, board).await?;
+            let board = detail(transaction, space, board).await?;
             let moved = board.lists.into_iter().find(|list| list.id == id);
             moved.ok_or_else(missing)
         })
@@ -158,16 +163,16 @@ pub async fn shift(
 /// not available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     board_id: i64,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    place.check_issues()?;
+    space.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, place, board_id).await?;
+            lock(transaction, space, board_id).await?;
             let own = board_lists::of([board_id]).filter(board_lists::Column::Id.eq(id));
             let list = own.one(transaction).await?.ok_or_else(missing)?;
             preconditions::check_unmodified_since(unmodified_since, list.updated_at)?;
@@ -181,29 +186,30 @@ fn missing() -> Error {
     Error::not_found("List")
 }
 
-/// Rejects subjects that are not available in the project or group or not included in the plan.
-async fn check(
+/// Rejects a label, milestone or assignee that is not available in the project or group, or that the plan does
+/// not include.
+async fn check_subject(
     backend: &Backend,
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
-    subject: Subject,
+    space: &SpaceAccess,
+    subject: ListSubject,
 ) -> Result<()> {
     match subject {
-        Subject::Label(id) => check_label(transaction, place, id).await,
-        Subject::Milestone(id) => {
-            admit_to_premium(backend)?;
-            check_milestone(transaction, place, Some(id)).await
+        ListSubject::Label(id) => check_label(transaction, space, id).await,
+        ListSubject::Milestone(id) => {
+            check_premium(backend)?;
+            check_milestone(transaction, space, Some(id)).await
         }
-        Subject::Assignee(id) => {
-            admit_to_premium(backend)?;
-            check_member(transaction, place, Some(id)).await
+        ListSubject::Assignee(id) => {
+            check_premium(backend)?;
+            check_member(transaction, space, Some(id)).await
         }
     }
 }
 
-async fn check_label(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<()> {
-    let found = labels::available(place.scope(), place.namespace.id).filter(labels::Column::Id.eq(id));
-    match found.count(db).await? {
+async fn check_label(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<()> {
+    let labels = labels::available(space.scope(), space.namespace.id).filter(labels::Column::Id.eq(id));
+    match labels.count(db).await? {
         0 => Err(Error::Rejected("Label not found!".into())),
         _ => Ok(()),
     }

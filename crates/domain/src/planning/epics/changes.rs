@@ -9,15 +9,16 @@ use storage::entities::issues::IssueState;
 use storage::entities::now;
 use storage::entities::todos::TodoTarget;
 
-use super::{Row, find, lock, of_one, parents};
+use super::{EpicDetail, find, load_detail, lock, parents};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::kernel::{Backend, preconditions};
-use crate::planning::epics::labels::Labelling;
-use crate::planning::mentions::{self, Scene, Written};
-use crate::planning::milestones::check_days;
+use crate::planning::epics::labels::EpicLabelUpdate;
+use crate::planning::issuables::check_title;
+use crate::planning::mentions::{self, TextAudience, TextSource};
+use crate::planning::milestones::check_dates;
 use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
 use crate::planning::todo_writer;
@@ -45,13 +46,13 @@ pub struct NewEpic {
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
+pub struct EpicUpdate {
     /// Title of the epic.
     pub title: Option<String>,
     /// Description of the epic.
     pub description: Patch<String>,
     /// Changes of the labels.
-    pub labels: Labelling,
+    pub labels: EpicLabelUpdate,
     /// Start date.
     pub start_date: Patch<NaiveDate>,
     /// Due date.
@@ -62,12 +63,12 @@ pub struct Change {
     pub parent_id: Patch<i64>,
     /// Change of the state.
     pub state_event: Option<StateEvent>,
-    /// Time of the change. Ignored unless the caller is an Owner.
+    /// Time of the update. Ignored unless the caller is an Owner.
     pub updated_at: Option<DateTime<Utc>>,
 }
 
 /// Attribute names, for the error of an update without any.
-const FIELDS: [&str; 11] = [
+const ATTRIBUTES: [&str; 11] = [
     "title",
     "description",
     "labels",
@@ -86,41 +87,42 @@ const FIELDS: [&str; 11] = [
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank, the dates are in the wrong order or the parent
 /// is invalid.
-pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewEpic) -> Result<Row> {
-    let author = place.caller.signed_in()?.id;
-    let title = titled(&new.title)?;
-    let made = new.created_at.filter(|_| place.has_role(Role::Owner));
-    let made = made.unwrap_or_else(now);
+pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Result<EpicDetail> {
+    let author = space.caller.signed_in()?.id;
+    let title = check_title(&new.title)?;
+    let created_at = new.created_at.filter(|_| space.has_role(Role::Owner));
+    let created_at = created_at.unwrap_or_else(now);
     let parent_id = new.parent_id.filter(|id| *id != 0);
-    let scene = Scene::of_epic(place, new.confidential, Some(author));
-    let said = [title, new.description.as_deref().unwrap_or_default()];
-    let said = mentions::listen(backend, &scene, &[], &said).await?;
-    let labels = Labelling {
+    let audience = TextAudience::of_epic(space, new.confidential, Some(author));
+    let texts = mentions::texts(Some(title), new.description.as_ref());
+    let effects = mentions::resolve(backend, &audience, &[], &texts).await?;
+    let labels = EpicLabelUpdate {
         all: Patch::Set(new.labels.clone()),
-        ..Labelling::default()
+        ..EpicLabelUpdate::default()
     };
     let row = ActiveModel {
         author_id: Set(Some(author)),
-        created_at: Set(made),
-        updated_at: Set(made),
-        ..checked(place.namespace.id, new)?
+        created_at: Set(created_at),
+        updated_at: Set(created_at),
+        ..new_row(space.namespace.id, new)?
     };
     backend
         .database
         .transaction(async |transaction| {
             if let Some(parent_id) = parent_id {
-                parents::check(transaction, place, None, parent_id).await?;
+                parents::check(transaction, space, None, parent_id).await?;
             }
-            let iid = iid_counters::next(transaction, place.scope(), IidKind::Epics).await;
+            let iid = iid_counters::next(transaction, space.scope(), IidKind::Epics).await;
             let row = ActiveModel {
-                iid: Set(iid.map_err(refused)?),
+                iid: Set(iid.map_err(map_database_error)?),
                 ..row
             };
-            let epic = row.insert(transaction).await.map_err(refused)?;
-            labels.enter(transaction, place, epic.id).await?;
-            said.enter(transaction, written(place, &epic, author), Vec::new())
+            let epic = row.insert(transaction).await.map_err(map_database_error)?;
+            labels.save(transaction, space, epic.id).await?;
+            effects
+                .save(transaction, text_source(space, &epic, author), Vec::new())
                 .await?;
-            of_one(transaction, place.caller.viewer(), epic).await
+            load_detail(transaction, space.caller.viewer(), epic).await
         })
         .await
 }
@@ -129,9 +131,9 @@ pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewEpic) -> Res
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank or the dates are in the wrong order.
-pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
-    let title = titled(&new.title)?;
-    check_days(new.start_date, new.due_date)?;
+pub(crate) fn new_row(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
+    let title = check_title(&new.title)?;
+    check_dates(new.start_date, new.due_date)?;
     Ok(ActiveModel {
         namespace_id: Set(group_id),
         parent_id: Set(new.parent_id.filter(|id| *id != 0)),
@@ -151,70 +153,76 @@ pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
 /// Returns `Error::NotFound` if the epic does not exist. Returns `Error::Forbidden` if the caller is neither
 /// its author nor a Reporter. Returns `Error::InvalidParameters` if no attribute is given. Otherwise fails
 /// like [`create`].
-pub async fn edit(backend: &Backend, place: &SpaceAccess, iid: i64, change: Change) -> Result<Row> {
-    if change == Change::default() {
-        return Err(Error::no_parameters(&FIELDS));
+pub async fn update(
+    backend: &Backend,
+    space: &SpaceAccess,
+    iid: i64,
+    update: EpicUpdate,
+) -> Result<EpicDetail> {
+    if update == EpicUpdate::default() {
+        return Err(Error::no_parameters(&ATTRIBUTES));
     }
-    let editor = place.caller.signed_in()?.id;
-    change
+    let editor = space.caller.signed_in()?.id;
+    update
         .title
         .as_deref()
-        .map_or(Ok(()), |title| titled(title).map(drop))?;
-    let found = find(backend.database.read(), place, iid).await?;
-    if found.author_id != Some(editor) && !place.has_role(Role::Reporter) {
+        .map_or(Ok(()), |title| check_title(title).map(drop))?;
+    let found = find(backend.database.read(), space, iid).await?;
+    if found.author_id != Some(editor) && !space.has_role(Role::Reporter) {
         return Err(Error::forbidden());
     }
-    let confidential = change.confidential.unwrap_or(found.confidential);
-    let scene = Scene::of_epic(place, confidential, found.author_id);
-    let said = mentions::listen(
+    let confidential = update.confidential.unwrap_or(found.confidential);
+    let audience = TextAudience::of_epic(space, confidential, found.author_id);
+    let effects = mentions::resolve(
         backend,
-        &scene,
+        &audience,
         &mentions::texts(Some(&found.title), found.description.as_ref()),
-        &mentions::texts(change.title.as_deref(), change.description.value()),
+        &mentions::texts(update.title.as_deref(), update.description.value()),
     )
     .await?;
     backend
         .database
         .transaction(async |transaction| {
-            if let Patch::Set(parent_id) = change.parent_id
+            if let Patch::Set(parent_id) = update.parent_id
                 && parent_id != 0
             {
-                parents::check(transaction, place, Some(found.id), parent_id).await?;
+                parents::check(transaction, space, Some(found.id), parent_id).await?;
             }
-            let before = lock(transaction, place, iid).await?;
-            change.labels.enter(transaction, place, before.id).await?;
-            let epic = enter(transaction, place, editor, before, change).await?;
+            let before = lock(transaction, space, iid).await?;
+            update.labels.save(transaction, space, before.id).await?;
+            let epic = update_row(transaction, space, editor, before, update).await?;
             todo_writer::complete(transaction, editor, TodoTarget::Epic(epic.id)).await?;
-            said.enter(transaction, written(place, &epic, editor), Vec::new())
+            effects
+                .save(transaction, text_source(space, &epic, editor), Vec::new())
                 .await?;
-            of_one(transaction, place.caller.viewer(), epic).await
+            load_detail(transaction, space.caller.viewer(), epic).await
         })
         .await
 }
 
 /// Returns the epic as a source of text.
-fn written<'a>(place: &'a SpaceAccess, epic: &Model, author_id: i64) -> Written<'a> {
-    Written::on(place, NoteableId::Epic(epic.id), epic.iid, author_id)
+fn text_source<'a>(space: &'a SpaceAccess, epic: &Model, author_id: i64) -> TextSource<'a> {
+    TextSource::new(space, NoteableId::Epic(epic.id), epic.iid, author_id)
 }
 
 /// Applies the columns of an update and creates its system notes.
-async fn enter(
+async fn update_row(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     editor: i64,
     before: Model,
-    change: Change,
+    update: EpicUpdate,
 ) -> Result<Model> {
     let mut row = before.clone().into_active_model();
     let mut notes = Vec::new();
-    if let Some(title) = change.title.as_deref().map(str::trim)
+    if let Some(title) = update.title.as_deref().map(str::trim)
         && title != before.title
     {
         row.title = Set(title.to_owned());
-        notes.push(system_notes::retitled(&before.title, title));
+        notes.push(system_notes::title_changed(&before.title, title));
     }
-    if !change.description.is_keep() {
-        let description = change.description.into_value().filter(|text| !text.is_empty());
+    if !update.description.is_keep() {
+        let description = update.description.into_value().filter(|text| !text.is_empty());
         if description != before.description {
             row.description = Set(description);
             notes.push("changed the description".to_owned());
@@ -224,17 +232,17 @@ async fn enter(
         row.last_edited_at = Set(Some(now()));
         row.last_edited_by_id = Set(Some(editor));
     }
-    let start = day(&change.start_date, before.start_date);
-    let due = day(&change.due_date, before.due_date);
-    check_days(start, due)?;
-    row.start_date = Set(start);
-    row.due_date = Set(due);
-    if due != before.due_date {
-        notes.push(system_notes::due(due));
+    let start_date = updated_date(&update.start_date, before.start_date);
+    let due_date = updated_date(&update.due_date, before.due_date);
+    check_dates(start_date, due_date)?;
+    row.start_date = Set(start_date);
+    row.due_date = Set(due_date);
+    if due_date != before.due_date {
+        notes.push(system_notes::due_date_changed(due_date));
     }
-    if let Some(confidential) = change
+    if let Some(confidential) = update
         .confidential
-        .filter(|wanted| *wanted != before.confidential)
+        .filter(|confidential| *confidential != before.confidential)
     {
         row.confidential = Set(confidential);
         let note = match confidential {
@@ -243,12 +251,12 @@ async fn enter(
         };
         notes.push(note.to_owned());
     }
-    match change.parent_id {
+    match update.parent_id {
         Patch::Keep => {}
         Patch::Clear | Patch::Set(0) => row.parent_id = Set(None),
         Patch::Set(id) => row.parent_id = Set(Some(id)),
     }
-    match (change.state_event, before.state) {
+    match (update.state_event, before.state) {
         (Some(StateEvent::Close), IssueState::Opened) => {
             row.state = Set(IssueState::Closed);
             row.closed_at = Set(Some(now()));
@@ -263,8 +271,8 @@ async fn enter(
         }
         _ => {}
     }
-    let changed = change.updated_at.filter(|_| place.has_role(Role::Owner));
-    row.updated_at = Set(changed.unwrap_or_else(now));
+    let updated_at = update.updated_at.filter(|_| space.has_role(Role::Owner));
+    row.updated_at = Set(updated_at.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
     system_notes::write(transaction, NoteableId::Epic(epic.id), Some(editor), notes).await?;
     Ok(epic)
@@ -277,14 +285,14 @@ async fn enter(
 /// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     iid: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            let epic = lock(transaction, place, iid).await?;
+            let epic = lock(transaction, space, iid).await?;
             preconditions::check_unmodified_since(unmodified_since, epic.updated_at)?;
             Entity::delete_by_id(epic.id).exec(transaction).await?;
             Ok(())
@@ -292,20 +300,13 @@ pub async fn delete(
         .await
 }
 
-/// Returns the title as it is stored.
-fn titled(title: &str) -> Result<&str> {
-    match title.trim() {
-        "" => Err(Error::attribute("title", "can't be blank")),
-        title => Ok(title),
-    }
-}
-
-fn day(said: &Patch<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
-    said.as_update().map_or(before, |said| said.copied())
+/// Returns the date after an update.
+fn updated_date(patch: &Patch<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
+    patch.as_update().map_or(before, |date| date.copied())
 }
 
 /// Maps a database error of an insert or update.
-fn refused(error: DbErr) -> Error {
+fn map_database_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         // The group was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found("Group"),

@@ -11,7 +11,7 @@ use storage::database::Violation;
 use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{issues, namespace_ancestors, now, projects};
 
-use super::{Row, find, lock, of_one};
+use super::{EpicDetail, find, load_detail, lock};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -21,29 +21,29 @@ use crate::planning::issues as issues_service;
 use crate::planning::issues::decorate;
 
 /// Maximum issues of an epic.
-const MOST: usize = 1000;
+const MAX_ISSUES: usize = 1000;
 
 /// Distance between the positions of adjacent issues, which leaves space for inserts.
 const STEP: i64 = 1 << 20;
 
 /// An issue of an epic.
 #[derive(Debug, Clone)]
-pub struct Gathered {
-    /// The row that links it to the epic, with its position.
-    pub link: Model,
+pub struct EpicIssue {
+    /// The association of the epic and the issue, with its position.
+    pub association: Model,
     /// The issue.
-    pub issue: issues_service::Row,
+    pub issue: issues_service::IssueDetail,
 }
 
-/// A link and its issue.
-type Found = (Model, Option<issues::Model>);
+/// An association and its issue.
+type AssociatedIssue = (Model, Option<issues::Model>);
 
-/// Target position of an issue, by the IDs of the links of adjacent issues.
+/// Target position of an issue, by the IDs of the associations of adjacent issues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Neighbours {
-    /// Link of the issue directly before it.
+pub struct ReorderTarget {
+    /// Association of the issue directly before it.
     pub before: Option<i64>,
-    /// Link of the issue directly after it. Ignored if `before` is given.
+    /// Association of the issue directly after it. Ignored if `before` is given.
     pub after: Option<i64>,
 }
 
@@ -53,22 +53,22 @@ pub struct Neighbours {
 /// Returns `Error::NotFound` if the epic does not exist or the caller cannot see it.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     iid: i64,
     page: &PageRequest,
-) -> Result<Page<Gathered>> {
+) -> Result<Page<EpicIssue>> {
     let db = backend.database.read();
-    let epic = find(db, place, iid).await?;
-    let wanted = seen(place, epic.id);
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
-    let found = wanted
+    let epic = find(db, space, iid).await?;
+    let visible = visible(space, epic.id);
+    let total = bounded_count(db, visible.clone().into_query()).await?;
+    let found = visible
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
     let found = Page::new(page, found, total);
     Ok(Page {
-        items: with_issues(db, place, found.items).await?,
+        items: with_issues(db, space, found.items).await?,
         rest: found.rest,
     })
 }
@@ -78,48 +78,53 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::NotFound` if the epic or issue is not visible to the caller, or the issue is outside of
 /// the group. Returns `Error::Conflict` if the issue is in the epic already. Returns `Error::Rejected` if the
-/// epic has `MOST` issues.
-pub async fn add(backend: &Backend, place: &SpaceAccess, iid: i64, issue_id: i64) -> Result<(Row, Gathered)> {
+/// epic has `MAX_ISSUES` issues.
+pub async fn add(
+    backend: &Backend,
+    space: &SpaceAccess,
+    iid: i64,
+    issue_id: i64,
+) -> Result<(EpicDetail, EpicIssue)> {
     backend
         .database
         .transaction(async |transaction| {
-            let epic = lock(transaction, place, iid).await?;
-            let below = namespace_ancestors::at_or_below(place.namespace.id);
-            let inside = Condition::all().add(projects::Column::NamespaceId.in_subquery(below));
+            let epic = lock(transaction, space, iid).await?;
+            let group_ids = namespace_ancestors::at_or_below(space.namespace.id);
+            let in_group = Condition::all().add(projects::Column::NamespaceId.in_subquery(group_ids));
             let issue = issues::Entity::find_by_id(issue_id)
-                .filter(issues::in_projects(inside))
-                .filter(issues::visible(place.caller.viewer(), now().date_naive()))
+                .filter(issues::in_projects(in_group))
+                .filter(issues::visible(space.caller.viewer(), now().date_naive()))
                 .one(transaction)
                 .await?;
             let issue = issue.ok_or_else(|| Error::not_found("Issue"))?;
             let former = Entity::find().filter(Column::IssueId.eq(issue.id));
             let former = former.one(transaction).await?;
             if former.as_ref().is_some_and(|former| former.epic_id == epic.id) {
-                return Err(taken());
+                return Err(already_assigned());
             }
-            let there = epic_issues::of(epic.id).all(transaction).await?;
-            if there.len() >= MOST {
+            let existing = epic_issues::of(epic.id).all(transaction).await?;
+            if existing.len() >= MAX_ISSUES {
                 return Err(Error::Rejected(
-                    format!("The maximum number of issues in the epic ({MOST}) is reached").into(),
+                    format!("The maximum number of issues in the epic ({MAX_ISSUES}) is reached").into(),
                 ));
             }
             let row = ActiveModel {
                 epic_id: Set(epic.id),
                 issue_id: Set(issue.id),
-                relative_position: Set(Some(there.last().map_or(0, position) + STEP)),
+                relative_position: Set(Some(existing.last().map_or(0, position) + STEP)),
                 ..Default::default()
             };
-            let link = match former {
+            let association = match former {
                 Some(former) => {
                     let id = Set(former.id);
                     ActiveModel { id, ..row }.update(transaction).await
                 }
                 None => row.insert(transaction).await,
             };
-            let link = link.map_err(refused)?;
+            let association = association.map_err(map_insert_error)?;
             Ok((
-                of_one(transaction, place.caller.viewer(), epic).await?,
-                with_issue(transaction, place, (link, Some(issue))).await?,
+                load_detail(transaction, space.caller.viewer(), epic).await?,
+                with_issue(transaction, space, (association, Some(issue))).await?,
             ))
         })
         .await
@@ -132,31 +137,36 @@ pub async fn add(backend: &Backend, place: &SpaceAccess, iid: i64, issue_id: i64
 /// `Error::InvalidParameters` if no adjacent issue is given.
 pub async fn reorder(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     iid: i64,
-    link_id: i64,
-    between: Neighbours,
-) -> Result<Vec<Gathered>> {
-    if between == Neighbours::default() {
+    association_id: i64,
+    target: ReorderTarget,
+) -> Result<Vec<EpicIssue>> {
+    if target == ReorderTarget::default() {
         return Err(Error::no_parameters(&["move_before_id", "move_after_id"]));
     }
     backend
         .database
         .transaction(async |transaction| {
-            let epic = lock(transaction, place, iid).await?;
-            let (link, _) = find_link(transaction, place, epic.id, link_id).await?;
+            let epic = lock(transaction, space, iid).await?;
+            let (association, _) = find_association(transaction, space, epic.id, association_id).await?;
             let mut order = epic_issues::of(epic.id).all(transaction).await?;
-            order.retain(|other| other.id != link.id);
-            let index = |id: i64| order.iter().position(|other| other.id == id).ok_or_else(missing);
-            let at = match (between.before, between.after) {
+            order.retain(|other| other.id != association.id);
+            let index = |id: i64| {
+                order
+                    .iter()
+                    .position(|other| other.id == id)
+                    .ok_or_else(not_found)
+            };
+            let at = match (target.before, target.after) {
                 (Some(id), _) => index(id)? + 1,
                 (None, Some(id)) => index(id)?,
                 (None, None) => order.len(),
             };
-            order.insert(at, link);
-            put(transaction, &order, at).await?;
-            let all = seen(place, epic.id).all(transaction).await?;
-            with_issues(transaction, place, all).await
+            order.insert(at, association);
+            set_position(transaction, &order, at).await?;
+            let all = visible(space, epic.id).all(transaction).await?;
+            with_issues(transaction, space, all).await
         })
         .await
 }
@@ -167,53 +177,58 @@ pub async fn reorder(
 /// Returns `Error::NotFound` if the epic or issue does not exist or the caller cannot see the issue.
 pub async fn remove(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     iid: i64,
-    link_id: i64,
-) -> Result<(Row, Gathered)> {
+    association_id: i64,
+) -> Result<(EpicDetail, EpicIssue)> {
     backend
         .database
         .transaction(async |transaction| {
-            let epic = lock(transaction, place, iid).await?;
-            let found = find_link(transaction, place, epic.id, link_id).await?;
-            Entity::delete_by_id(link_id).exec(transaction).await?;
+            let epic = lock(transaction, space, iid).await?;
+            let found = find_association(transaction, space, epic.id, association_id).await?;
+            Entity::delete_by_id(association_id).exec(transaction).await?;
             Ok((
-                of_one(transaction, place.caller.viewer(), epic).await?,
-                with_issue(transaction, place, found).await?,
+                load_detail(transaction, space.caller.viewer(), epic).await?,
+                with_issue(transaction, space, found).await?,
             ))
         })
         .await
 }
 
 /// Returns the query for the visible issues of an epic, in their order.
-fn seen(place: &SpaceAccess, epic_id: i64) -> SelectTwo<Entity, issues::Entity> {
+fn visible(space: &SpaceAccess, epic_id: i64) -> SelectTwo<Entity, issues::Entity> {
     epic_issues::of(epic_id)
         .find_also_related(issues::Entity)
-        .filter(issues::visible(place.caller.viewer(), now().date_naive()))
+        .filter(issues::visible(space.caller.viewer(), now().date_naive()))
 }
 
-async fn find_link(db: &impl ConnectionTrait, place: &SpaceAccess, epic_id: i64, id: i64) -> Result<Found> {
-    let found = seen(place, epic_id).filter(Column::Id.eq(id)).one(db).await?;
-    found.ok_or_else(missing)
+async fn find_association(
+    db: &impl ConnectionTrait,
+    space: &SpaceAccess,
+    epic_id: i64,
+    id: i64,
+) -> Result<AssociatedIssue> {
+    let found = visible(space, epic_id).filter(Column::Id.eq(id)).one(db).await?;
+    found.ok_or_else(not_found)
 }
 
 /// Sets the position of one issue between its neighbors. Renumbers all positions if the gap is too small.
-async fn put(transaction: &DatabaseTransaction, order: &[Model], at: usize) -> Result<()> {
-    let neighbour = |index: Option<usize>| index.and_then(|index| order.get(index)).map(position);
-    let wanted = match (neighbour(at.checked_sub(1)), neighbour(at.checked_add(1))) {
+async fn set_position(transaction: &DatabaseTransaction, order: &[Model], at: usize) -> Result<()> {
+    let neighbor = |index: Option<usize>| index.and_then(|index| order.get(index)).map(position);
+    let position_between = match (neighbor(at.checked_sub(1)), neighbor(at.checked_add(1))) {
         (None, None) => Some(STEP),
         (Some(before), None) => before.checked_add(STEP),
         (None, Some(after)) => after.checked_sub(STEP),
         (Some(before), Some(after)) => (after - before > 1).then(|| before + (after - before) / 2),
     };
-    let all: Vec<(i64, i64)> = match (wanted, order.get(at)) {
-        (Some(wanted), Some(link)) => vec![(link.id, wanted)],
+    let positions: Vec<(i64, i64)> = match (position_between, order.get(at)) {
+        (Some(position), Some(association)) => vec![(association.id, position)],
         _ => (1..)
             .zip(order)
-            .map(|(number, link)| (link.id, number * STEP))
+            .map(|(number, association)| (association.id, number * STEP))
             .collect(),
     };
-    for (id, position) in all {
+    for (id, position) in positions {
         let row = ActiveModel {
             id: Set(id),
             relative_position: Set(Some(position)),
@@ -224,49 +239,53 @@ async fn put(transaction: &DatabaseTransaction, order: &[Model], at: usize) -> R
     Ok(())
 }
 
-fn position(link: &Model) -> i64 {
-    link.relative_position.unwrap_or(0)
+fn position(association: &Model) -> i64 {
+    association.relative_position.unwrap_or(0)
 }
 
 /// Loads the related rows of a whole page.
 async fn with_issues(
     db: &impl ConnectionTrait,
-    place: &SpaceAccess,
-    found: Vec<Found>,
-) -> Result<Vec<Gathered>> {
-    let (links, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
+    space: &SpaceAccess,
+    found: Vec<AssociatedIssue>,
+) -> Result<Vec<EpicIssue>> {
+    let (associations, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
     let found = found.into_iter().flatten().collect();
-    let rows = decorate(db, place.caller.viewer(), found).await?;
-    let mut rows: HashMap<i64, issues_service::Row> =
+    let rows = decorate(db, space.caller.viewer(), found).await?;
+    let mut rows: HashMap<i64, issues_service::IssueDetail> =
         rows.into_iter().map(|row| (row.issue.id, row)).collect();
-    let gathered = links.into_iter().filter_map(|link| {
+    let issues = associations.into_iter().filter_map(|association| {
         // Issues deleted since the page was read are left out.
-        let issue = rows.remove(&link.issue_id)?;
-        Some(Gathered { link, issue })
+        let issue = rows.remove(&association.issue_id)?;
+        Some(EpicIssue { association, issue })
     });
-    Ok(gathered.collect())
+    Ok(issues.collect())
 }
 
-async fn with_issue(db: &impl ConnectionTrait, place: &SpaceAccess, found: Found) -> Result<Gathered> {
-    with_issues(db, place, vec![found])
+async fn with_issue(
+    db: &impl ConnectionTrait,
+    space: &SpaceAccess,
+    found: AssociatedIssue,
+) -> Result<EpicIssue> {
+    with_issues(db, space, vec![found])
         .await?
         .pop()
-        .ok_or_else(missing)
+        .ok_or_else(not_found)
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }
 
-fn taken() -> Error {
+fn already_assigned() -> Error {
     Error::Conflict("Issue(s) already assigned".into())
 }
 
 /// Maps a database error of an insert.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         // A concurrent request added it to an epic.
-        Some(Violation::Unique(_)) => taken(),
+        Some(Violation::Unique(_)) => already_assigned(),
         Some(Violation::ForeignKey(_)) => Error::not_found("Issue"),
         _ => error.into(),
     }

@@ -6,11 +6,11 @@ use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
-use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::labels::{find_by_title, resolve_or_create};
 
 /// Changes of the labels of an epic, by title. Labels belong to the group or its ancestors.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Labelling {
+pub struct EpicLabelUpdate {
     /// All labels; replaces the present ones.
     pub all: Patch<Vec<String>>,
     /// Labels to add.
@@ -19,44 +19,44 @@ pub struct Labelling {
     pub remove: Vec<String>,
 }
 
-impl Labelling {
+impl EpicLabelUpdate {
     /// Applies the changes. An unknown title creates a label if the caller may create labels, and is ignored
     /// otherwise.
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if a label is invalid. Returns an error if the database fails.
-    pub(super) async fn enter(
+    pub(super) async fn save(
         &self,
         transaction: &DatabaseTransaction,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
         epic_id: i64,
     ) -> Result<()> {
         if *self == Self::default() {
             return Ok(());
         }
-        let carried = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
-        let before: Vec<i64> = carried.iter().flatten().map(|label| label.id).collect();
+        let labels = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
+        let before: Vec<i64> = labels.iter().flatten().map(|label| label.id).collect();
         let mut after = match self.all.is_keep() {
             true => before.clone(),
             false => Vec::new(),
         };
         let titles = self.all.value().into_iter().flatten().chain(&self.add);
         let titles: Vec<&str> = titles.map(String::as_str).collect();
-        after.extend(resolve_or_create(transaction, place, &titles).await?);
-        let lost: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
-        let lost = named(transaction, place, &lost).await?;
-        after.retain(|id| !lost.values().any(|label| label.id == *id));
+        after.extend(resolve_or_create(transaction, space, &titles).await?);
+        let removed: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
+        let removed = find_by_title(transaction, space, &removed).await?;
+        after.retain(|id| !removed.values().any(|label| label.id == *id));
         after.sort_unstable();
         after.dedup();
-        let gone: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
-        if !gone.is_empty() {
+        let removed: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
+        if !removed.is_empty() {
             Entity::delete_many()
                 .filter(Column::EpicId.eq(epic_id))
-                .filter(Column::LabelId.is_in(gone))
+                .filter(Column::LabelId.is_in(removed))
                 .exec(transaction)
                 .await?;
         }
-        let fresh: Vec<ActiveModel> = after
+        let added: Vec<ActiveModel> = after
             .into_iter()
             .filter(|id| !before.contains(id))
             .map(|label_id| ActiveModel {
@@ -65,8 +65,8 @@ impl Labelling {
                 ..Default::default()
             })
             .collect();
-        if !fresh.is_empty() {
-            Entity::insert_many(fresh)
+        if !added.is_empty() {
+            Entity::insert_many(added)
                 .exec_without_returning(transaction)
                 .await?;
         }

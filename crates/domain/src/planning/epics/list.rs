@@ -7,7 +7,7 @@ use storage::entities::epics::{self, Column, Entity};
 use storage::entities::issues::IssueState;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
-use super::{Row, decorate};
+use super::{EpicDetail, decorate};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::planning::issuables::list::NO_LABEL;
 
 /// Sort order of epics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum EpicOrder {
     /// By time of creation.
     #[default]
     CreatedAt,
@@ -30,7 +30,7 @@ pub enum Order {
 /// Filter of epics, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct EpicFilter {
     pub author_id: Option<i64>,
     pub author_username: Option<String>,
     pub labels: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Filter {
     pub descendants: bool,
     /// Whether epics of ancestor groups are included.
     pub ancestors: bool,
-    pub order: Order,
+    pub order: EpicOrder,
     pub ascending: bool,
 }
 
@@ -57,42 +57,45 @@ pub struct Filter {
 /// Returns `Error::InvalidParameters` if filters exclude each other.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
-    filter: &Filter,
+    space: &SpaceAccess,
+    filter: &EpicFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<EpicDetail>> {
     if filter.author_id.is_some() && filter.author_username.is_some() {
         return Err(Error::parameter(
             "author_id, author_username are mutually exclusive",
         ));
     }
-    let user_id = place.caller.as_user().map(|user| user.id);
-    let wanted = Entity::find()
-        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
-        .filter(filter.places(place.namespace.id))
-        .filter(filter.own())
-        .filter(filter.related(user_id));
+    let user_id = space.caller.as_user().map(|user| user.id);
+    let epics = Entity::find()
+        .filter(epics::visible(space.caller.viewer(), now().date_naive()))
+        .filter(filter.in_groups(space.namespace.id))
+        .filter(filter.on_columns())
+        .filter(filter.on_related_rows(user_id));
     let db = backend.database.read();
-    let found = page_of(db, filter.ordered(wanted), page).await?;
+    let found = page_of(db, filter.sorted(epics), page).await?;
     Ok(Page {
-        items: decorate(db, place.caller.viewer(), found.items).await?,
+        items: decorate(db, space.caller.viewer(), found.items).await?,
         rest: found.rest,
     })
 }
 
-impl Filter {
+impl EpicFilter {
     /// Returns the condition for the groups that are searched.
-    fn places(&self, group_id: i64) -> Condition {
-        let below = namespace_ancestors::at_or_below(group_id);
-        let above = namespace_ancestors::at_or_above(group_id);
+    fn in_groups(&self, group_id: i64) -> Condition {
+        let descendants = namespace_ancestors::at_or_below(group_id);
+        let ancestors = namespace_ancestors::at_or_above(group_id);
         Condition::any()
             .add(Column::NamespaceId.eq(group_id))
-            .add_option(self.descendants.then(|| Column::NamespaceId.in_subquery(below)))
-            .add_option(self.ancestors.then(|| Column::NamespaceId.in_subquery(above)))
+            .add_option(
+                self.descendants
+                    .then(|| Column::NamespaceId.in_subquery(descendants)),
+            )
+            .add_option(self.ancestors.then(|| Column::NamespaceId.in_subquery(ancestors)))
     }
 
     /// Returns the conditions on columns of the epic.
-    fn own(&self) -> Condition {
+    fn on_columns(&self) -> Condition {
         let text = self.search.as_deref().filter(|text| !text.is_empty()).map(fold);
         let search = text.map(|text| {
             Condition::any()
@@ -106,7 +109,7 @@ impl Filter {
         Condition::all()
             .add_option(self.author_id.map(|id| Column::AuthorId.eq(id)))
             .add_option(self.state.map(|state| Column::State.eq(state)))
-            .add_option(self.confidential.map(|few| Column::Confidential.eq(few)))
+            .add_option(self.confidential.map(|value| Column::Confidential.eq(value)))
             .add_option(self.created_after.map(|time| Column::CreatedAt.gte(time)))
             .add_option(
                 self.created_before
@@ -122,63 +125,63 @@ impl Filter {
     }
 
     /// Returns the conditions on related rows. An anonymous caller has no award emoji to filter by.
-    fn related(&self, user_id: Option<i64>) -> Condition {
+    fn on_related_rows(&self, user_id: Option<i64>) -> Condition {
         let mut all = Condition::all();
         if let Some(name) = &self.author_username {
-            let named = Query::select()
+            let author_ids = Query::select()
                 .column(users::Column::Id)
                 .from(users::Entity)
                 .and_where(users::Column::UsernameKey.eq(fold(name)))
                 .take();
-            all = all.add(Column::AuthorId.in_subquery(named));
+            all = all.add(Column::AuthorId.in_subquery(author_ids));
         }
-        match word(self.labels.iter().map(String::as_str)) {
-            Some(Word::None) => all = all.add(labelled(None).not()),
-            Some(Word::Any) => all = all.add(labelled(None)),
+        match keyword(self.labels.iter().map(String::as_str)) {
+            Some(Keyword::None) => all = all.add(labeled(None).not()),
+            Some(Keyword::Any) => all = all.add(labeled(None)),
             None => {
                 let titles = self.labels.iter().map(|title| title.trim());
                 for title in titles.filter(|title| !title.is_empty()) {
-                    all = all.add(labelled(Some(title)));
+                    all = all.add(labeled(Some(title)));
                 }
             }
         }
         if let (Some(name), Some(user_id)) = (self.my_reaction_emoji.as_deref(), user_id) {
-            all = all.add(match word([name]) {
-                Some(Word::None) => reacted(user_id, None).not(),
-                Some(Word::Any) => reacted(user_id, None),
-                None => reacted(user_id, Some(name)),
+            all = all.add(match keyword([name]) {
+                Some(Keyword::None) => with_award_emoji(user_id, None).not(),
+                Some(Keyword::Any) => with_award_emoji(user_id, None),
+                None => with_award_emoji(user_id, Some(name)),
             });
         }
         all
     }
 
-    fn ordered(&self, wanted: Select<Entity>) -> Select<Entity> {
+    fn sorted(&self, epics: Select<Entity>) -> Select<Entity> {
         let column = match self.order {
-            Order::CreatedAt => Column::CreatedAt,
-            Order::UpdatedAt => Column::UpdatedAt,
-            Order::Title => Column::TitleKey,
+            EpicOrder::CreatedAt => Column::CreatedAt,
+            EpicOrder::UpdatedAt => Column::UpdatedAt,
+            EpicOrder::Title => Column::TitleKey,
         };
         let direction = match self.ascending {
             true => sea_orm::Order::Asc,
             false => sea_orm::Order::Desc,
         };
-        wanted.order_by(column, direction).order_by_desc(Column::Id)
+        epics.order_by(column, direction).order_by_desc(Column::Id)
     }
 }
 
 /// A keyword that means none or at least one. Case-insensitive.
-enum Word {
+enum Keyword {
     None,
     Any,
 }
 
 /// Returns the keyword among texts, if any. The one for none takes precedence.
-fn word<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Word> {
+fn keyword<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Keyword> {
     let mut found = None;
     for text in texts {
         match text.trim().to_ascii_lowercase().as_str() {
-            text if NO_LABEL.contains(&text) => return Some(Word::None),
-            "any" => found = Some(Word::Any),
+            text if NO_LABEL.contains(&text) => return Some(Keyword::None),
+            "any" => found = Some(Keyword::Any),
             _ => {}
         }
     }
@@ -186,7 +189,7 @@ fn word<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Word> {
 }
 
 /// Matches epics with any label, or with the label of a title; checked row by row.
-fn labelled(title: Option<&str>) -> Expr {
+fn labeled(title: Option<&str>) -> Expr {
     let mut row = Query::select();
     row.expr(Expr::val(1)).from(epic_labels::Entity).and_where(
         Expr::col((epic_labels::Entity, epic_labels::Column::EpicId)).eq(Expr::col((Entity, Column::Id))),
@@ -203,7 +206,7 @@ fn labelled(title: Option<&str>) -> Expr {
 }
 
 /// Matches epics with an award emoji of a user, or with one of a given name; checked row by row.
-fn reacted(user_id: i64, name: Option<&str>) -> Expr {
+fn with_award_emoji(user_id: i64, name: Option<&str>) -> Expr {
     let award = |column: award_emoji::Column| Expr::col((award_emoji::Entity, column));
     let mut row = Query::select();
     row.expr(Expr::val(1))

@@ -7,11 +7,11 @@ mod labels;
 mod list;
 mod parents;
 
-pub use self::labels::Labelling;
-pub(crate) use changes::checked;
-pub use changes::{Change, NewEpic, create, delete, edit};
-pub use list::{Filter, Order, list};
-pub(crate) use parents::DEEPEST;
+pub use self::labels::EpicLabelUpdate;
+pub(crate) use changes::new_row;
+pub use changes::{EpicUpdate, NewEpic, create, delete, update};
+pub use list::{EpicFilter, EpicOrder, list};
+pub(crate) use parents::MAX_ANCESTORS;
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,7 +26,7 @@ use crate::kernel::error::{Error, Result};
 
 /// An epic with its related rows.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct EpicDetail {
     /// The epic.
     pub epic: Model,
     /// Its group.
@@ -41,74 +41,77 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn read(backend: &Backend, place: &SpaceAccess, iid: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<EpicDetail> {
     let db = backend.database.read();
-    let epic = find(db, place, iid).await?;
-    of_one(db, place.caller.viewer(), epic).await
+    let epic = find(db, space, iid).await?;
+    load_detail(db, space.caller.viewer(), epic).await
 }
 
 /// Returns the ID of an epic of a group.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn id_of(backend: &Backend, place: &SpaceAccess, iid: i64) -> Result<i64> {
-    Ok(find(backend.database.read(), place, iid).await?.id)
+pub async fn get_id(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<i64> {
+    Ok(find(backend.database.read(), space, iid).await?.id)
 }
 
 /// Finds an epic of a group by IID, if the caller can see it.
-async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, iid: i64) -> Result<Model> {
+async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = Entity::find()
-        .filter(Column::NamespaceId.eq(place.namespace.id))
+        .filter(Column::NamespaceId.eq(space.namespace.id))
         .filter(Column::Iid.eq(iid))
-        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
+        .filter(epics::visible(space.caller.viewer(), now().date_naive()))
         .one(db)
         .await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(not_found)
 }
 
 /// Like [`find`], for a change: locks the epic until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, place: &SpaceAccess, iid: i64) -> Result<Model> {
-    let found = find(db, place, iid).await?;
-    epics::lock(db, found.id).await?.ok_or_else(missing)
+async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
+    let found = find(db, space, iid).await?;
+    epics::lock(db, found.id).await?.ok_or_else(not_found)
 }
 
 /// Finds an epic of a group by ID, if the caller can see it.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist, belongs to another group, or the caller cannot see it.
-pub(crate) async fn find_by_id(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
+pub(crate) async fn find_by_id(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
     // Projects have no epics, and `namespace` is the parent of the project here.
-    if place.project.is_some() {
-        return Err(missing());
+    if space.project.is_some() {
+        return Err(not_found());
     }
     let found = Entity::find_by_id(id)
-        .filter(Column::NamespaceId.eq(place.namespace.id))
-        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
+        .filter(Column::NamespaceId.eq(space.namespace.id))
+        .filter(epics::visible(space.caller.viewer(), now().date_naive()))
         .one(db)
         .await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(not_found)
 }
 
 /// Like [`find_by_id`], for a change: locks the epic until the transaction ends.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
-pub(crate) async fn lock_by_id(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
-    let found = find_by_id(db, place, id).await?;
-    epics::lock(db, found.id).await?.ok_or_else(missing)
+pub(crate) async fn lock_by_id(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
+    let found = find_by_id(db, space, id).await?;
+    epics::lock(db, found.id).await?.ok_or_else(not_found)
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("Epic")
 }
 
 /// Loads the related rows of one epic.
-async fn of_one(db: &impl ConnectionTrait, viewer: Viewer, epic: Model) -> Result<Row> {
-    decorate(db, viewer, vec![epic]).await?.pop().ok_or_else(missing)
+async fn load_detail(db: &impl ConnectionTrait, viewer: Viewer, epic: Model) -> Result<EpicDetail> {
+    decorate(db, viewer, vec![epic])
+        .await?
+        .pop()
+        .ok_or_else(not_found)
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) -> Result<Vec<EpicDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -126,27 +129,27 @@ async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) 
         let author = epic.author_id.and_then(|id| authors.get(&id).cloned());
         Some((groups.get(&epic.namespace_id)?.clone(), author, epic))
     });
-    rows(db, viewer, found.collect()).await
+    with_associations(db, viewer, found.collect()).await
 }
 
 /// Loads the related rows that are visible to the viewer, for epics with known groups and authors.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn rows(
+pub(crate) async fn with_associations(
     db: &impl ConnectionTrait,
     viewer: Viewer,
     found: Vec<(namespaces::Model, Option<users::Model>, Model)>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<EpicDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
     let parents = found.iter().filter_map(|(_, _, epic)| epic.parent_id);
-    let parents = seen(db, viewer, parents.collect()).await?;
+    let parents = visible_ids(db, viewer, parents.collect()).await?;
     let mut labels = epic_labels::of(db, found.iter().map(|(_, _, epic)| epic.id)).await?;
     let rows = found.into_iter().map(|(group, author, mut epic)| {
         epic.parent_id = epic.parent_id.filter(|id| parents.contains(id));
-        Row {
+        EpicDetail {
             group,
             author,
             labels: labels.remove(&epic.id).unwrap_or_default(),
@@ -157,7 +160,7 @@ pub(crate) async fn rows(
 }
 
 /// Returns the IDs of the epics that are visible to the viewer.
-async fn seen(db: &impl ConnectionTrait, viewer: Viewer, ids: Vec<i64>) -> Result<HashSet<i64>> {
+async fn visible_ids(db: &impl ConnectionTrait, viewer: Viewer, ids: Vec<i64>) -> Result<HashSet<i64>> {
     if ids.is_empty() {
         return Ok(HashSet::new());
     }

@@ -10,6 +10,7 @@ use storage::entities::{issues, labels, merge_requests, milestones, namespaces, 
 use super::IssuableKind;
 use crate::kernel::error::Result;
 use crate::planning::milestones as milestones_service;
+use crate::planning::system_notes::NoteableId;
 use crate::spaces::projects::paths_of;
 
 /// An issue or merge request.
@@ -19,14 +20,24 @@ pub(crate) trait Issuable {
 
     /// Returns its ID.
     fn id(&self) -> i64;
+    /// Returns its IID.
+    fn iid(&self) -> i64;
     /// Returns the ID of its project.
     fn project_id(&self) -> i64;
     /// Returns the ID of its author.
     fn author_id(&self) -> Option<i64>;
-    /// Returns the IDs of other users in its representation.
-    fn others(&self) -> [Option<i64>; 2];
+    /// Returns the IDs of the other users in its representation, who closed or merged it.
+    fn other_user_ids(&self) -> [Option<i64>; 2];
     /// Returns the ID of its milestone.
     fn milestone_id(&self) -> Option<i64>;
+
+    /// Returns its kind and ID.
+    fn noteable_id(&self) -> NoteableId {
+        match Self::KIND {
+            IssuableKind::Issue => NoteableId::Issue(self.id()),
+            IssuableKind::MergeRequest => NoteableId::MergeRequest(self.id()),
+        }
+    }
 }
 
 impl Issuable for issues::Model {
@@ -34,6 +45,10 @@ impl Issuable for issues::Model {
 
     fn id(&self) -> i64 {
         self.id
+    }
+
+    fn iid(&self) -> i64 {
+        self.iid
     }
 
     fn project_id(&self) -> i64 {
@@ -44,7 +59,7 @@ impl Issuable for issues::Model {
         self.author_id
     }
 
-    fn others(&self) -> [Option<i64>; 2] {
+    fn other_user_ids(&self) -> [Option<i64>; 2] {
         [self.closed_by_id, None]
     }
 
@@ -60,6 +75,10 @@ impl Issuable for merge_requests::Model {
         self.id
     }
 
+    fn iid(&self) -> i64 {
+        self.iid
+    }
+
     fn project_id(&self) -> i64 {
         self.target_project_id
     }
@@ -68,7 +87,7 @@ impl Issuable for merge_requests::Model {
         self.author_id
     }
 
-    fn others(&self) -> [Option<i64>; 2] {
+    fn other_user_ids(&self) -> [Option<i64>; 2] {
         [self.closed_by_id, self.merged_by_id]
     }
 
@@ -79,160 +98,166 @@ impl Issuable for merge_requests::Model {
 
 /// Related rows of the issuables of a page.
 #[derive(Debug, Default)]
-pub(crate) struct Belongings {
+pub(crate) struct Associations {
     labels: HashMap<i64, Vec<labels::Model>>,
     assignees: HashMap<i64, Vec<users::Model>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedAssociations>,
 }
 
 /// Related rows that several issuables of either kind may share.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedAssociations {
     paths: HashMap<i64, String>,
-    people: HashMap<i64, users::Model>,
-    milestones: HashMap<i64, milestones_service::Row>,
+    users: HashMap<i64, users::Model>,
+    milestones: HashMap<i64, milestones_service::MilestoneDetail>,
 }
 
-/// References of an issuable to shared rows.
-struct Facts {
+/// IDs of the shared rows that an issuable refers to.
+struct SharedIds {
     project_id: i64,
-    people: [Option<i64>; 3],
+    user_ids: [Option<i64>; 3],
     milestone_id: Option<i64>,
 }
 
-impl Facts {
-    fn of(thing: &impl Issuable) -> Self {
-        let [one, other] = thing.others();
+impl SharedIds {
+    fn of(issuable: &impl Issuable) -> Self {
+        let [closed_by, merged_by] = issuable.other_user_ids();
         Self {
-            project_id: thing.project_id(),
-            people: [thing.author_id(), one, other],
-            milestone_id: thing.milestone_id(),
+            project_id: issuable.project_id(),
+            user_ids: [issuable.author_id(), closed_by, merged_by],
+            milestone_id: issuable.milestone_id(),
         }
     }
 }
 
-impl Belongings {
-    /// Returns the full path of its project, or `None` if the project was deleted since the page was read.
-    pub fn path(&self, of: &impl Issuable) -> Option<String> {
-        self.shared.paths.get(&of.project_id()).cloned()
+impl Associations {
+    /// Loads the related rows of a whole page. `paths` has the full paths of projects that are already known.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn load<T: Issuable>(
+        db: &impl ConnectionTrait,
+        issuables: &[T],
+        paths: HashMap<i64, String>,
+    ) -> Result<Self> {
+        if issuables.is_empty() {
+            return Ok(Self::default());
+        }
+        let ids = issuables.iter().map(SharedIds::of).collect();
+        let shared = SharedAssociations::load(db, ids, paths, Vec::new()).await?;
+        Self::load_own(db, issuables, Arc::new(shared)).await
+    }
+
+    /// Like [`Self::load`], for both kinds at once. `user_ids` has the IDs of further users to load.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn load_both(
+        db: &impl ConnectionTrait,
+        issues: &[issues::Model],
+        merge_requests: &[merge_requests::Model],
+        paths: HashMap<i64, String>,
+        user_ids: Vec<i64>,
+    ) -> Result<(Self, Self)> {
+        let ids = issues.iter().map(SharedIds::of);
+        let ids = ids.chain(merge_requests.iter().map(SharedIds::of)).collect();
+        let shared = Arc::new(SharedAssociations::load(db, ids, paths, user_ids).await?);
+        Ok((
+            Self::load_own(db, issues, Arc::clone(&shared)).await?,
+            Self::load_own(db, merge_requests, shared).await?,
+        ))
+    }
+
+    /// Loads the rows of each issuable that are not shared.
+    async fn load_own<T: Issuable>(
+        db: &impl ConnectionTrait,
+        issuables: &[T],
+        shared: Arc<SharedAssociations>,
+    ) -> Result<Self> {
+        let ids = || issuables.iter().map(Issuable::id);
+        let (labels, assignees) = match issuables.is_empty() {
+            true => Default::default(),
+            false => (
+                labels_of(db, T::KIND, ids()).await?,
+                assignees_of(db, T::KIND, ids()).await?,
+            ),
+        };
+        Ok(Self {
+            labels,
+            assignees,
+            shared,
+        })
+    }
+
+    /// Returns the full path of the project, or `None` if the project was deleted since the page was read.
+    pub fn path(&self, issuable: &impl Issuable) -> Option<String> {
+        self.shared.paths.get(&issuable.project_id()).cloned()
     }
 
     /// Returns a user by ID, unless deleted.
-    pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
-        id.and_then(|id| self.shared.people.get(&id).cloned())
+    pub fn user(&self, id: Option<i64>) -> Option<users::Model> {
+        id.and_then(|id| self.shared.users.get(&id).cloned())
     }
 
     /// Returns the assignees in order of assignment.
-    pub fn assignees(&mut self, of: &impl Issuable) -> Vec<users::Model> {
-        self.assignees.remove(&of.id()).unwrap_or_default()
+    pub fn assignees(&mut self, issuable: &impl Issuable) -> Vec<users::Model> {
+        self.assignees.remove(&issuable.id()).unwrap_or_default()
     }
 
     /// Returns the labels, sorted by title.
-    pub fn labels(&mut self, of: &impl Issuable) -> Vec<labels::Model> {
-        self.labels.remove(&of.id()).unwrap_or_default()
+    pub fn labels(&mut self, issuable: &impl Issuable) -> Vec<labels::Model> {
+        self.labels.remove(&issuable.id()).unwrap_or_default()
     }
 
     /// Returns the milestone.
-    pub fn milestone(&self, of: &impl Issuable) -> Option<milestones_service::Row> {
-        of.milestone_id()
-            .and_then(|id| self.shared.milestones.get(&id).cloned())
+    pub fn milestone(&self, issuable: &impl Issuable) -> Option<milestones_service::MilestoneDetail> {
+        let id = issuable.milestone_id()?;
+        self.shared.milestones.get(&id).cloned()
     }
 }
 
-/// Loads the related rows of a whole page. `paths` has the full paths of projects that are already known.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn gather<T: Issuable>(
-    db: &impl ConnectionTrait,
-    found: &[T],
-    paths: HashMap<i64, String>,
-) -> Result<Belongings> {
-    if found.is_empty() {
-        return Ok(Belongings::default());
+impl SharedAssociations {
+    async fn load(
+        db: &impl ConnectionTrait,
+        issuables: Vec<SharedIds>,
+        mut paths: HashMap<i64, String>,
+        mut user_ids: Vec<i64>,
+    ) -> Result<Self> {
+        let unknown: Vec<i64> = issuables
+            .iter()
+            .map(|ids| ids.project_id)
+            .filter(|id| !paths.contains_key(id))
+            .collect();
+        if !unknown.is_empty() {
+            paths.extend(paths_of(db, unknown).await?);
+        }
+        let mut milestone_ids = Vec::new();
+        for ids in &issuables {
+            user_ids.extend(ids.user_ids.into_iter().flatten());
+            milestone_ids.extend(ids.milestone_id);
+        }
+        Ok(Self {
+            users: users_by_id(db, user_ids).await?,
+            milestones: milestones_by_id(db, milestone_ids, &paths).await?,
+            paths,
+        })
     }
-    let shared = shared(db, found.iter().map(Facts::of).collect(), paths, Vec::new()).await?;
-    own(db, found, Arc::new(shared)).await
 }
 
-/// Like [`gather`], for both kinds at once. `people` has the IDs of further users to load.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn gather_both(
-    db: &impl ConnectionTrait,
-    issues: &[issues::Model],
-    merge_requests: &[merge_requests::Model],
-    paths: HashMap<i64, String>,
-    people: Vec<i64>,
-) -> Result<(Belongings, Belongings)> {
-    let facts = issues.iter().map(Facts::of);
-    let facts = facts.chain(merge_requests.iter().map(Facts::of)).collect();
-    let shared = Arc::new(shared(db, facts, paths, people).await?);
-    Ok((
-        own(db, issues, Arc::clone(&shared)).await?,
-        own(db, merge_requests, shared).await?,
-    ))
-}
-
-/// Loads the rows of each issuable that are not shared.
-async fn own<T: Issuable>(db: &impl ConnectionTrait, found: &[T], shared: Arc<Shared>) -> Result<Belongings> {
-    let ids = || found.iter().map(Issuable::id);
-    let (labels, assignees) = match found.is_empty() {
-        true => Default::default(),
-        false => (
-            labels_of(db, T::KIND, ids()).await?,
-            assignees_of(db, T::KIND, ids()).await?,
-        ),
-    };
-    Ok(Belongings {
-        labels,
-        assignees,
-        shared,
-    })
-}
-
-async fn shared(
-    db: &impl ConnectionTrait,
-    facts: Vec<Facts>,
-    mut paths: HashMap<i64, String>,
-    people: Vec<i64>,
-) -> Result<Shared> {
-    let unknown: Vec<i64> = facts
-        .iter()
-        .map(|one| one.project_id)
-        .filter(|id| !paths.contains_key(id))
-        .collect();
-    if !unknown.is_empty() {
-        paths.extend(paths_of(db, unknown).await?);
-    }
-    let (mut people, mut milestones) = (people, Vec::new());
-    for one in &facts {
-        people.extend(one.people.into_iter().flatten());
-        milestones.extend(one.milestone_id);
-    }
-    Ok(Shared {
-        people: people_of(db, people).await?,
-        milestones: milestones_of(db, milestones, &paths).await?,
-        paths,
-    })
-}
-
-/// Returns users by ID.
-async fn people_of(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i64, users::Model>> {
-    let people = users::Entity::find()
+async fn users_by_id(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i64, users::Model>> {
+    let users = users::Entity::find()
         .filter(users::Column::Id.is_in(ids))
         .all(db)
         .await?;
-    Ok(people.into_iter().map(|user| (user.id, user)).collect())
+    Ok(users.into_iter().map(|user| (user.id, user)).collect())
 }
 
 /// Returns milestones by ID, with the paths of their projects or groups.
-async fn milestones_of(
+async fn milestones_by_id(
     db: &impl ConnectionTrait,
     ids: Vec<i64>,
     paths: &HashMap<i64, String>,
-) -> Result<HashMap<i64, milestones_service::Row>> {
+) -> Result<HashMap<i64, milestones_service::MilestoneDetail>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -246,7 +271,10 @@ async fn milestones_of(
             Some(id) => paths.get(&id)?.clone(),
             None => group?.full_path,
         };
-        Some((milestone.id, milestones_service::Row::new(milestone, path)))
+        Some((
+            milestone.id,
+            milestones_service::MilestoneDetail::new(milestone, path),
+        ))
     });
     Ok(with_path.collect())
 }

@@ -2,21 +2,39 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::{self, Set};
+use sea_orm::{ActiveModelTrait, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryFilter};
+use storage::entities::access::Viewer;
 use storage::entities::{issues, merge_requests, now};
 
 use super::associations::Issuable;
 use super::task_list;
-use super::time_tracking::Times;
+use super::time_tracking::TrackedTimes;
+use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::planning::system_notes;
 
 /// An issue or merge request whose row can be changed.
-pub(crate) trait IssuableRow: Issuable {
+pub(crate) trait IssuableRow: Issuable + Sized {
     /// The changed row.
-    type Changed;
+    type ActiveModel;
 
+    /// Returns the row with an IID in a project, if the viewer can see it.
+    fn find_visible(
+        db: &impl ConnectionTrait,
+        project_id: i64,
+        iid: i64,
+        viewer: Viewer,
+    ) -> impl Future<Output = Result<Option<Self>>> + Send;
+    /// Locks the row with an ID until the transaction ends. Returns `None` if it does not exist.
+    fn lock_by_id(db: &impl ConnectionTrait, id: i64) -> impl Future<Output = Result<Option<Self>>> + Send;
+    /// Stores new tracked times.
+    fn update_times(
+        &self,
+        transaction: &DatabaseTransaction,
+        times: TrackedTimes,
+    ) -> impl Future<Output = Result<Self>> + Send;
     /// Returns the common columns of a changed row.
-    fn columns(row: &mut Self::Changed) -> Columns<'_>;
+    fn columns(row: &mut Self::ActiveModel) -> Columns<'_>;
     /// Returns its title.
     fn title(&self) -> &str;
     /// Returns its description.
@@ -24,7 +42,7 @@ pub(crate) trait IssuableRow: Issuable {
     /// Returns whether only members can comment.
     fn is_discussion_locked(&self) -> bool;
     /// Returns its tracked times.
-    fn times(&self) -> Times;
+    fn times(&self) -> TrackedTimes;
 }
 
 /// The common columns of a changed row.
@@ -49,9 +67,34 @@ pub(crate) struct Columns<'a> {
 macro_rules! issuable_row {
     ($table:ident) => {
         impl IssuableRow for $table::Model {
-            type Changed = $table::ActiveModel;
+            type ActiveModel = $table::ActiveModel;
 
-            fn columns(row: &mut Self::Changed) -> Columns<'_> {
+            async fn find_visible(
+                db: &impl ConnectionTrait,
+                project_id: i64,
+                iid: i64,
+                viewer: Viewer,
+            ) -> Result<Option<Self>> {
+                let visible = $table::visible(viewer, now().date_naive());
+                let row = $table::by_iid(project_id, iid).filter(visible);
+                Ok(row.one(db).await?)
+            }
+
+            async fn lock_by_id(db: &impl ConnectionTrait, id: i64) -> Result<Option<Self>> {
+                Ok($table::lock(db, id).await?)
+            }
+
+            async fn update_times(
+                &self,
+                transaction: &DatabaseTransaction,
+                times: TrackedTimes,
+            ) -> Result<Self> {
+                let mut row = self.clone().into_active_model();
+                Self::columns(&mut row).set_times(times);
+                Ok(row.update(transaction).await?)
+            }
+
+            fn columns(row: &mut Self::ActiveModel) -> Columns<'_> {
                 Columns {
                     title: &mut row.title,
                     description: &mut row.description,
@@ -82,8 +125,8 @@ macro_rules! issuable_row {
                 self.discussion_locked
             }
 
-            fn times(&self) -> Times {
-                Times {
+            fn times(&self) -> TrackedTimes {
+                TrackedTimes {
                     estimate: self.time_estimate,
                     spent: self.total_time_spent,
                 }
@@ -97,7 +140,7 @@ issuable_row!(merge_requests);
 
 impl Columns<'_> {
     /// Applies a change of title and description by a user. Returns the texts of the system notes.
-    pub fn edit<T: IssuableRow>(
+    pub fn set_texts<T: IssuableRow>(
         &mut self,
         before: &T,
         title: Option<&str>,
@@ -107,12 +150,12 @@ impl Columns<'_> {
         let mut notes = Vec::new();
         if let Some(title) = title.filter(|title| *title != before.title()) {
             *self.title = Set(title.to_owned());
-            notes.push(system_notes::retitled(before.title(), title));
+            notes.push(system_notes::title_changed(before.title(), title));
         }
         let description = description.as_update().map(|text| text.map(String::as_str));
         if let Some(description) = description.filter(|text| *text != before.description()) {
-            let (all, completed) = task_list::count(description);
-            (*self.tasks, *self.completed_tasks) = (Set(all), Set(completed));
+            let (tasks, completed) = task_list::count(description);
+            (*self.tasks, *self.completed_tasks) = (Set(tasks), Set(completed));
             *self.description = Set(description.map(str::to_owned));
             notes.push("changed the description".to_owned());
         }
@@ -136,7 +179,7 @@ impl Columns<'_> {
     }
 
     /// Applies a change of the tracked times.
-    pub fn track(&mut self, times: Times) {
+    pub fn set_times(&mut self, times: TrackedTimes) {
         *self.time_estimate = Set(times.estimate);
         *self.total_time_spent = Set(times.spent);
         *self.updated_at = Set(now());

@@ -12,8 +12,9 @@ use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
+use super::IssuableKind;
 use super::columns::IssuableRow;
-use super::{Changed, IssuableKind};
+use super::events::FieldChange;
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -21,13 +22,13 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::{InstancePlan, Role, Visibility};
-use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::labels::{find_by_title, resolve_or_create};
 use crate::planning::system_notes;
 use crate::spaces::members::{self, MemberFilter};
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Metadata {
+pub struct IssuableMetadata {
     /// Whether only members can comment.
     pub discussion_locked: Option<bool>,
     /// IDs of the assignees.
@@ -42,19 +43,19 @@ pub struct Metadata {
     pub remove_labels: Vec<String>,
 }
 
-/// Returns the assignees: the list, or else the value of the older single field.
+/// Returns the IDs of the assignees: the list, or else the value of the older single attribute.
 #[must_use]
-pub fn assignees(all: Patch<Vec<i64>>, one: Patch<i64>) -> Patch<Vec<i64>> {
-    match all {
-        Patch::Keep => one.map(|id| vec![id]),
-        all => all,
+pub fn merge_assignee_ids(ids: Patch<Vec<i64>>, id: Patch<i64>) -> Patch<Vec<i64>> {
+    match ids {
+        Patch::Keep => id.map(|id| vec![id]),
+        ids => ids,
     }
 }
 
 /// A change with the rows that were looked up before the transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
-    said: Metadata,
+pub(crate) struct PreparedMetadata {
+    metadata: IssuableMetadata,
     assignees: Option<Vec<users::Model>>,
     milestone: Patch<milestones::Model>,
     /// IDs of the labels to add, after they are locked.
@@ -63,16 +64,16 @@ pub(crate) struct Prepared {
 
 /// Effects of a change on other rows.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct MetadataEffects {
     /// Texts of system notes.
     pub notes: Vec<String>,
     /// Changed fields, for webhooks.
-    pub changes: BTreeMap<String, Changed>,
+    pub changes: BTreeMap<String, FieldChange>,
     /// IDs of the new assignees.
     pub newly_assigned: Vec<i64>,
 }
 
-impl Metadata {
+impl IssuableMetadata {
     /// Looks up the referenced users and milestone.
     ///
     /// # Errors
@@ -83,34 +84,34 @@ impl Metadata {
         backend: &Backend,
         access: &ProjectAccess,
         kind: IssuableKind,
-    ) -> Result<Prepared> {
-        let mut said = self;
+    ) -> Result<PreparedMetadata> {
+        let mut metadata = self;
         // The free plan has one assignee.
         if let (true, Patch::Set(ids)) = (
             backend.instance.plan < InstancePlan::Starter,
-            &mut said.assignee_ids,
+            &mut metadata.assignee_ids,
         ) {
             ids.truncate(1);
         }
-        let assignees = match &said.assignee_ids {
+        let assignees = match &metadata.assignee_ids {
             Patch::Keep => None,
             Patch::Clear => Some(Vec::new()),
-            Patch::Set(ids) => Some(assignable(backend, access, kind, ids).await?),
+            Patch::Set(ids) => Some(assignable_users(backend, access, kind, ids).await?),
         };
-        let milestone = match said.milestone_id {
+        let milestone = match metadata.milestone_id {
             Patch::Keep => Patch::Keep,
             Patch::Clear | Patch::Set(0) => Patch::Clear,
             Patch::Set(id) => {
-                let place = SpaceAccess::from(access.clone());
-                let found = milestones::available(place.scope(), place.namespace.id)
+                let space = SpaceAccess::from(access.clone());
+                let found = milestones::available(space.scope(), space.namespace.id)
                     .filter(milestones::Column::Id.eq(id))
                     .one(backend.database.read())
                     .await?;
-                Patch::Set(found.ok_or_else(no_milestone)?)
+                Patch::Set(found.ok_or_else(invalid_milestone)?)
             }
         };
-        Ok(Prepared {
-            said,
+        Ok(PreparedMetadata {
+            metadata,
             assignees,
             milestone,
             labels: Vec::new(),
@@ -118,14 +119,14 @@ impl Metadata {
     }
 }
 
-impl Prepared {
+impl PreparedMetadata {
     /// Returns the change for an issue moved to another project: its assignees, and labels that are already
     /// locked.
-    pub fn brought(assignees: Vec<users::Model>, labels: Vec<i64>) -> Self {
+    pub fn for_move(assignees: Vec<users::Model>, labels: Vec<i64>) -> Self {
         Self {
-            said: Metadata {
+            metadata: IssuableMetadata {
                 labels: Patch::Set(Vec::new()),
-                ..Metadata::default()
+                ..IssuableMetadata::default()
             },
             assignees: Some(assignees),
             labels,
@@ -139,16 +140,19 @@ impl Prepared {
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if the milestone was deleted meanwhile or a label is invalid.
-    pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
+    pub async fn lock(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
         if let Patch::Set(milestone) = &mut self.milestone {
-            let held = milestones::Entity::find_by_id(milestone.id)
+            let locked = milestones::Entity::find_by_id(milestone.id)
                 .lock(LockType::KeyShare)
                 .one(transaction)
                 .await?;
-            *milestone = held.ok_or_else(no_milestone)?;
+            *milestone = locked.ok_or_else(invalid_milestone)?;
         }
-        let titles = self.said.labels.value().into_iter().flatten();
-        let titles: Vec<&str> = titles.chain(&self.said.add_labels).map(String::as_str).collect();
+        let titles = self.metadata.labels.value().into_iter().flatten();
+        let titles: Vec<&str> = titles
+            .chain(&self.metadata.add_labels)
+            .map(String::as_str)
+            .collect();
         if !titles.is_empty() {
             self.labels = resolve_or_create(transaction, &SpaceAccess::from(access.clone()), &titles).await?;
         }
@@ -165,7 +169,7 @@ impl Prepared {
     /// milestone already.
     pub fn apply_milestone<T: IssuableRow>(
         &self,
-        row: &mut T::Changed,
+        row: &mut T::ActiveModel,
         before: Option<&T>,
     ) -> Option<String> {
         let milestone = self.milestone.as_update()?;
@@ -174,17 +178,21 @@ impl Prepared {
         *columns.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
         before
             .filter(|before| before.milestone_id() != id)
-            .map(|_| system_notes::milestone(milestone.map(|milestone| milestone.title.as_str())))
+            .map(|_| system_notes::milestone_changed(milestone.map(|milestone| milestone.title.as_str())))
     }
 
-    /// Applies the lock of the discussion to a row. Returns the text of the system note, unless the row is new
-    /// or has the state already.
-    pub fn apply_lock<T: IssuableRow>(&self, row: &mut T::Changed, before: Option<&T>) -> Option<String> {
-        let locked = self.said.discussion_locked?;
+    /// Applies the lock of the discussion to a row. Returns the text of the system note, unless the row is
+    /// new or has the state already.
+    pub fn apply_discussion_lock<T: IssuableRow>(
+        &self,
+        row: &mut T::ActiveModel,
+        before: Option<&T>,
+    ) -> Option<String> {
+        let locked = self.metadata.discussion_locked?;
         *T::columns(row).discussion_locked = Set(locked);
         before
             .filter(|before| before.is_discussion_locked() != locked)
-            .map(|_| system_notes::locked(T::KIND.noun(), locked))
+            .map(|_| system_notes::discussion_lock_changed(T::KIND.noun(), locked))
     }
 
     /// Writes the assignees and labels, which are already locked.
@@ -192,14 +200,14 @@ impl Prepared {
     /// # Errors
     /// Returns `Error::InvalidAttributes` if a user was deleted meanwhile. Returns an error if the database
     /// fails.
-    pub async fn attach(
+    pub async fn link(
         &self,
         transaction: &DatabaseTransaction,
         access: &ProjectAccess,
         (kind, id): (IssuableKind, i64),
         new: bool,
-    ) -> Result<Outcome> {
-        let mut outcome = Outcome::default();
+    ) -> Result<MetadataEffects> {
+        let mut effects = MetadataEffects::default();
         if let Some(assignees) = &self.assignees {
             let before = match new {
                 true => Vec::new(),
@@ -208,35 +216,37 @@ impl Prepared {
                     .remove(&id)
                     .unwrap_or_default(),
             };
-            assign(transaction, (kind, id), &before, assignees).await?;
-            let fresh = assignees
+            replace_assignees(transaction, (kind, id), &before, assignees).await?;
+            let added = assignees
                 .iter()
                 .filter(|user| !before.iter().any(|other| other.id == user.id));
-            outcome.newly_assigned = fresh.map(|user| user.id).collect();
+            effects.newly_assigned = added.map(|user| user.id).collect();
             if !new {
-                outcome.notes.extend(system_notes::assigned(&before, assignees));
-                let ids = |all: &[users::Model]| all.iter().map(|user| user.id).collect::<Vec<_>>();
-                outcome.note("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
+                effects
+                    .notes
+                    .extend(system_notes::assignees_changed(&before, assignees));
+                let ids = |users: &[users::Model]| users.iter().map(|user| user.id).collect::<Vec<_>>();
+                effects.record("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
             }
         }
-        self.label(transaction, access, (kind, id), new, &mut outcome)
+        self.link_labels(transaction, access, (kind, id), new, &mut effects)
             .await?;
-        Ok(outcome)
+        Ok(effects)
     }
 
-    async fn label(
+    async fn link_labels(
         &self,
         transaction: &DatabaseTransaction,
         access: &ProjectAccess,
         (kind, id): (IssuableKind, i64),
         new: bool,
-        outcome: &mut Outcome,
+        effects: &mut MetadataEffects,
     ) -> Result<()> {
-        let said = &self.said;
-        if said.labels.is_keep() && said.add_labels.is_empty() && said.remove_labels.is_empty() {
+        let metadata = &self.metadata;
+        if metadata.labels.is_keep() && metadata.add_labels.is_empty() && metadata.remove_labels.is_empty() {
             return Ok(());
         }
-        let place = SpaceAccess::from(access.clone());
+        let space = SpaceAccess::from(access.clone());
         let before = match new {
             true => Vec::new(),
             false => labels_of(transaction, kind, [id])
@@ -244,7 +254,7 @@ impl Prepared {
                 .remove(&id)
                 .unwrap_or_default(),
         };
-        let mut ids: Vec<i64> = match said.labels.is_keep() {
+        let mut ids: Vec<i64> = match metadata.labels.is_keep() {
             true => before.iter().map(|label| label.id).collect(),
             false => Vec::new(),
         };
@@ -253,55 +263,56 @@ impl Prepared {
                 ids.push(*id);
             }
         }
-        let lost: Vec<&str> = said.remove_labels.iter().map(|title| title.trim()).collect();
-        let lost = named(transaction, &place, &lost).await?;
-        ids.retain(|id| !lost.values().any(|label| label.id == *id));
-        let former: Vec<i64> = before.iter().map(|label| label.id).collect();
-        let gone = former.iter().copied().filter(|id| !ids.contains(id));
-        let gone: Vec<i64> = gone.collect();
-        let fresh: Vec<i64> = ids.iter().copied().filter(|id| !former.contains(id)).collect();
-        if gone.is_empty() && fresh.is_empty() {
+        let removed = metadata.remove_labels.iter().map(|title| title.trim());
+        let removed: Vec<&str> = removed.collect();
+        let removed = find_by_title(transaction, &space, &removed).await?;
+        ids.retain(|id| !removed.values().any(|label| label.id == *id));
+        let before: Vec<i64> = before.iter().map(|label| label.id).collect();
+        let removed = before.iter().copied().filter(|id| !ids.contains(id));
+        let removed: Vec<i64> = removed.collect();
+        let added: Vec<i64> = ids.iter().copied().filter(|id| !before.contains(id)).collect();
+        if removed.is_empty() && added.is_empty() {
             return Ok(());
         }
         let table = (kind, kind.labels(), "label_id");
-        detach(transaction, table, id, gone).await?;
-        attach(transaction, table, id, fresh).await?;
+        delete_links(transaction, table, id, removed).await?;
+        insert_links(transaction, table, id, added).await?;
         label_priorities::refresh(transaction, LabeledItems::Things(kind, &[id])).await?;
         if !new {
-            outcome.note("label_ids", json!(former), json!(ids));
+            effects.record("label_ids", json!(before), json!(ids));
         }
         Ok(())
     }
 }
 
-fn no_milestone() -> Error {
+fn invalid_milestone() -> Error {
     Error::attribute("milestone", "is invalid")
 }
 
-impl Outcome {
-    fn note(&mut self, field: &str, previous: serde_json::Value, current: serde_json::Value) {
+impl MetadataEffects {
+    fn record(&mut self, field: &str, previous: serde_json::Value, current: serde_json::Value) {
         if previous != current {
             self.changes
-                .insert(field.to_owned(), Changed { previous, current });
+                .insert(field.to_owned(), FieldChange { previous, current });
         }
     }
 }
 
 /// Returns the users that can be assigned, in the given order: active users who can see issuables of the
 /// kind. Guests of a private project cannot see merge requests. Other IDs are ignored.
-pub(crate) async fn assignable(
+pub(crate) async fn assignable_users(
     backend: &Backend,
     access: &ProjectAccess,
     kind: IssuableKind,
     ids: &[i64],
 ) -> Result<Vec<users::Model>> {
-    let mut wanted: Vec<i64> = Vec::new();
+    let mut unique_ids: Vec<i64> = Vec::new();
     for id in ids.iter().filter(|id| **id > 0) {
-        if !wanted.contains(id) {
-            wanted.push(*id);
+        if !unique_ids.contains(id) {
+            unique_ids.push(*id);
         }
     }
-    if wanted.is_empty() {
+    if unique_ids.is_empty() {
         return Ok(Vec::new());
     }
     let db = backend.database.read();
@@ -309,84 +320,86 @@ pub(crate) async fn assignable(
         IssuableKind::Issue => access.project.issues_access_level,
         IssuableKind::MergeRequest => access.project.merge_requests_access_level,
     };
-    let open = match access.project.visibility {
+    let non_members = match access.project.visibility {
         // The feature is available to members only.
         _ if feature != FeatureAccess::Enabled => Vec::new(),
-        Visibility::Public => everybody(db, &wanted).await?,
+        Visibility::Public => existing_users(db, &unique_ids).await?,
         Visibility::Internal => {
-            let mut found = everybody(db, &wanted).await?;
-            found.retain(|user| !user.external);
-            found
+            let mut users = existing_users(db, &unique_ids).await?;
+            users.retain(|user| !user.external);
+            users
         }
         Visibility::Private => Vec::new(),
     };
     let filter = MemberFilter {
         query: None,
-        user_ids: Some(wanted.clone()),
+        user_ids: Some(unique_ids.clone()),
     };
-    let all = PageRequest {
+    let page = PageRequest {
         number: 1,
         size: 100,
         keyset: false,
     };
-    let place = members::MemberSource::from(access.clone());
-    let members = members::list_all(backend, &place, &filter, &all).await?;
-    let mut found: BTreeMap<i64, users::Model> = open.into_iter().map(|user| (user.id, user)).collect();
-    let least = match kind {
+    let source = members::MemberSource::from(access.clone());
+    let members = members::list_all(backend, &source, &filter, &page).await?;
+    let mut users: BTreeMap<i64, users::Model> =
+        non_members.into_iter().map(|user| (user.id, user)).collect();
+    let min_role = match kind {
         IssuableKind::Issue => Role::Guest,
         IssuableKind::MergeRequest => Role::Reporter,
     };
     let members = members
         .items
         .into_iter()
-        .filter(|member| member.access_level >= least);
-    found.extend(members.map(|member| (member.user.id, member.user)));
-    found.retain(|_, user| user.state == users::UserState::Active);
-    Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
+        .filter(|member| member.access_level >= min_role);
+    users.extend(members.map(|member| (member.user.id, member.user)));
+    users.retain(|_, user| user.state == users::UserState::Active);
+    Ok(unique_ids.iter().filter_map(|id| users.remove(id)).collect())
 }
 
-async fn everybody(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::Model>> {
-    let found = users::Entity::find()
+async fn existing_users(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::Model>> {
+    let users = users::Entity::find()
         .filter(users::Column::Id.is_in(ids.iter().copied()))
         .filter(users::Column::DeletionStartedAt.is_null());
-    Ok(found.all(db).await?)
+    Ok(users.all(db).await?)
 }
 
 /// Replaces the assignees.
-async fn assign(
+async fn replace_assignees(
     transaction: &DatabaseTransaction,
     (kind, id): (IssuableKind, i64),
     before: &[users::Model],
     after: &[users::Model],
 ) -> Result<()> {
-    let but = |all: &[users::Model], others: &[users::Model]| {
-        let ids = all.iter().map(|user| user.id);
+    let difference = |users: &[users::Model], others: &[users::Model]| {
+        let ids = users.iter().map(|user| user.id);
         ids.filter(|id| !others.iter().any(|other| other.id == *id))
             .collect::<Vec<_>>()
     };
     let table = (kind, kind.assignees(), "user_id");
-    detach(transaction, table, id, but(before, after)).await?;
-    attach(transaction, table, id, but(after, before)).await
+    delete_links(transaction, table, id, difference(before, after)).await?;
+    insert_links(transaction, table, id, difference(after, before)).await
 }
 
 /// A table that links issuables of a kind to other rows, with the column of the other rows.
-type Between = (IssuableKind, &'static str, &'static str);
+type LinkTable = (IssuableKind, &'static str, &'static str);
 
-async fn attach(
+async fn insert_links(
     transaction: &DatabaseTransaction,
-    (kind, table, column): Between,
+    (kind, table, column): LinkTable,
     id: i64,
-    others: Vec<i64>,
+    other_ids: Vec<i64>,
 ) -> Result<()> {
-    if others.is_empty() {
+    if other_ids.is_empty() {
         return Ok(());
     }
     let mut rows = Query::insert()
         .into_table(table)
         .columns([kind.key(), column])
         .take();
-    for other in others {
-        rows.values([id.into(), other.into()]).map_err(Error::internal)?;
+    for other_id in other_ids {
+        rows.values([id.into(), other_id.into()])
+            .map_err(Error::internal)?;
     }
     match transaction.execute(&rows).await {
         Ok(_) => Ok(()),
@@ -398,19 +411,19 @@ async fn attach(
     }
 }
 
-async fn detach(
+async fn delete_links(
     transaction: &DatabaseTransaction,
-    (kind, table, column): Between,
+    (kind, table, column): LinkTable,
     id: i64,
-    others: Vec<i64>,
+    other_ids: Vec<i64>,
 ) -> Result<()> {
-    if others.is_empty() {
+    if other_ids.is_empty() {
         return Ok(());
     }
     let rows = Query::delete()
         .from_table(table)
         .and_where(Expr::col(kind.key()).eq(id))
-        .and_where(Expr::col(column).is_in(others))
+        .and_where(Expr::col(column).is_in(other_ids))
         .take();
     transaction.execute(&rows).await?;
     Ok(())

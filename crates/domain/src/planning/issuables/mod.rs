@@ -1,8 +1,9 @@
-//! Shared parts of issues and merge requests: attributes, subscriptions, time tracking and lists. Differences
-//! are in [`IssuableKind`] or in their own modules.
+//! Shared parts of issues and merge requests: attributes, events, subscriptions, time tracking and lists.
+//! Differences are in [`IssuableKind`] or in their own modules.
 
 mod associations;
 mod columns;
+pub mod events;
 pub mod list;
 mod metadata;
 mod participants;
@@ -10,45 +11,18 @@ pub mod subscriptions;
 pub mod task_list;
 pub mod time_tracking;
 
-use std::collections::BTreeMap;
+use sea_orm::ConnectionTrait;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-pub(crate) use associations::{Belongings, Issuable, gather, gather_both};
+pub(crate) use associations::{Associations, Issuable};
 pub(crate) use columns::IssuableRow;
-pub use list::{Conditions, Filter, Place, Scope};
-pub use metadata::{Metadata, assignees};
-pub(crate) use metadata::{Outcome, Prepared, assignable};
-pub(crate) use participants::participants;
+pub use list::{IssuableConditions, IssuableFilter, IssuableOrder, IssuableScope, ListScope};
+pub use metadata::{IssuableMetadata, merge_assignee_ids};
+pub(crate) use metadata::{MetadataEffects, PreparedMetadata, assignable_users};
+pub use participants::list_participants;
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Role;
 pub use storage::entities::issuables::IssuableKind;
-
-/// Previous and current value of a field, for webhooks.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Changed {
-    /// Previous value.
-    pub previous: Value,
-    /// Current value.
-    pub current: Value,
-}
-
-impl Changed {
-    /// Returns the fields that differ between two lists of the same fields.
-    pub(crate) fn between<const N: usize>(
-        before: [(&str, Value); N],
-        after: [(&str, Value); N],
-    ) -> BTreeMap<String, Self> {
-        let pairs = before.into_iter().zip(after);
-        pairs
-            .filter(|((_, previous), (_, current))| previous != current)
-            .map(|((name, previous), (_, current))| (name.to_owned(), Self { previous, current }))
-            .collect()
-    }
-}
 
 /// Returns the title as it is stored.
 ///
@@ -62,14 +36,36 @@ pub(crate) fn check_title(title: &str) -> Result<&str> {
     Ok(title)
 }
 
-/// Checks that the caller has a role.
+/// Finds an issue or merge request of a project by IID, if the caller can see it.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller's role is lower.
-pub(crate) fn require(access: &ProjectAccess, role: Role) -> Result<()> {
-    if access.has_role(role) {
-        Ok(())
-    } else {
-        Err(Error::forbidden())
-    }
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+pub(crate) async fn find<T: IssuableRow>(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<T> {
+    let found = T::find_visible(db, access.project.id, iid, access.caller.viewer()).await?;
+    found.ok_or_else(|| not_found(T::KIND))
+}
+
+/// Like [`find`], for a change: locks the row until the transaction ends.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
+pub(crate) async fn lock<T: IssuableRow>(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<T> {
+    let found: T = find(db, access, iid).await?;
+    let locked = T::lock_by_id(db, found.id()).await?;
+    locked.ok_or_else(|| not_found(T::KIND))
+}
+
+fn not_found(kind: IssuableKind) -> Error {
+    Error::not_found(match kind {
+        IssuableKind::Issue => "Issue",
+        IssuableKind::MergeRequest => "MergeRequest",
+    })
 }

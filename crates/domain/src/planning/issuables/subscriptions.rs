@@ -8,7 +8,7 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::{notes, now, subscriptions, users};
 
-use super::{Issuable, IssuableKind};
+use super::{Issuable, IssuableKind, not_found};
 use crate::kernel::error::{Error, Result};
 
 /// Returns whether the user is subscribed.
@@ -17,46 +17,51 @@ use crate::kernel::error::{Error, Result};
 /// Returns an error if the database fails.
 pub(crate) async fn is_subscribed<T: Issuable>(
     db: &impl ConnectionTrait,
-    to: &T,
+    issuable: &T,
     assignees: &[users::Model],
     user_id: i64,
 ) -> Result<bool> {
-    let said = subscriptions::Entity::find()
-        .filter(column(T::KIND).eq(to.id()))
+    let explicit = subscriptions::Entity::find()
+        .filter(column(T::KIND).eq(issuable.id()))
         .filter(subscriptions::Column::UserId.eq(user_id))
         .one(db)
         .await?;
-    if let Some(said) = said {
-        return Ok(said.subscribed);
+    if let Some(explicit) = explicit {
+        return Ok(explicit.subscribed);
     }
-    let takes_part =
-        to.author_id() == Some(user_id) || assignees.iter().any(|assignee| assignee.id == user_id);
-    if takes_part {
+    let participates =
+        issuable.author_id() == Some(user_id) || assignees.iter().any(|assignee| assignee.id == user_id);
+    if participates {
         return Ok(true);
     }
-    let on = match T::KIND {
+    let noteable = match T::KIND {
         IssuableKind::Issue => notes::Column::IssueId,
         IssuableKind::MergeRequest => notes::Column::MergeRequestId,
     };
-    let written = notes::Entity::find()
-        .filter(on.eq(to.id()))
+    let comments = notes::Entity::find()
+        .filter(noteable.eq(issuable.id()))
         .filter(notes::Column::AuthorId.eq(user_id))
         .filter(notes::Column::System.eq(false));
-    Ok(written.count(db).await? > 0)
+    Ok(comments.count(db).await? > 0)
 }
 
-/// Stores whether the user is subscribed.
+/// Stores whether the user is subscribed, and updates `current`, the present state.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the issuable was deleted meanwhile.
-pub(crate) async fn say<T: Issuable>(
+/// Returns `Error::NotModified` if nothing changes. Returns `Error::NotFound` if the issuable was deleted
+/// meanwhile.
+pub(crate) async fn set_subscribed<T: Issuable>(
     db: &impl ConnectionTrait,
-    to: &T,
+    issuable: &T,
     user_id: i64,
+    current: &mut Option<bool>,
     subscribed: bool,
 ) -> Result<()> {
+    if *current == Some(subscribed) {
+        return Err(Error::NotModified);
+    }
     let at = now();
-    let mut said = subscriptions::ActiveModel {
+    let mut row = subscriptions::ActiveModel {
         user_id: Set(user_id),
         subscribed: Set(subscribed),
         created_at: Set(at),
@@ -64,24 +69,24 @@ pub(crate) async fn say<T: Issuable>(
         ..Default::default()
     };
     match T::KIND {
-        IssuableKind::Issue => said.issue_id = Set(Some(to.id())),
-        IssuableKind::MergeRequest => said.merge_request_id = Set(Some(to.id())),
+        IssuableKind::Issue => row.issue_id = Set(Some(issuable.id())),
+        IssuableKind::MergeRequest => row.merge_request_id = Set(Some(issuable.id())),
     }
-    let changed = OnConflict::columns([column(T::KIND), subscriptions::Column::UserId])
+    let conflict = OnConflict::columns([column(T::KIND), subscriptions::Column::UserId])
         .update_columns([
             subscriptions::Column::Subscribed,
             subscriptions::Column::UpdatedAt,
         ])
         .to_owned();
-    let said = subscriptions::Entity::insert(said).on_conflict(changed);
-    match said.exec_without_returning(db).await {
-        Ok(_) => Ok(()),
+    let insert = subscriptions::Entity::insert(row).on_conflict(conflict);
+    match insert.exec_without_returning(db).await {
+        Ok(_) => {
+            *current = Some(subscribed);
+            Ok(())
+        }
         Err(error) => Err(match Violation::of(&error) {
             // The issuable was deleted meanwhile.
-            Some(Violation::ForeignKey(_)) => Error::not_found(match T::KIND {
-                IssuableKind::Issue => "Issue",
-                IssuableKind::MergeRequest => "MergeRequest",
-            }),
+            Some(Violation::ForeignKey(_)) => not_found(T::KIND),
             _ => error.into(),
         }),
     }

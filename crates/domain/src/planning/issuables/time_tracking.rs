@@ -2,16 +2,18 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
-use storage::entities::{now, timelogs};
+use storage::entities::{issues, merge_requests, now, timelogs};
 
-use super::IssuableKind;
-use crate::kernel::durations;
+use super::events::{self, EventTarget, IssuableChange};
+use super::{IssuableKind, IssuableRow, find, lock};
+use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::{Backend, durations};
 use crate::planning::system_notes;
 
 /// Tracked times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct TrackedTimes {
     /// Estimated time; 0 without an estimate.
     pub estimate: i64,
     /// Total time spent.
@@ -20,7 +22,7 @@ pub struct Times {
 
 /// Change of the tracked times.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum TimeTrackingUpdate {
     /// Sets the estimate.
     Estimate(String),
     /// Removes the estimate.
@@ -31,34 +33,96 @@ pub enum Change {
     ResetSpent,
 }
 
+/// Returns the tracked times of an issue or merge request.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+pub async fn get(
+    backend: &Backend,
+    access: &ProjectAccess,
+    kind: IssuableKind,
+    iid: i64,
+) -> Result<TrackedTimes> {
+    let db = backend.database.read();
+    match kind {
+        IssuableKind::Issue => Ok(find::<issues::Model>(db, access, iid).await?.times()),
+        IssuableKind::MergeRequest => Ok(find::<merge_requests::Model>(db, access, iid).await?.times()),
+    }
+}
+
+/// Updates the tracked times of an issue or merge request.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it. Returns
+/// `Error::InvalidParameters` if the duration is invalid or more time is subtracted than was spent.
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    kind: IssuableKind,
+    iid: i64,
+    update: TimeTrackingUpdate,
+) -> Result<TrackedTimes> {
+    match kind {
+        IssuableKind::Issue => update_row::<issues::Model>(backend, access, iid, update).await,
+        IssuableKind::MergeRequest => update_row::<merge_requests::Model>(backend, access, iid, update).await,
+    }
+}
+
+async fn update_row<T: EventTarget>(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    update: TimeTrackingUpdate,
+) -> Result<TrackedTimes> {
+    let user_id = access.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let before: T = lock(transaction, access, iid).await?;
+            let id = (T::KIND, before.id());
+            let (times, note) = log(transaction, id, user_id, before.times(), &update).await?;
+            let after = before.update_times(transaction, times).await?;
+            let change = IssuableChange::updated(Some(user_id), &before, &after, vec![note]);
+            events::publish(transaction, change).await?;
+            Ok(times)
+        })
+        .await
+}
+
 /// Logs a change of the tracked times. Returns the new times and the text of the system note.
 ///
 /// # Errors
 /// Returns `Error::InvalidParameters` if the duration is invalid or more time is subtracted than was spent.
-pub(crate) async fn apply(
+async fn log(
     transaction: &DatabaseTransaction,
     (kind, id): (IssuableKind, i64),
-    author: i64,
-    times: Times,
-    change: &Change,
-) -> Result<(Times, String)> {
-    match change {
-        Change::Estimate(duration) => {
+    user_id: i64,
+    times: TrackedTimes,
+    update: &TimeTrackingUpdate,
+) -> Result<(TrackedTimes, String)> {
+    match update {
+        TimeTrackingUpdate::Estimate(duration) => {
             let estimate = parse(duration)?;
             if estimate < 0 {
                 return Err(invalid());
             }
-            Ok((Times { estimate, ..times }, system_notes::estimated(estimate)))
+            Ok((
+                TrackedTimes { estimate, ..times },
+                system_notes::estimate_changed(estimate),
+            ))
         }
-        Change::ResetEstimate => Ok((Times { estimate: 0, ..times }, system_notes::estimated(0))),
-        Change::Spend(duration) => {
+        TimeTrackingUpdate::ResetEstimate => Ok((
+            TrackedTimes { estimate: 0, ..times },
+            system_notes::estimate_changed(0),
+        )),
+        TimeTrackingUpdate::Spend(duration) => {
             let seconds = parse(duration)?;
             let total = times.spent.checked_add(seconds);
             let total = total.filter(|total| (0..=durations::MAX_SECONDS).contains(total));
-            let spent = total.ok_or_else(too_much)?;
+            let spent = total.ok_or_else(exceeds_time_spent)?;
             let at = now();
             let mut log = timelogs::ActiveModel {
-                user_id: Set(Some(author)),
+                user_id: Set(Some(user_id)),
                 time_spent: Set(seconds),
                 spent_at: Set(at),
                 created_at: Set(at),
@@ -69,14 +133,17 @@ pub(crate) async fn apply(
                 IssuableKind::MergeRequest => log.merge_request_id = Set(Some(id)),
             }
             log.insert(transaction).await?;
-            Ok((Times { spent, ..times }, system_notes::spent(seconds)))
+            Ok((TrackedTimes { spent, ..times }, system_notes::time_spent(seconds)))
         }
-        Change::ResetSpent => {
+        TimeTrackingUpdate::ResetSpent => {
             timelogs::Entity::delete_many()
                 .filter(Expr::col(kind.key()).eq(id))
                 .exec(transaction)
                 .await?;
-            Ok((Times { spent: 0, ..times }, system_notes::spent_nothing()))
+            Ok((
+                TrackedTimes { spent: 0, ..times },
+                system_notes::time_spent_reset(),
+            ))
         }
     }
 }
@@ -89,6 +156,6 @@ fn invalid() -> Error {
     Error::parameter("duration is invalid")
 }
 
-fn too_much() -> Error {
+fn exceeds_time_spent() -> Error {
     Error::attribute("time_spent", "Time to subtract exceeds the total time spent")
 }

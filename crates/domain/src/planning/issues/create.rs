@@ -6,16 +6,17 @@ use storage::database::Violation;
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, issues, now};
 
-use super::metadata::Metadata;
-use super::row::{self, Row};
+use super::metadata::IssueMetadata;
+use super::row::{self, IssueDetail};
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
+use crate::planning::issuables::events::IssuableChange;
 use crate::planning::issuables::{check_title, task_list};
-use crate::planning::issues::events::{Told, tell};
-use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::issues::events::publish;
+use crate::planning::mentions::{self, TextAudience, TextSource};
 use crate::planning::system_notes::NoteableId;
 
 /// Attributes of a new issue.
@@ -26,7 +27,7 @@ pub struct NewIssue {
     /// Description of the issue.
     pub description: Option<String>,
     /// Attributes that only members can set.
-    pub metadata: Metadata,
+    pub metadata: IssueMetadata,
     /// IID. Ignored unless the caller is an Owner.
     pub iid: Option<i64>,
     /// Time of creation. Ignored unless the caller is an Owner.
@@ -39,7 +40,7 @@ pub struct NewIssue {
 /// # Errors
 /// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
 /// if an attribute is invalid. Returns `Error::Conflict` if the IID is taken.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) -> Result<Row> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) -> Result<IssueDetail> {
     let author = access.caller.signed_in()?.id;
     if !access
         .effective_access()
@@ -49,25 +50,25 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
     }
     let title = check_title(&new.title)?;
     let confidential = new.metadata.confidential.unwrap_or_default();
-    let said = match access.has_role(Role::Guest) {
+    let metadata = match access.has_role(Role::Guest) {
         true => new.metadata,
-        false => Metadata::default(),
+        false => IssueMetadata::default(),
     };
-    let owner = access.has_role(Role::Owner);
-    let (iid, made) = (new.iid.filter(|_| owner), new.created_at.filter(|_| owner));
-    let made = made.unwrap_or_else(now);
-    let mut prepared = said.prepare(backend, access).await?;
+    let is_owner = access.has_role(Role::Owner);
+    let (iid, created_at) = (new.iid.filter(|_| is_owner), new.created_at.filter(|_| is_owner));
+    let created_at = created_at.unwrap_or_else(now);
+    let mut prepared = metadata.prepare(backend, access).await?;
     let (tasks, completed) = task_list::count(new.description.as_deref());
-    let place = SpaceAccess::from(access.clone());
-    let readers = prepared.assignee_ids().unwrap_or_default();
-    let scene = Scene::of_issue(&place, confidential, Some(author), readers);
-    let said = mentions::texts(Some(title), new.description.as_ref());
-    let said = mentions::listen(backend, &scene, &[], &said).await?;
+    let space = SpaceAccess::from(access.clone());
+    let assignees = prepared.assignee_ids().unwrap_or_default();
+    let audience = TextAudience::of_issue(&space, confidential, Some(author), assignees);
+    let texts = mentions::texts(Some(title), new.description.as_ref());
+    let effects = mentions::resolve(backend, &audience, &[], &texts).await?;
     let project_id = access.project.id;
     let issue = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction, access).await?;
+            prepared.lock(transaction, access).await?;
             let scope = Scope::Project(project_id);
             let iid = match iid {
                 Some(iid) => iid_counters::reserve(transaction, scope, IidKind::Issues, iid).await?,
@@ -82,30 +83,25 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
                 state: Set(issues::IssueState::Opened),
                 tasks: Set(tasks),
                 completed_tasks: Set(completed),
-                created_at: Set(made),
-                updated_at: Set(made),
+                created_at: Set(created_at),
+                updated_at: Set(created_at),
                 ..Default::default()
             };
-            prepared.enter(&mut row, None);
+            prepared.apply(&mut row, None);
             row.confidential = Set(confidential);
-            let issue = row.insert(transaction).await.map_err(taken)?;
-            let outcome = prepared.attach(transaction, access, issue.id, true).await?;
-            let told = Told {
-                access,
-                author,
-                before: None,
-                after: &issue,
-            };
-            tell(transaction, told, Vec::new()).await?;
-            let written = Written::on(&place, NoteableId::Issue(issue.id), issue.iid, author);
-            said.enter(transaction, written, outcome.newly_assigned).await?;
+            let issue = row.insert(transaction).await.map_err(map_insert_error)?;
+            let links = prepared.link(transaction, access, issue.id, true).await?;
+            publish(transaction, IssuableChange::created(author, &issue)).await?;
+            let source = TextSource::new(&space, NoteableId::Issue(issue.id), issue.iid, author);
+            effects.save(transaction, source, links.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })
         .await?;
-    row::of_one(backend, &access.caller, issue).await
+    row::load_detail(backend, &access.caller, issue).await
 }
 
-fn taken(error: sea_orm::DbErr) -> Error {
+/// Maps a database error of the insert.
+fn map_insert_error(error: sea_orm::DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::Conflict("Duplicated issue".into()),
         Some(Violation::ForeignKey(_)) => Error::not_found("Project"),

@@ -10,7 +10,8 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
-use crate::planning::issues::events::{count, open_to_all, target};
+use crate::planning::issuables::events::target;
+use crate::planning::issues::events::{add_to_open_issues, open_count};
 
 /// Deletes an issue with its related rows. Its IID is not reused.
 ///
@@ -32,7 +33,7 @@ pub async fn delete(
             let issue = lock(transaction, access, iid).await?;
             preconditions::check_unmodified_since(unmodified_since, issue.updated_at)?;
             issues::Entity::delete_by_id(issue.id).exec(transaction).await?;
-            count(transaction, issue.project_id, -open_to_all(&issue)).await?;
+            add_to_open_issues(transaction, issue.project_id, -open_count(&issue)).await?;
             let event = NewEvent {
                 target: Some(target(&issue)),
                 ..NewEvent::new(access.project.id, author, EventAction::Destroyed)

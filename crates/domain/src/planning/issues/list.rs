@@ -4,49 +4,47 @@ use sea_orm::{ColumnTrait, Condition, ExprTrait};
 use storage::entities::issues::{self, Column, Entity};
 use storage::entities::now;
 
-use super::row::{Row, decorate};
+use super::row::{IssueDetail, decorate};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::list::{Ordering, Presence, Sieve, Sieves, absent, numbered, page_of};
-use crate::planning::issuables::{self, IssuableKind, Place};
+use crate::planning::issuables::list::{
+    ConditionSet, IndexedCondition, Presence, SortOrder, condition_set, filter_errors, is_null, page_of,
+    parse_number,
+};
+use crate::planning::issuables::{IssuableFilter, IssuableKind, IssuableOrder, ListScope};
 
-/// Sort order of issues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// By time of creation.
-    #[default]
-    CreatedAt,
-    /// By time of the last change.
-    UpdatedAt,
-    /// By due date of the milestone, and then by label priority.
-    Priority,
-    /// By due date.
+/// Sort attribute of issues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IssueOrder {
+    /// An attribute that merge requests have, too.
+    Shared(IssuableOrder),
+    /// Due date.
     DueDate,
-    /// By position on boards; ascending only.
+    /// Position on boards; ascending only.
     RelativePosition,
-    /// By label priority.
-    LabelPriority,
-    /// By due date of the milestone.
-    MilestoneDue,
-    /// By number of `thumbsup` award emoji.
-    Popularity,
-    /// By weight.
+    /// Weight.
     Weight,
+}
+
+impl Default for IssueOrder {
+    fn default() -> Self {
+        Self::Shared(IssuableOrder::default())
+    }
 }
 
 /// Filter of issues, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct IssueFilter {
     /// Filters shared with merge requests.
-    pub shared: issuables::Filter,
+    pub shared: IssuableFilter,
     pub state: Option<issues::IssueState>,
     pub weight: Option<String>,
     pub confidential: Option<bool>,
-    pub order: Order,
+    pub order: IssueOrder,
 }
 
 /// Returns a page of issues.
@@ -56,14 +54,22 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    place: Place,
-    filter: &Filter,
+    scope: ListScope,
+    filter: &IssueFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<IssueDetail>> {
     let db = backend.database.read();
-    let sieves = sieves(backend, caller, place, filter)?;
+    let conditions = conditions(backend, caller, scope, filter)?;
     let visible = issues::visible(caller.viewer(), now().date_naive());
-    let page = page_of::<Entity>(db, IssuableKind::Issue, visible, sieves, filter.ordering(), page).await?;
+    let page = page_of::<Entity>(
+        db,
+        IssuableKind::Issue,
+        visible,
+        conditions,
+        filter.sort_order(),
+        page,
+    )
+    .await?;
     Ok(Page {
         items: decorate(db, caller.viewer(), page.items).await?,
         rest: page.rest,
@@ -71,23 +77,28 @@ pub async fn list(
 }
 
 /// Returns the conditions of a filter.
-fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> Result<Sieves> {
-    let mut faults = issuables::list::faults(backend, &filter.shared);
+fn conditions(
+    backend: &Backend,
+    caller: &Caller,
+    scope: ListScope,
+    filter: &IssueFilter,
+) -> Result<ConditionSet> {
+    let mut errors = filter_errors(backend, &filter.shared);
     let weight = filter
         .weight
         .as_deref()
         .filter(|_| backend.instance.plan >= InstancePlan::Starter);
-    let weight = weight.and_then(|text| numbered(text, "weight", "an integer", &mut faults));
-    if !faults.is_empty() {
-        return Err(Error::InvalidParameters(faults));
+    let weight = weight.and_then(|text| parse_number(text, "weight", "an integer", &mut errors));
+    if !errors.is_empty() {
+        return Err(Error::InvalidParameters(errors));
     }
-    let mut sieves = issuables::list::sieves(backend, caller, IssuableKind::Issue, place, &filter.shared)?;
+    let mut set = condition_set(backend, caller, IssuableKind::Issue, scope, &filter.shared)?;
     if let Some(state) = filter.state {
-        sieves.narrow(Condition::all().add(Column::State.eq(state)));
+        set.add_covered(Condition::all().add(Column::State.eq(state)));
     }
     if let Some(confidential) = filter.confidential {
         let condition = Condition::all().add(Column::Confidential.eq(confidential));
-        sieves.add(Sieve::of_things(
+        set.add(IndexedCondition::on_row(
             IssuableKind::Issue,
             condition.clone(),
             condition,
@@ -95,38 +106,37 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     }
     match weight {
         None => {}
-        Some(Presence::None) => sieves.test(absent(IssuableKind::Issue.column("weight"))),
-        Some(Presence::Any) => sieves.add(Sieve::of_number(IssuableKind::Issue, "weight", |column| {
-            column.is_not_null()
-        })),
+        Some(Presence::None) => set.add_test(is_null(IssuableKind::Issue.column("weight"))),
+        Some(Presence::Any) => set.add(IndexedCondition::on_number(
+            IssuableKind::Issue,
+            "weight",
+            |column| column.is_not_null(),
+        )),
         Some(Presence::Is(weight)) => {
-            sieves.add(Sieve::of_number(IssuableKind::Issue, "weight", |column| {
-                column.eq(weight)
-            }));
+            set.add(IndexedCondition::on_number(
+                IssuableKind::Issue,
+                "weight",
+                |column| column.eq(weight),
+            ));
         }
     }
-    Ok(sieves)
+    Ok(set)
 }
 
-impl Filter {
-    fn ordering(&self) -> Ordering {
+impl IssueFilter {
+    fn sort_order(&self) -> SortOrder {
         let ascending = self.shared.ascending;
         let columns: &[&str] = match self.order {
-            Order::CreatedAt => &["created_at"],
-            Order::UpdatedAt => &["updated_at"],
+            IssueOrder::Shared(order) => return order.sort(ascending),
             // Positions are only meaningful in ascending order.
-            Order::RelativePosition if !ascending => &[],
-            Order::RelativePosition => &["relative_position"],
-            // The order of issues with the same due date is unspecified, and this one has an index.
-            Order::Priority | Order::MilestoneDue => &["milestone_due_on", "label_priority"],
-            Order::DueDate => &["due_date"],
-            Order::LabelPriority => &["label_priority"],
-            Order::Popularity => &["upvotes"],
-            Order::Weight => &["weight"],
+            IssueOrder::RelativePosition if !ascending => &[],
+            IssueOrder::RelativePosition => &["relative_position"],
+            IssueOrder::DueDate => &["due_date"],
+            IssueOrder::Weight => &["weight"],
         };
-        Ordering {
+        SortOrder {
             columns,
-            nullable: !matches!(self.order, Order::CreatedAt | Order::UpdatedAt),
+            nullable: true,
             ascending,
         }
     }

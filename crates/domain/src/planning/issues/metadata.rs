@@ -10,14 +10,14 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::{self, IssuableKind, Outcome};
+use crate::planning::issuables::{IssuableKind, IssuableMetadata, MetadataEffects, PreparedMetadata};
 use crate::planning::system_notes;
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Metadata {
+pub struct IssueMetadata {
     /// Attributes shared with merge requests.
-    pub shared: issuables::Metadata,
+    pub shared: IssuableMetadata,
     /// Whether the issue is confidential.
     pub confidential: Option<bool>,
     /// Due date.
@@ -28,21 +28,25 @@ pub struct Metadata {
 
 /// A change with the rows that were looked up before the transaction.
 #[derive(Debug, Default)]
-pub(super) struct Prepared {
-    shared: issuables::Prepared,
+pub(super) struct PreparedIssueMetadata {
+    shared: PreparedMetadata,
     confidential: Option<bool>,
     due_date: Patch<NaiveDate>,
     weight: Patch<i64>,
 }
 
-impl Metadata {
+impl IssueMetadata {
     /// Looks up the referenced users and milestone.
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
     /// group.
-    pub(super) async fn prepare(self, backend: &Backend, access: &ProjectAccess) -> Result<Prepared> {
-        Ok(Prepared {
+    pub(super) async fn prepare(
+        self,
+        backend: &Backend,
+        access: &ProjectAccess,
+    ) -> Result<PreparedIssueMetadata> {
+        Ok(PreparedIssueMetadata {
             shared: self.shared.prepare(backend, access, IssuableKind::Issue).await?,
             confidential: self.confidential,
             due_date: self.due_date,
@@ -54,30 +58,30 @@ impl Metadata {
     }
 }
 
-impl Prepared {
-    /// Like [`issuables::Prepared::hold`].
+impl PreparedIssueMetadata {
+    /// Like [`PreparedMetadata::lock`].
     ///
     /// # Errors
-    /// Fails like [`issuables::Prepared::hold`].
-    pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
-        self.shared.hold(transaction, access).await
+    /// Fails like [`PreparedMetadata::lock`].
+    pub async fn lock(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
+        self.shared.lock(transaction, access).await
     }
 
     /// Applies the change to the row of the issue. Returns the texts of the system notes.
-    pub fn enter(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
+    pub fn apply(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.shared.apply_milestone(row, before));
-        if let Some(due) = opt(&self.due_date) {
-            if before.is_some_and(|before| before.due_date != due) {
-                notes.push(system_notes::due(due));
+        if let Some(due_date) = to_update(&self.due_date) {
+            if before.is_some_and(|before| before.due_date != due_date) {
+                notes.push(system_notes::due_date_changed(due_date));
             }
-            row.due_date = Set(due);
+            row.due_date = Set(due_date);
         }
-        if let Some(weight) = opt(&self.weight) {
+        if let Some(weight) = to_update(&self.weight) {
             // The contract limits the range.
             let weight = weight.and_then(|weight| i32::try_from(weight).ok());
             if before.is_some_and(|before| before.weight != weight) {
-                notes.push(system_notes::weight(weight));
+                notes.push(system_notes::weight_changed(weight));
             }
             row.weight = Set(weight);
         }
@@ -91,7 +95,7 @@ impl Prepared {
             }
             row.confidential = Set(confidential);
         }
-        notes.extend(self.shared.apply_lock(row, before));
+        notes.extend(self.shared.apply_discussion_lock(row, before));
         notes
     }
 
@@ -105,23 +109,23 @@ impl Prepared {
         self.confidential
     }
 
-    /// Like [`issuables::Prepared::attach`].
+    /// Like [`PreparedMetadata::link`].
     ///
     /// # Errors
-    /// Fails like [`issuables::Prepared::attach`].
-    pub async fn attach(
+    /// Fails like [`PreparedMetadata::link`].
+    pub async fn link(
         &self,
         transaction: &DatabaseTransaction,
         access: &ProjectAccess,
         issue_id: i64,
         new: bool,
-    ) -> Result<Outcome> {
+    ) -> Result<MetadataEffects> {
         let issue = (IssuableKind::Issue, issue_id);
-        self.shared.attach(transaction, access, issue, new).await
+        self.shared.link(transaction, access, issue, new).await
     }
 }
 
 /// Returns the given value, `Some(None)` for null, or `None` if it is undefined.
-fn opt<T: Copy>(said: &Patch<T>) -> Option<Option<T>> {
-    said.as_update().map(|said| said.copied())
+fn to_update<T: Copy>(patch: &Patch<T>) -> Option<Option<T>> {
+    patch.as_update().map(|value| value.copied())
 }

@@ -2,34 +2,32 @@
 
 mod create;
 mod delete;
-mod edit;
-pub(crate) mod events;
+mod events;
 pub mod list;
 mod metadata;
 mod move_issue;
-mod participants;
 mod row;
 pub mod subscriptions;
-pub mod time_tracking;
+mod update;
 
 use sea_orm::{ConnectionTrait, QueryFilter};
 
 pub use crate::planning::issues::move_issue::move_to;
 pub use create::{NewIssue, create};
 pub use delete::delete;
-pub(crate) use edit::close_from;
-pub use edit::{Change, Closer, edit};
-pub use list::{Filter, Order, list};
-pub use metadata::Metadata;
-pub use participants::participants;
-pub use row::{Row, read};
-pub(crate) use row::{decorate, rows, seen_by};
+pub use list::{IssueFilter, IssueOrder, list};
+pub use metadata::IssueMetadata;
+pub use row::{IssueDetail, get};
+pub(crate) use row::{decorate, hide_invisible, with_associations};
+pub(crate) use update::close_by_reference;
+pub use update::{Closer, IssueUpdate, update};
 
-use storage::entities::{issues, now};
+use storage::entities::issues;
 
 use crate::identity::access::ProjectAccess;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
 use crate::kernel::policy::Role;
+use crate::planning::issuables;
 
 /// Finds an issue of a project by IID, if the caller can see it.
 ///
@@ -40,11 +38,7 @@ pub(crate) async fn find(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<issues::Model> {
-    let found = issues::by_iid(access.project.id, iid)
-        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
-        .one(db)
-        .await?;
-    found.ok_or_else(|| Error::not_found("Issue"))
+    issuables::find(db, access, iid).await
 }
 
 /// Like [`find`], for a change: locks the issue until the transaction ends.
@@ -56,16 +50,14 @@ pub(crate) async fn lock(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<issues::Model> {
-    let found = find(db, access, iid).await?;
-    let locked = issues::lock(db, found.id).await?;
-    locked.ok_or_else(|| Error::not_found("Issue"))
+    issuables::lock(db, access, iid).await
 }
 
 /// Returns whether the caller, who can see the issue, may edit it.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &issues::Model) -> Result<bool> {
+async fn can_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &issues::Model) -> Result<bool> {
     let Some(user) = access.caller.as_user() else {
         return Ok(false);
     };

@@ -11,13 +11,13 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::planning::issuables::Associations;
 use crate::planning::issuables::subscriptions::is_subscribed;
-use crate::planning::issuables::{Belongings, gather};
 use crate::planning::milestones as milestones_service;
 
 /// An issue with its related rows.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct IssueDetail {
     /// The issue.
     pub issue: issues::Model,
     /// Full path of its project.
@@ -31,7 +31,7 @@ pub struct Row {
     /// The labels, sorted by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
-    pub milestone: Option<milestones_service::Row>,
+    pub milestone: Option<milestones_service::MilestoneDetail>,
     /// Whether the caller is subscribed; `None` in lists and for anonymous callers.
     pub subscribed: Option<bool>,
 }
@@ -40,27 +40,29 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<IssueDetail> {
     let issue = find(backend.database.read(), access, iid).await?;
-    of_one(backend, &access.caller, issue).await
+    load_detail(backend, &access.caller, issue).await
 }
 
 /// Loads the related rows of one issue, and whether the caller is subscribed.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<Row> {
+pub(super) async fn load_detail(
+    backend: &Backend,
+    caller: &Caller,
+    issue: issues::Model,
+) -> Result<IssueDetail> {
     let db = backend.database.read();
     let id = issue.id;
-    let rows = decorate(db, caller.viewer(), vec![issue]).await?;
-    let mut row = rows
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::internal(format!("issue {id} was not found")))?;
+    let mut details = decorate(db, caller.viewer(), vec![issue]).await?;
+    let detail = details.pop();
+    let mut detail = detail.ok_or_else(|| Error::internal(format!("issue {id} was not found")))?;
     if let Some(user) = caller.as_user() {
-        row.subscribed = Some(is_subscribed(db, &row.issue, &row.assignees, user.id).await?);
+        detail.subscribed = Some(is_subscribed(db, &detail.issue, &detail.assignees, user.id).await?);
     }
-    Ok(row)
+    Ok(detail)
 }
 
 /// Loads the related rows of a whole page that are visible to the viewer.
@@ -70,11 +72,11 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
 pub(crate) async fn decorate(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    found: Vec<issues::Model>,
-) -> Result<Vec<Row>> {
-    let found = seen_by(db, viewer, found).await?;
-    let all = gather(db, &found, HashMap::new()).await?;
-    Ok(rows(found, all))
+    issues: Vec<issues::Model>,
+) -> Result<Vec<IssueDetail>> {
+    let issues = hide_invisible(db, viewer, issues).await?;
+    let associations = Associations::load(db, &issues, HashMap::new()).await?;
+    Ok(with_associations(issues, associations))
 }
 
 /// Limits references of issues to what the viewer can see: the number of closing merge requests, and the
@@ -82,30 +84,30 @@ pub(crate) async fn decorate(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn seen_by(
+pub(crate) async fn hide_invisible(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    found: Vec<issues::Model>,
+    issues: Vec<issues::Model>,
 ) -> Result<Vec<issues::Model>> {
-    let found = counted_for(db, viewer, found).await?;
-    moved_for(db, viewer, found).await
+    let issues = count_visible_merge_requests(db, viewer, issues).await?;
+    hide_moved_to(db, viewer, issues).await
 }
 
 /// Replaces the number of closing merge requests by the visible ones. Others may belong to private projects.
-async fn counted_for(
+async fn count_visible_merge_requests(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    mut found: Vec<issues::Model>,
+    mut issues: Vec<issues::Model>,
 ) -> Result<Vec<issues::Model>> {
-    let closed = found.iter().filter(|issue| issue.merge_requests_count > 0);
+    let closed = issues.iter().filter(|issue| issue.merge_requests_count > 0);
     let closed: Vec<i64> = closed.map(|issue| issue.id).collect();
     if closed.is_empty() || viewer == Viewer::Admin {
-        return Ok(found);
+        return Ok(issues);
     }
     let counts: Vec<(i64, i64)> = closing_merge_requests::Entity::find()
         .select_only()
         .column(closing_merge_requests::Column::IssueId)
-        .column_as(closing_merge_requests::Column::Id.count(), "seen")
+        .column_as(closing_merge_requests::Column::Id.count(), "visible")
         .join(
             JoinType::InnerJoin,
             closing_merge_requests::Relation::MergeRequest.def(),
@@ -117,24 +119,24 @@ async fn counted_for(
         .all(db)
         .await?;
     let counts: HashMap<i64, i64> = counts.into_iter().collect();
-    for issue in &mut found {
-        let seen = counts.get(&issue.id).copied().unwrap_or_default();
-        issue.merge_requests_count = i32::try_from(seen).unwrap_or(i32::MAX);
+    for issue in &mut issues {
+        let count = counts.get(&issue.id).copied().unwrap_or_default();
+        issue.merge_requests_count = i32::try_from(count).unwrap_or(i32::MAX);
     }
-    Ok(found)
+    Ok(issues)
 }
 
 /// Removes the references to moved issues that the viewer cannot see.
-async fn moved_for(
+async fn hide_moved_to(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    mut found: Vec<issues::Model>,
+    mut issues: Vec<issues::Model>,
 ) -> Result<Vec<issues::Model>> {
-    let moved: Vec<i64> = found.iter().filter_map(|issue| issue.moved_to_id).collect();
+    let moved: Vec<i64> = issues.iter().filter_map(|issue| issue.moved_to_id).collect();
     if moved.is_empty() || viewer == Viewer::Admin {
-        return Ok(found);
+        return Ok(issues);
     }
-    let seen: Vec<i64> = issues::Entity::find()
+    let visible: Vec<i64> = issues::Entity::find()
         .select_only()
         .column(issues::Column::Id)
         .filter(issues::Column::Id.is_in(moved))
@@ -142,25 +144,28 @@ async fn moved_for(
         .into_tuple()
         .all(db)
         .await?;
-    for issue in &mut found {
-        issue.moved_to_id = issue.moved_to_id.filter(|id| seen.contains(id));
+    for issue in &mut issues {
+        issue.moved_to_id = issue.moved_to_id.filter(|id| visible.contains(id));
     }
-    Ok(found)
+    Ok(issues)
 }
 
 /// Combines issues with their related rows. Issues whose project was deleted meanwhile are left out.
-pub(crate) fn rows(found: Vec<issues::Model>, mut all: Belongings) -> Vec<Row> {
-    let rows = found.into_iter().filter_map(|issue| {
-        Some(Row {
-            project_path: all.path(&issue)?,
-            author: all.person(issue.author_id),
-            closed_by: all.person(issue.closed_by_id),
-            assignees: all.assignees(&issue),
-            labels: all.labels(&issue),
-            milestone: all.milestone(&issue),
+pub(crate) fn with_associations(
+    issues: Vec<issues::Model>,
+    mut associations: Associations,
+) -> Vec<IssueDetail> {
+    let details = issues.into_iter().filter_map(|issue| {
+        Some(IssueDetail {
+            project_path: associations.path(&issue)?,
+            author: associations.user(issue.author_id),
+            closed_by: associations.user(issue.closed_by_id),
+            assignees: associations.assignees(&issue),
+            labels: associations.labels(&issue),
+            milestone: associations.milestone(&issue),
             subscribed: None,
             issue,
         })
     });
-    rows.collect()
+    details.collect()
 }

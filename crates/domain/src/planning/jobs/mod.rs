@@ -1,3 +1,3 @@
 //! Background jobs of this area.
 
-pub mod read_messages;
+pub mod process_commit_messages;

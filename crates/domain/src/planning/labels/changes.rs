@@ -9,7 +9,7 @@ use storage::database::Violation;
 use storage::entities::labels::{self, ActiveModel, Column, Entity};
 use storage::entities::{Scope, fold, label_priorities, now};
 
-use super::{Row, find, lock_own, row, rules};
+use super::{LabelDetail, detail, find, lock_own, rules};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -29,9 +29,9 @@ pub struct NewLabel {
     pub priority: Option<i64>,
 }
 
-/// Attributes to change; absent ones stay.
+/// Attributes to update in a label. Absent attributes do not change.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct LabelUpdate {
     /// New title.
     pub title: Option<String>,
     /// New color, as sent by the caller.
@@ -42,10 +42,10 @@ pub struct Change {
     pub priority: Patch<i64>,
 }
 
-impl Change {
-    /// Returns whether the label itself stays unchanged.
-    fn spares_label(&self) -> bool {
-        self.title.is_none() && self.color.is_none() && self.description.is_keep()
+impl LabelUpdate {
+    /// Returns whether the row of the label changes.
+    fn changes_label(&self) -> bool {
+        self.title.is_some() || self.color.is_some() || !self.description.is_keep()
     }
 }
 
@@ -55,37 +55,37 @@ impl Change {
 /// Returns `Error::InvalidAttributes` if the title or color is invalid. Returns `Error::InvalidParameters` if
 /// the priority is out of range. Returns `Error::Conflict` if a label of the project, group or an ancestor
 /// has the title.
-pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewLabel) -> Result<Row> {
-    place.check_planning()?;
-    let priority = rank(new.priority)?;
-    let made = checked(place.scope(), new)?;
+pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewLabel) -> Result<LabelDetail> {
+    space.check_planning()?;
+    let priority = stored_priority(new.priority)?;
+    let row = valid_row(space.scope(), new)?;
     backend
         .database
         .transaction(async |transaction| {
-            refuse_taken(transaction, place, made.title.as_ref()).await?;
-            let label = made.insert(transaction).await.map_err(refused)?;
+            check_title_available(transaction, space, row.title.as_ref()).await?;
+            let label = row.insert(transaction).await.map_err(map_violation)?;
             if priority.is_some() {
-                set_priority(transaction, place, label.id, priority).await?;
+                set_priority(transaction, space, label.id, priority).await?;
             }
-            row(transaction, place, label).await
+            detail(transaction, space, label).await
         })
         .await
 }
 
-/// Returns the row of a valid label.
+/// Validates the attributes of a label and returns its row.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title or color is invalid.
-pub(crate) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
+pub(crate) fn valid_row(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
     let title = new.title.trim().to_owned();
-    rules::title(&title)?;
+    rules::check_title(&title)?;
     let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
         title_key: Set(fold(&title)),
         title: Set(title),
-        color: Set(rules::color(&new.color)?),
+        color: Set(rules::parse_color(&new.color)?),
         description: Set(new.description.filter(|text| !text.is_empty())),
         created_at: Set(at),
         updated_at: Set(at),
@@ -98,51 +98,56 @@ pub(crate) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
 /// # Errors
 /// Returns `Error::NotFound` if the label does not exist. Returns `Error::InvalidParameters` if no attribute
 /// is given. Otherwise fails like [`create`].
-pub async fn update(backend: &Backend, place: &SpaceAccess, reference: &str, change: Change) -> Result<Row> {
-    place.check_planning()?;
-    let (ranks, spares) = (
-        place.project.is_some() && !change.priority.is_keep(),
-        change.spares_label(),
+pub async fn update(
+    backend: &Backend,
+    space: &SpaceAccess,
+    reference: &str,
+    update: LabelUpdate,
+) -> Result<LabelDetail> {
+    space.check_planning()?;
+    let (changes_priority, changes_label) = (
+        space.project.is_some() && !update.priority.is_keep(),
+        update.changes_label(),
     );
-    if spares && !ranks {
-        let known = match place.project {
+    if !changes_label && !changes_priority {
+        let attributes = match space.project {
             Some(_) => &["new_name", "color", "description", "priority"][..],
             None => &["new_name", "color", "description"],
         };
-        return Err(Error::no_parameters(known));
+        return Err(Error::no_parameters(attributes));
     }
-    let title = change.title.map(|title| title.trim().to_owned());
-    title.as_deref().map_or(Ok(()), rules::title)?;
-    let color = change.color.as_deref().map(rules::color).transpose()?;
-    let priority = rank(change.priority.value().copied())?;
+    let title = update.title.map(|title| title.trim().to_owned());
+    title.as_deref().map_or(Ok(()), rules::check_title)?;
+    let color = update.color.as_deref().map(rules::parse_color).transpose()?;
+    let priority = stored_priority(update.priority.value().copied())?;
     backend
         .database
         .transaction(async |transaction| {
-            let mut label = match spares {
-                true => find(transaction, place, reference).await?,
-                false => lock_own(transaction, place, reference).await?,
+            let mut label = match changes_label {
+                true => lock_own(transaction, space, reference).await?,
+                false => find(transaction, space, reference).await?,
             };
-            if !spares {
+            if changes_label {
                 let title = title.filter(|title| *title != label.title);
-                let mut changed = label.into_active_model();
+                let mut row = label.into_active_model();
                 if let Some(title) = title {
-                    refuse_taken(transaction, place, &title).await?;
-                    changed.title = Set(title);
+                    check_title_available(transaction, space, &title).await?;
+                    row.title = Set(title);
                 }
                 if let Some(color) = color {
-                    changed.color = Set(color);
+                    row.color = Set(color);
                 }
-                if !change.description.is_keep() {
-                    let text = change.description.into_value().filter(|text| !text.is_empty());
-                    changed.description = Set(text);
+                if !update.description.is_keep() {
+                    let text = update.description.into_value().filter(|text| !text.is_empty());
+                    row.description = Set(text);
                 }
-                changed.updated_at = Set(now());
-                label = changed.update(transaction).await.map_err(refused)?;
+                row.updated_at = Set(now());
+                label = row.update(transaction).await.map_err(map_violation)?;
             }
-            if ranks {
-                set_priority(transaction, place, label.id, priority).await?;
+            if changes_priority {
+                set_priority(transaction, space, label.id, priority).await?;
             }
-            row(transaction, place, label).await
+            detail(transaction, space, label).await
         })
         .await
 }
@@ -154,19 +159,19 @@ pub async fn update(backend: &Backend, place: &SpaceAccess, reference: &str, cha
 /// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     reference: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    place.check_planning()?;
+    space.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {
             // The label is locked first, as in the assignment of labels, so that it cannot be assigned from
             // here on.
-            let label = lock_own(transaction, place, reference).await?;
+            let label = lock_own(transaction, space, reference).await?;
             preconditions::check_unmodified_since(unmodified_since, label.updated_at)?;
-            // Done while the rows with the label are still known.
+            // The refresh needs the rows that assign the label, so it precedes the deletion.
             label_priorities::Entity::delete_many()
                 .filter(label_priorities::Column::LabelId.eq(label.id))
                 .exec(transaction)
@@ -179,63 +184,67 @@ pub async fn delete(
 }
 
 /// Rejects a title that a label of the project, group or an ancestor has.
-async fn refuse_taken(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &str) -> Result<()> {
-    let same = labels::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
-    match same.count(transaction).await? {
+async fn check_title_available(
+    transaction: &DatabaseTransaction,
+    space: &SpaceAccess,
+    title: &str,
+) -> Result<()> {
+    let labels = labels::available(space.scope(), space.namespace.id).filter(Column::Title.eq(title));
+    match labels.count(transaction).await? {
         0 => Ok(()),
-        _ => Err(taken()),
+        _ => Err(title_taken()),
     }
 }
 
-fn taken() -> Error {
+fn title_taken() -> Error {
     Error::Conflict("Label already exists".into())
 }
 
-/// Maps a database error of an insert or update.
-fn refused(error: DbErr) -> Error {
+/// Maps the database error of an insert or update to the error of its cause.
+fn map_violation(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // A concurrent request created it.
-        Some(Violation::Unique(_)) => taken(),
-        // The project or group was deleted meanwhile.
+        // A concurrent request created the same label.
+        Some(Violation::Unique(_)) => title_taken(),
+        // The project or group was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }
 }
 
 /// Returns the priority as it is stored.
-fn rank(priority: Option<i64>) -> Result<Option<i32>> {
-    let kept = priority.map(i32::try_from).transpose();
-    kept.map_err(|_| Error::parameter("priority is invalid"))
+fn stored_priority(priority: Option<i64>) -> Result<Option<i32>> {
+    let stored = priority.map(i32::try_from).transpose();
+    stored.map_err(|_| Error::parameter("priority is invalid"))
 }
 
 /// Sets or removes the priority of a label in the project, and updates the sort columns that depend on it.
 async fn set_priority(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     label_id: i64,
     priority: Option<i32>,
 ) -> Result<()> {
     use label_priorities::{Column, Entity, LabeledItems, refresh};
 
-    let Some(project) = &place.project else {
+    let Some(project) = &space.project else {
         return Ok(());
     };
     match priority {
         Some(priority) => {
-            let ranked = label_priorities::ActiveModel {
+            let row = label_priorities::ActiveModel {
                 project_id: Set(project.id),
                 label_id: Set(label_id),
                 priority: Set(priority),
                 ..Default::default()
             };
-            let again = OnConflict::columns([Column::ProjectId, Column::LabelId])
+            let on_conflict = OnConflict::columns([Column::ProjectId, Column::LabelId])
                 .update_column(Column::Priority)
                 .to_owned();
-            let ranked = Entity::insert(ranked).on_conflict(again);
-            ranked
+            let insert = Entity::insert(row).on_conflict(on_conflict);
+            insert
                 .exec_without_returning(transaction)
                 .await
-                .map_err(refused)?;
+                .map_err(map_violation)?;
         }
         None => {
             Entity::delete_many()

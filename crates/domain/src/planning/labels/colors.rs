@@ -1,7 +1,7 @@
 //! Colors of labels: parsing, the stored form, and the contrasting text color.
 
 /// Returns a color in its stored form, `#RRGGBB`. Accepts `#RGB`, `#RRGGBB` and CSS color names,
-/// case-insensitively. Returns `None` for other texts.
+/// case-insensitively. Returns `None` for other strings.
 #[must_use]
 pub fn parse(text: &str) -> Option<String> {
     let Some(digits) = text.strip_prefix('#') else {
@@ -9,10 +9,10 @@ pub fn parse(text: &str) -> Option<String> {
         let at = NAMES.binary_search_by_key(&name.as_str(), |(known, _)| known);
         return at.ok().map(|at| NAMES[at].1.to_owned());
     };
-    let whole = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     match digits.len() {
-        6 if whole => Some(text.to_owned()),
-        3 if whole => Some(
+        6 if is_hex => Some(text.to_owned()),
+        3 if is_hex => Some(
             std::iter::once('#')
                 .chain(digits.chars().flat_map(|digit| [digit, digit]))
                 .collect(),
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Option<String> {
 
 /// Returns the text color that is readable on a stored color: dark on light ones.
 #[must_use]
-pub fn of_text(color: &str) -> &'static str {
+pub fn text_color(color: &str) -> &'static str {
     let part = |range| {
         let digits = color.get(range);
         digits
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn text_color_is_dark_on_light_background_only() {
-        assert_eq!(of_text("#F0AD4E"), "#FFFFFF");
-        assert_eq!(of_text("#FFECDB"), "#333333");
-        assert_eq!(of_text("#000000"), "#FFFFFF");
+        assert_eq!(text_color("#F0AD4E"), "#FFFFFF");
+        assert_eq!(text_color("#FFECDB"), "#333333");
+        assert_eq!(text_color("#000000"), "#FFFFFF");
     }
 }

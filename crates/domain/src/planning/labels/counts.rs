@@ -16,7 +16,7 @@ use crate::kernel::error::Result;
 
 /// Numbers of issues and merge requests with a label.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
+pub struct LabelCounts {
     /// Open issues.
     pub open_issues: i64,
     /// Closed issues.
@@ -25,32 +25,37 @@ pub struct Counts {
     pub open_merge_requests: i64,
 }
 
-const CARRIED: &str = "carried";
+/// Alias of the table that assigns labels.
+const ASSIGNMENTS: &str = "assignments";
 
-/// Returns the counts in a project or group by label ID. Labels without any are absent.
+/// Returns the counts in a project or group by label ID. Labels without issues and merge requests are absent.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn of(db: &impl ConnectionTrait, place: &SpaceAccess, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
-    let mut counts: HashMap<i64, Counts> = HashMap::new();
+pub async fn by_label(
+    db: &impl ConnectionTrait,
+    space: &SpaceAccess,
+    ids: &[i64],
+) -> Result<HashMap<i64, LabelCounts>> {
+    let mut counts: HashMap<i64, LabelCounts> = HashMap::new();
     if ids.is_empty() {
         return Ok(counts);
     }
-    let (viewer, today) = (place.caller.viewer(), now().date_naive());
-    for row in db.query_all(&issues_with(place, ids, viewer, today)).await? {
+    let (viewer, today) = (space.caller.viewer(), now().date_naive());
+    for row in db.query_all(&issue_counts(space, ids, viewer, today)).await? {
         let (label, state, number) = (
             row.try_get("", "label_id")?,
             row.try_get("", "state")?,
             row.try_get("", "number")?,
         );
-        let counted = counts.entry(label).or_default();
+        let label_counts = counts.entry(label).or_default();
         match state {
-            issues::IssueState::Opened => counted.open_issues = number,
-            issues::IssueState::Closed => counted.closed_issues = number,
+            issues::IssueState::Opened => label_counts.open_issues = number,
+            issues::IssueState::Closed => label_counts.closed_issues = number,
         }
     }
     for row in db
-        .query_all(&merge_requests_with(place, ids, viewer, today))
+        .query_all(&merge_request_counts(space, ids, viewer, today))
         .await?
     {
         let label = row.try_get("", "label_id")?;
@@ -59,59 +64,64 @@ pub async fn of(db: &impl ConnectionTrait, place: &SpaceAccess, ids: &[i64]) -> 
     Ok(counts)
 }
 
-fn issues_with(place: &SpaceAccess, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
-    use issue_labels::Column as Carried;
+fn issue_counts(space: &SpaceAccess, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
+    use issue_labels::Column as Assignment;
     use issues::Column as Issue;
 
-    let of_issue = Expr::col((issues::Entity, Issue::Id)).eq(Expr::col((CARRIED, Carried::IssueId)));
-    let here = match place.scope() {
+    let issue_of_assignment =
+        Expr::col((issues::Entity, Issue::Id)).eq(Expr::col((ASSIGNMENTS, Assignment::IssueId)));
+    let in_scope = match space.scope() {
         Scope::Project(id) => Issue::ProjectId.eq(id),
-        Scope::Group(id) => issues::in_projects(below(id)),
+        Scope::Group(id) => issues::in_projects(projects_below(id)),
     };
     Query::select()
-        .column((CARRIED, Carried::LabelId))
+        .column((ASSIGNMENTS, Assignment::LabelId))
         .column((issues::Entity, Issue::State))
         .expr_as(Func::count(Expr::col(Asterisk)), "number")
-        .from_as(issue_labels::Entity, CARRIED)
-        .join(JoinType::InnerJoin, issues::Entity, of_issue)
-        .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
-        .and_where(here)
+        .from_as(issue_labels::Entity, ASSIGNMENTS)
+        .join(JoinType::InnerJoin, issues::Entity, issue_of_assignment)
+        .and_where(Expr::col((ASSIGNMENTS, Assignment::LabelId)).is_in(ids.iter().copied()))
+        .and_where(in_scope)
         .cond_where(issues::visible(viewer, today))
-        .group_by_col((CARRIED, Carried::LabelId))
+        .group_by_col((ASSIGNMENTS, Assignment::LabelId))
         .group_by_col((issues::Entity, Issue::State))
         .take()
 }
 
 /// Matches projects of a group and its subgroups.
-fn below(group_id: i64) -> Condition {
+fn projects_below(group_id: i64) -> Condition {
     let groups = namespace_ancestors::at_or_below(group_id);
     Condition::all().add(Project::NamespaceId.in_subquery(groups))
 }
 
-fn merge_requests_with(
-    place: &SpaceAccess,
+fn merge_request_counts(
+    space: &SpaceAccess,
     ids: &[i64],
     viewer: Viewer,
     today: NaiveDate,
 ) -> SelectStatement {
-    use merge_request_labels::Column as Carried;
-    use merge_requests::Column as Request;
+    use merge_request_labels::Column as Assignment;
+    use merge_requests::Column as MergeRequest;
 
-    let of_request =
-        Expr::col((merge_requests::Entity, Request::Id)).eq(Expr::col((CARRIED, Carried::MergeRequestId)));
-    let here = match place.scope() {
-        Scope::Project(id) => Request::TargetProjectId.eq(id),
-        Scope::Group(id) => merge_requests::in_projects(below(id)),
+    let merge_request_of_assignment = Expr::col((merge_requests::Entity, MergeRequest::Id))
+        .eq(Expr::col((ASSIGNMENTS, Assignment::MergeRequestId)));
+    let in_scope = match space.scope() {
+        Scope::Project(id) => MergeRequest::TargetProjectId.eq(id),
+        Scope::Group(id) => merge_requests::in_projects(projects_below(id)),
     };
     Query::select()
-        .column((CARRIED, Carried::LabelId))
+        .column((ASSIGNMENTS, Assignment::LabelId))
         .expr_as(Func::count(Expr::col(Asterisk)), "number")
-        .from_as(merge_request_labels::Entity, CARRIED)
-        .join(JoinType::InnerJoin, merge_requests::Entity, of_request)
-        .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
-        .and_where(Request::State.eq(merge_requests::MergeRequestState::Opened))
-        .and_where(here)
+        .from_as(merge_request_labels::Entity, ASSIGNMENTS)
+        .join(
+            JoinType::InnerJoin,
+            merge_requests::Entity,
+            merge_request_of_assignment,
+        )
+        .and_where(Expr::col((ASSIGNMENTS, Assignment::LabelId)).is_in(ids.iter().copied()))
+        .and_where(MergeRequest::State.eq(merge_requests::MergeRequestState::Opened))
+        .and_where(in_scope)
         .cond_where(merge_requests::visible(viewer, today))
-        .group_by_col((CARRIED, Carried::LabelId))
+        .group_by_col((ASSIGNMENTS, Assignment::LabelId))
         .take()
 }

@@ -9,20 +9,20 @@ mod rules;
 mod subscriptions;
 mod titles;
 
-pub(crate) use changes::checked;
-pub use changes::{Change, NewLabel, create, delete, update};
-pub use counts::Counts;
+pub(crate) use changes::valid_row;
+pub use changes::{LabelUpdate, NewLabel, create, delete, update};
+pub use counts::LabelCounts;
 pub use promotion::promote;
 pub(crate) use rules::DEFAULT_COLOR;
 pub use subscriptions::set_subscribed;
-pub(crate) use titles::MOST;
-pub use titles::{hold_named, named, resolve_or_create};
+pub(crate) use titles::MAX_LABELS;
+pub use titles::{find_by_title, lock_by_title, resolve_or_create};
 
 use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::labels::{self, Column, Model};
-use storage::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
+use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -30,28 +30,28 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};
 
-/// Filter of labels, and the data to load.
+/// Filter of a list of labels, and the data to load.
 #[derive(Debug, Clone)]
-pub struct Filter {
-    /// Whether counts are loaded.
+pub struct LabelFilter {
+    /// Whether to load the numbers of issues and merge requests.
     pub with_counts: bool,
-    /// Whether labels of ancestor groups are included.
-    pub ancestors: bool,
-    /// Text that titles contain.
+    /// Whether to include labels of ancestor groups.
+    pub include_ancestors: bool,
+    /// Text that the title contains.
     pub search: Option<String>,
 }
 
 /// A label in a project or group.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct LabelDetail {
     /// The label.
     pub label: Model,
     /// Priority in the project.
     pub priority: Option<i32>,
     /// Whether the caller is subscribed to the label.
     pub subscribed: bool,
-    /// Counts, if requested.
-    pub counts: Option<Counts>,
+    /// Numbers of issues and merge requests, if requested.
+    pub counts: Option<LabelCounts>,
 }
 
 /// Returns a page of the labels that are available in a project or group, by title.
@@ -60,22 +60,22 @@ pub struct Row {
 /// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
-    filter: &Filter,
+    space: &SpaceAccess,
+    filter: &LabelFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
-    place.check_planning()?;
-    let mut wanted = match filter.ancestors {
-        true => labels::available(place.scope(), place.namespace.id),
-        false => labels::within(place.scope()),
+) -> Result<Page<LabelDetail>> {
+    space.check_planning()?;
+    let mut query = match filter.include_ancestors {
+        true => labels::available(space.scope(), space.namespace.id),
+        false => labels::within(space.scope()),
     };
     if let Some(text) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        wanted = wanted.filter(contains(Column::TitleKey, &fold(text)));
+        query = query.filter(contains(Column::TitleKey, &fold(text)));
     }
-    let wanted = wanted.order_by_asc(Column::Title).order_by_asc(Column::Id);
+    let query = query.order_by_asc(Column::Title).order_by_asc(Column::Id);
     let db = backend.database.read();
-    let Page { items, rest } = page_of(db, wanted, page).await?;
-    let items = decorate(db, place, items, filter.with_counts).await?;
+    let Page { items, rest } = page_of(db, query, page).await?;
+    let items = details(db, space, items, filter.with_counts).await?;
     Ok(Page { items, rest })
 }
 
@@ -84,28 +84,28 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller. Returns
 /// `Error::NotFound` if the label does not exist.
-pub async fn read(backend: &Backend, place: &SpaceAccess, reference: &str) -> Result<Row> {
-    place.check_planning()?;
+pub async fn get(backend: &Backend, space: &SpaceAccess, reference: &str) -> Result<LabelDetail> {
+    space.check_planning()?;
     let db = backend.database.read();
-    let label = find(db, place, reference).await?;
-    row(db, place, label).await
+    let label = find(db, space, reference).await?;
+    detail(db, space, label).await
 }
 
 /// Finds a label among those available in the project or group.
-async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, reference: &str) -> Result<Model> {
+async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -> Result<Model> {
     if let Some(id) = numeric_id(reference) {
-        let by_id = labels::available(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+        let by_id = labels::available(space.scope(), space.namespace.id).filter(Column::Id.eq(id));
         if let Some(label) = by_id.one(db).await? {
             return Ok(label);
         }
     }
-    let mut by_title = named(db, place, &[reference]).await?;
+    let mut by_title = find_by_title(db, space, &[reference]).await?;
     by_title.remove(reference).ok_or_else(missing)
 }
 
 /// Finds a label of the project or group itself, and locks it until the transaction ends.
-async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, reference: &str) -> Result<Model> {
-    let own = || labels::within(place.scope()).lock_exclusive();
+async fn lock_own(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -> Result<Model> {
+    let own = || labels::within(space.scope()).lock_exclusive();
     if let Some(id) = numeric_id(reference)
         && let Some(label) = own().filter(Column::Id.eq(id)).one(db).await?
     {
@@ -119,21 +119,21 @@ fn missing() -> Error {
     Error::not_found("Label")
 }
 
-/// Loads the data of one label in a project or group.
-async fn row(db: &impl ConnectionTrait, place: &SpaceAccess, label: Model) -> Result<Row> {
-    let mut rows = decorate(db, place, vec![label], false).await?;
-    rows.pop().ok_or_else(missing)
+/// Returns a label of a project or group with its data.
+async fn detail(db: &impl ConnectionTrait, space: &SpaceAccess, label: Model) -> Result<LabelDetail> {
+    let mut details = details(db, space, vec![label], false).await?;
+    details.pop().ok_or_else(missing)
 }
 
-/// Loads the data of labels in a project or group, in few statements.
-async fn decorate(
+/// Returns labels of a project or group with their data, in a fixed number of statements.
+async fn details(
     db: &impl ConnectionTrait,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     labels: Vec<Model>,
     with_counts: bool,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<LabelDetail>> {
     let ids: Vec<i64> = labels.iter().map(|label| label.id).collect();
-    let priorities: HashMap<i64, i32> = match &place.project {
+    let priorities: HashMap<i64, i32> = match &space.project {
         Some(project) => label_priorities::Entity::find()
             .filter(label_priorities::Column::ProjectId.eq(project.id))
             .filter(label_priorities::Column::LabelId.is_in(ids.iter().copied()))
@@ -144,11 +144,11 @@ async fn decorate(
             .collect(),
         None => HashMap::new(),
     };
-    let subscribed: HashSet<i64> = match place.caller.as_user() {
-        Some(user) => rows::Entity::find()
-            .filter(rows::Column::UserId.eq(user.id))
-            .filter(rows::Column::Subscribed.eq(true))
-            .filter(rows::Column::LabelId.is_in(ids.iter().copied()))
+    let subscribed_ids: HashSet<i64> = match space.caller.as_user() {
+        Some(user) => label_subscriptions::Entity::find()
+            .filter(label_subscriptions::Column::UserId.eq(user.id))
+            .filter(label_subscriptions::Column::Subscribed.eq(true))
+            .filter(label_subscriptions::Column::LabelId.is_in(ids.iter().copied()))
             .all(db)
             .await?
             .into_iter()
@@ -157,16 +157,16 @@ async fn decorate(
         None => HashSet::new(),
     };
     let mut counts = match with_counts {
-        true => Some(counts::of(db, place, &ids).await?),
+        true => Some(counts::by_label(db, space, &ids).await?),
         false => None,
     };
-    let decorated = labels.into_iter().map(|label| Row {
+    let details = labels.into_iter().map(|label| LabelDetail {
         priority: priorities.get(&label.id).copied(),
-        subscribed: subscribed.contains(&label.id),
+        subscribed: subscribed_ids.contains(&label.id),
         counts: counts
             .as_mut()
             .map(|counts| counts.remove(&label.id).unwrap_or_default()),
         label,
     });
-    Ok(decorated.collect())
+    Ok(details.collect())
 }

@@ -7,30 +7,30 @@ use crate::kernel::error::{Error, Result};
 pub(crate) const DEFAULT_COLOR: &str = "#428BCA";
 
 /// Maximum length of a title, in characters.
-const LONGEST_TITLE: usize = 255;
+const MAX_TITLE_LENGTH: usize = 255;
 
 /// Validates a trimmed title.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank, too long or contains a comma, which separates
 /// titles in lists.
-pub fn title(title: &str) -> Result<()> {
-    let fault = if title.is_empty() {
+pub fn check_title(title: &str) -> Result<()> {
+    let error = if title.is_empty() {
         "can't be blank"
-    } else if title.chars().count() > LONGEST_TITLE {
+    } else if title.chars().count() > MAX_TITLE_LENGTH {
         "is too long (maximum is 255 characters)"
     } else if title.contains(',') {
         "is invalid"
     } else {
         return Ok(());
     };
-    Err(Error::attribute("title", fault))
+    Err(Error::attribute("title", error))
 }
 
-/// Returns the color as it is stored.
+/// Parses a color and returns it in its stored form.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the color is invalid.
-pub fn color(text: &str) -> Result<String> {
+pub fn parse_color(text: &str) -> Result<String> {
     colors::parse(text.trim()).ok_or_else(|| Error::attribute("color", "must be a valid color code"))
 }

@@ -6,7 +6,7 @@ use storage::database::Violation;
 use storage::entities::now;
 use storage::entities::subscriptions::{ActiveModel, Column, Entity};
 
-use super::{Row, find, missing, row};
+use super::{LabelDetail, detail, find, missing};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -18,26 +18,26 @@ use crate::kernel::error::{Error, Result};
 /// merge requests are available to the caller. Returns `Error::NotModified` if nothing changes.
 pub async fn set_subscribed(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     reference: &str,
     subscribed: bool,
-) -> Result<Row> {
-    place.check_planning()?;
-    let user_id = place.caller.signed_in()?.id;
+) -> Result<LabelDetail> {
+    space.check_planning()?;
+    let user_id = space.caller.signed_in()?.id;
     backend
         .database
         .transaction(async |transaction| {
-            let label = find(transaction, place, reference).await?;
-            let known = Entity::find()
+            let label = find(transaction, space, reference).await?;
+            let current = Entity::find()
                 .filter(Column::LabelId.eq(label.id))
                 .filter(Column::UserId.eq(user_id))
                 .one(transaction)
                 .await?;
-            if known.is_some_and(|known| known.subscribed) == subscribed {
+            if current.is_some_and(|current| current.subscribed) == subscribed {
                 return Err(Error::NotModified);
             }
             let at = now();
-            let wish = ActiveModel {
+            let row = ActiveModel {
                 user_id: Set(user_id),
                 label_id: Set(Some(label.id)),
                 subscribed: Set(subscribed),
@@ -45,16 +45,16 @@ pub async fn set_subscribed(
                 updated_at: Set(at),
                 ..Default::default()
             };
-            let changed = OnConflict::columns([Column::LabelId, Column::UserId])
+            let on_conflict = OnConflict::columns([Column::LabelId, Column::UserId])
                 .update_columns([Column::Subscribed, Column::UpdatedAt])
                 .to_owned();
-            let wish = Entity::insert(wish).on_conflict(changed);
-            let entered = wish.exec_without_returning(transaction).await;
-            entered.map_err(|error| match Violation::of(&error) {
+            let insert = Entity::insert(row).on_conflict(on_conflict);
+            let inserted = insert.exec_without_returning(transaction).await;
+            inserted.map_err(|error| match Violation::of(&error) {
                 Some(Violation::ForeignKey(_)) => missing(),
                 _ => error.into(),
             })?;
-            row(transaction, place, label).await
+            detail(transaction, space, label).await
         })
         .await
 }

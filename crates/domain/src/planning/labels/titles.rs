@@ -16,7 +16,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
 /// Maximum labels in one assignment.
-pub(crate) const MOST: usize = 100;
+pub(crate) const MAX_LABELS: usize = 100;
 
 /// Returns the IDs of the labels with these titles, in the given order without duplicates. Labels of the
 /// project or group take precedence over those of its ancestors, nearest first. A missing label is created
@@ -27,49 +27,49 @@ pub(crate) const MOST: usize = 100;
 /// Returns `Error::InvalidAttributes` if there are more than 100 titles or a title is invalid.
 pub async fn resolve_or_create(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     titles: &[&str],
 ) -> Result<Vec<i64>> {
-    let mut wanted: Vec<&str> = Vec::new();
+    let mut unique: Vec<&str> = Vec::new();
     for title in titles.iter().map(|title| title.trim()) {
-        if !title.is_empty() && !wanted.contains(&title) {
-            wanted.push(title);
+        if !title.is_empty() && !unique.contains(&title) {
+            unique.push(title);
         }
     }
-    if wanted.len() > MOST {
+    if unique.len() > MAX_LABELS {
         return Err(Error::attribute(
             "labels",
-            format!("are too many (maximum is {MOST})"),
+            format!("are too many (maximum is {MAX_LABELS})"),
         ));
     }
-    for title in &wanted {
-        rules::title(title)?;
+    for title in &unique {
+        rules::check_title(title)?;
     }
     // Locked, so that the labels cannot be deleted before they are assigned.
-    let mut known = nearest(transaction, place, &wanted, Some(LockType::KeyShare)).await?;
-    let mut unknown = wanted.clone();
-    unknown.retain(|title| !known.contains_key(*title) && place.has_role(Role::Reporter));
+    let mut labels = nearest(transaction, space, &unique, Some(LockType::KeyShare)).await?;
+    let mut missing = unique.clone();
+    missing.retain(|title| !labels.contains_key(*title) && space.has_role(Role::Reporter));
     // Inserted in sorted order to avoid deadlocks.
-    unknown.sort_unstable();
-    for title in unknown {
-        known.insert(title.to_owned(), make(transaction, place, title).await?);
+    missing.sort_unstable();
+    for title in missing {
+        labels.insert(title.to_owned(), insert_or_get(transaction, space, title).await?);
     }
-    let ids = wanted.iter().filter_map(|title| known.get(*title));
+    let ids = unique.iter().filter_map(|title| labels.get(*title));
     Ok(ids.map(|label| label.id).collect())
 }
 
-/// Locks the labels with these titles until the transaction ends and returns their IDs. Creates none, and has
-/// no maximum.
+/// Locks the labels with these titles until the transaction ends and returns their IDs. Missing labels are not
+/// created, and the number of titles has no maximum.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn hold_named(
+pub async fn lock_by_title(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     titles: &[&str],
 ) -> Result<Vec<i64>> {
-    let known = nearest(transaction, place, titles, Some(LockType::KeyShare)).await?;
-    let mut ids: Vec<i64> = known.values().map(|label| label.id).collect();
+    let labels = nearest(transaction, space, titles, Some(LockType::KeyShare)).await?;
+    let mut ids: Vec<i64> = labels.values().map(|label| label.id).collect();
     ids.sort_unstable();
     Ok(ids)
 }
@@ -78,34 +78,34 @@ pub async fn hold_named(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn named(
+pub async fn find_by_title(
     db: &impl ConnectionTrait,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     titles: &[&str],
 ) -> Result<HashMap<String, Model>> {
-    nearest(db, place, titles, None).await
+    nearest(db, space, titles, None).await
 }
 
-/// Like [`named`], with an optional lock.
+/// Like [`find_by_title`], with an optional lock.
 async fn nearest(
     db: &impl ConnectionTrait,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     titles: &[&str],
     lock: Option<LockType>,
 ) -> Result<HashMap<String, Model>> {
     if titles.is_empty() {
         return Ok(HashMap::new());
     }
-    let mut found = labels::available(place.scope(), place.namespace.id)
+    let mut query = labels::available(space.scope(), space.namespace.id)
         .filter(Column::Title.is_in(titles.iter().copied()))
         .order_by_asc(Column::Id);
     if let Some(lock) = lock {
-        found = found.lock(lock);
+        query = query.lock(lock);
     }
-    let found = found.all(db).await?;
-    let above = namespace_ancestors::of(db, place.namespace.id).await?;
+    let found = query.all(db).await?;
+    let ancestors = namespace_ancestors::of(db, space.namespace.id).await?;
     let distance = |label: &Model| {
-        let group = above
+        let group = ancestors
             .iter()
             .find(|row| Some(row.ancestor_id) == label.namespace_id);
         group.map(|row| row.depth)
@@ -123,17 +123,17 @@ async fn nearest(
     Ok(nearest)
 }
 
-/// Creates a label with a title in the project or group. If a concurrent request created it, returns that
-/// one.
-async fn make(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &str) -> Result<Model> {
-    let column = match place.scope() {
+/// Creates a label with a title in the project or group. If a concurrent request created the label, returns
+/// that label.
+async fn insert_or_get(transaction: &DatabaseTransaction, space: &SpaceAccess, title: &str) -> Result<Model> {
+    let column = match space.scope() {
         Scope::Project(_) => Column::ProjectId,
         Scope::Group(_) => Column::NamespaceId,
     };
     let at = now();
     let row = ActiveModel {
-        project_id: Set(place.scope().project_id()),
-        namespace_id: Set(place.scope().namespace_id()),
+        project_id: Set(space.scope().project_id()),
+        namespace_id: Set(space.scope().namespace_id()),
         title: Set(title.to_owned()),
         title_key: Set(fold(title)),
         color: Set(DEFAULT_COLOR.to_owned()),
@@ -142,9 +142,9 @@ async fn make(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &st
         ..Default::default()
     };
     // A no-op update, so that the existing row is returned.
-    let theirs = OnConflict::columns([column, Column::Title])
+    let on_conflict = OnConflict::columns([column, Column::Title])
         .value(Column::UpdatedAt, Expr::col((labels::Entity, Column::UpdatedAt)))
         .to_owned();
-    let made = labels::Entity::insert(row).on_conflict(theirs);
-    Ok(made.exec_with_returning(transaction).await?)
+    let insert = labels::Entity::insert(row).on_conflict(on_conflict);
+    Ok(insert.exec_with_returning(transaction).await?)
 }

@@ -25,28 +25,28 @@ pub(crate) fn commit_reference(path: &str, id: &str) -> String {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn name_commit(
+pub(crate) async fn record_commit_reference(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: &str,
     message: &str,
     closed: &BTreeSet<i64>,
 ) -> Result<()> {
-    let (Some(project), author) = (&place.project, place.caller.signed_in()?.id) else {
+    let (Some(project), author) = (&space.project, space.caller.signed_in()?.id) else {
         return Ok(());
     };
-    let mut named = cross_references::named(backend, place, &[], &[message]).await?;
-    named.issues.retain(|issue| !closed.contains(issue));
+    let mut references = cross_references::find(backend, space, &[], &[message]).await?;
+    references.issues.retain(|id| !closed.contains(id));
     let body = |path: &str| format!("mentioned in commit {}", commit_reference(path, id));
-    let told = Condition::all()
+    let existing = Condition::all()
         .add(Column::ReferencedProjectId.eq(project.id))
-        .add(Column::Body.is_in([body(""), body(&place.full_path())]));
+        .add(Column::Body.is_in([body(""), body(&space.full_path())]));
     backend
         .database
         .transaction(async |transaction| {
-            named
-                .tell(transaction, place, None, told, |target, path| {
-                    system_notes::naming_commit(target, project.id, author, body(path))
+            references
+                .create_notes(transaction, space, None, existing, |target, path| {
+                    system_notes::commit_reference(target, project.id, author, body(path))
                 })
                 .await
         })

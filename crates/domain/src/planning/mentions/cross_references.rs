@@ -9,7 +9,7 @@ use sea_orm::{
 use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::{issuables, issues, merge_requests, now};
 
-use super::{Written, meant};
+use super::{TextSource, resolve_references};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -18,7 +18,7 @@ use crate::planning::system_notes::{self, NoteableId};
 
 /// Referenced noteables, by ID.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct CrossReferences {
     /// Issues.
     pub issues: Vec<i64>,
     /// Merge requests.
@@ -30,30 +30,31 @@ pub(super) struct Named {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn named(
+pub(super) async fn find(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     before: &[&str],
     after: &[&str],
-) -> Result<Named> {
-    let Some(project) = &place.project else {
-        return Ok(Named::default());
+) -> Result<CrossReferences> {
+    let Some(project) = &space.project else {
+        return Ok(CrossReferences::default());
     };
     let (db, base) = (backend.database.read(), backend.instance.base_url.as_str());
-    let (viewer, today) = (place.caller.viewer(), now().date_naive());
-    let here = (project, &place.namespace);
-    let fresh = |read: fn(&str, &str) -> Vec<references::Reference>| {
-        let old: Vec<_> = before.iter().flat_map(|text| read(text, base)).collect();
-        let new = after.iter().flat_map(|text| read(text, base));
-        new.filter(|one| !old.contains(one)).collect::<Vec<_>>()
+    let (viewer, today) = (space.caller.viewer(), now().date_naive());
+    let location = (project, &space.namespace);
+    let added = |parse: fn(&str, &str) -> Vec<references::Reference>| {
+        let old: Vec<_> = before.iter().flat_map(|text| parse(text, base)).collect();
+        let new = after.iter().flat_map(|text| parse(text, base));
+        new.filter(|reference| !old.contains(reference))
+            .collect::<Vec<_>>()
     };
-    let mut named = Named::default();
+    let mut found = CrossReferences::default();
     let columns = (issues::Column::ProjectId, issues::Column::Iid);
-    if let Some(wanted) = meant(db, here, fresh(references::issues), columns).await? {
-        named.issues = issues::Entity::find()
+    if let Some(referenced) = resolve_references(db, location, added(references::issues), columns).await? {
+        found.issues = issues::Entity::find()
             .select_only()
             .column(issues::Column::Id)
-            .filter(wanted)
+            .filter(referenced)
             .filter(issues::visible(viewer, today))
             .into_tuple()
             .all(db)
@@ -63,78 +64,82 @@ pub(super) async fn named(
         merge_requests::Column::TargetProjectId,
         merge_requests::Column::Iid,
     );
-    if let Some(wanted) = meant(db, here, fresh(references::merge_requests), columns).await? {
-        named.merge_requests = merge_requests::Entity::find()
+    if let Some(referenced) =
+        resolve_references(db, location, added(references::merge_requests), columns).await?
+    {
+        found.merge_requests = merge_requests::Entity::find()
             .select_only()
             .column(merge_requests::Column::Id)
-            .filter(wanted)
+            .filter(referenced)
             .filter(merge_requests::visible(viewer, today))
             .into_tuple()
             .all(db)
             .await?;
     }
-    Ok(named)
+    Ok(found)
 }
 
-impl Named {
+impl CrossReferences {
     /// Writes the notes on noteables that have none from this location.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub async fn enter(self, transaction: &DatabaseTransaction, written: Written<'_>) -> Result<()> {
-        let (column, id, noun, mark) = match written.on {
+    pub async fn save(self, transaction: &DatabaseTransaction, source: TextSource<'_>) -> Result<()> {
+        let (column, id, noun, sigil) = match source.noteable {
             NoteableId::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
             NoteableId::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
             NoteableId::Snippet(_) | NoteableId::Epic(_) => return Ok(()),
         };
-        let author = Some(written.author_id);
-        self.tell(
+        let author = Some(source.author_id);
+        self.create_notes(
             transaction,
-            written.place,
-            Some(written.on),
+            source.space,
+            Some(source.noteable),
             column.eq(id),
             |target, path| {
-                let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
-                system_notes::naming(target, written.on, author, body)
+                let body = format!("mentioned in {noun} {path}{sigil}{}", source.iid);
+                system_notes::cross_reference(target, source.noteable, author, body)
             },
         )
         .await
     }
 
-    /// Writes a note on each target except `on`, unless it has a system note that matches `told`. The note is
-    /// built from the target and the path by which the target refers to this location, which is empty within
-    /// a project.
-    pub(super) async fn tell(
+    /// Creates a note on each target except `source`, unless it has a system note that matches `existing`.
+    /// The note is built from the target and the path by which the target refers to this location. The path
+    /// is empty within a project.
+    pub(super) async fn create_notes(
         self,
         transaction: &DatabaseTransaction,
-        place: &SpaceAccess,
-        on: Option<NoteableId>,
-        told: impl IntoCondition,
+        space: &SpaceAccess,
+        source: Option<NoteableId>,
+        existing: impl IntoCondition,
         note: impl Fn(NoteableId, &str) -> ActiveModel,
     ) -> Result<()> {
-        let issues = still_there(transaction, issuables::IssuableKind::Issue, self.issues).await?;
+        let issues = lock_existing(transaction, issuables::IssuableKind::Issue, self.issues).await?;
         let merge_requests = issuables::IssuableKind::MergeRequest;
-        let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
+        let merge_requests = lock_existing(transaction, merge_requests, self.merge_requests).await?;
         let targets = issues
             .into_iter()
             .map(|(id, project)| (NoteableId::Issue(id), project));
-        let others = merge_requests.into_iter();
-        let targets = targets.chain(others.map(|(id, project)| (NoteableId::MergeRequest(id), project)));
-        let mut targets: Vec<(NoteableId, i64)> = targets.filter(|(target, _)| Some(*target) != on).collect();
+        let merge_requests = merge_requests.into_iter();
+        let targets =
+            targets.chain(merge_requests.map(|(id, project)| (NoteableId::MergeRequest(id), project)));
+        let mut targets: Vec<(NoteableId, i64)> =
+            targets.filter(|(target, _)| Some(*target) != source).collect();
         if targets.is_empty() {
             return Ok(());
         }
-        let told: Vec<(Option<i64>, Option<i64>)> = Entity::find()
+        let with_note: Vec<(Option<i64>, Option<i64>)> = Entity::find()
             .select_only()
             .columns([Column::IssueId, Column::MergeRequestId])
-            .filter(told)
+            .filter(existing)
             .filter(Column::System.eq(true))
-            .filter(of_any(&targets))
+            .filter(is_on_any(&targets))
             .into_tuple()
             .all(transaction)
             .await?;
         targets.retain(|(target, _)| {
-            !told.iter().any(|(issue, merge_request)| match target {
+            !with_note.iter().any(|(issue, merge_request)| match target {
                 NoteableId::Issue(id) => *issue == Some(*id),
                 NoteableId::MergeRequest(id) => *merge_request == Some(*id),
                 NoteableId::Snippet(_) | NoteableId::Epic(_) => false,
@@ -143,13 +148,13 @@ impl Named {
         if targets.is_empty() {
             return Ok(());
         }
-        let (here, path) = (
-            place.project.as_ref().map(|project| project.id),
-            place.full_path(),
+        let (project_id, path) = (
+            space.project.as_ref().map(|project| project.id),
+            space.full_path(),
         );
         let rows = targets
             .into_iter()
-            .map(|(target, project)| match here == Some(project) {
+            .map(|(target, project)| match project_id == Some(project) {
                 true => note(target, ""),
                 false => note(target, &path),
             });
@@ -161,7 +166,7 @@ impl Named {
 }
 
 /// Matches the notes on targets.
-fn of_any(targets: &[(NoteableId, i64)]) -> Condition {
+fn is_on_any(targets: &[(NoteableId, i64)]) -> Condition {
     let issues = targets.iter().filter_map(|(target, _)| match target {
         NoteableId::Issue(id) => Some(*id),
         _ => None,
@@ -176,7 +181,7 @@ fn of_any(targets: &[(NoteableId, i64)]) -> Condition {
 }
 
 /// Returns the targets that still exist, with their projects, locked until the transaction ends.
-async fn still_there(
+async fn lock_existing(
     transaction: &DatabaseTransaction,
     kind: issuables::IssuableKind,
     ids: Vec<i64>,
@@ -185,16 +190,16 @@ async fn still_there(
         return Ok(Vec::new());
     }
     let project = kind.project();
-    let kept = Query::select()
+    let locked = Query::select()
         .columns(["id", project])
         .from(kind.table())
         .and_where(Expr::col("id").is_in(ids))
         .order_by("id", Order::Asc)
         .lock(LockType::KeyShare)
         .take();
-    let rows = transaction.query_all(&kept).await?;
-    let found = rows
+    let rows = transaction.query_all(&locked).await?;
+    let targets = rows
         .iter()
         .map(|row| Ok((row.try_get("", "id")?, row.try_get("", project)?)));
-    found.collect()
+    targets.collect()
 }

@@ -1,7 +1,7 @@
 //! Resolves mentions and cross-references in user text, and creates to-do items and system notes for them.
 //!
-//! [`listen`] analyzes a text before the transaction that writes it. [`Said::enter`] writes the results in
-//! that transaction, so that they are atomic with the text.
+//! [`resolve`] analyzes a text before the transaction that writes it. [`TextEffects::save`] writes the results
+//! in that transaction, so that they are atomic with the text.
 
 mod commits;
 mod cross_references;
@@ -10,8 +10,8 @@ mod reference_lookup;
 
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
-pub(crate) use commits::{commit_reference, name_commit};
-pub(crate) use reference_lookup::meant;
+pub(crate) use commits::{commit_reference, record_commit_reference};
+pub(crate) use reference_lookup::resolve_references;
 
 use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
@@ -27,7 +27,7 @@ use crate::planning::todo_writer::{self, TodoCause};
 
 /// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AudienceKind {
     /// An issue.
     Issue,
     /// A merge request.
@@ -38,66 +38,66 @@ pub(crate) enum Kind {
 
 /// Context of a text, which decides who can read it.
 #[derive(Debug)]
-pub(crate) struct Scene<'a> {
+pub(crate) struct TextAudience<'a> {
     /// The project or group, with the writer as the caller.
-    pub place: &'a SpaceAccess,
+    pub space: &'a SpaceAccess,
     /// The type of the noteable.
-    pub kind: Kind,
+    pub kind: AudienceKind,
     /// Whether the noteable is confidential.
     pub confidential: bool,
     /// Users who can see it in spite of that: the author and the assignees.
-    pub own: Vec<i64>,
+    pub participant_ids: Vec<i64>,
     /// Whether the text is a confidential note, visible from Reporter.
     pub confidential_note: bool,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> TextAudience<'a> {
     /// Creates the context of an issue; `assignees` can see it even if it is confidential.
     pub fn of_issue(
-        place: &'a SpaceAccess,
+        space: &'a SpaceAccess,
         confidential: bool,
         author: Option<i64>,
         assignees: Vec<i64>,
     ) -> Self {
         Self {
-            place,
-            kind: Kind::Issue,
+            space,
+            kind: AudienceKind::Issue,
             confidential,
-            own: author.into_iter().chain(assignees).collect(),
+            participant_ids: author.into_iter().chain(assignees).collect(),
             confidential_note: false,
         }
     }
 
     /// Creates the context of a merge request.
-    pub fn of_merge_request(place: &'a SpaceAccess) -> Self {
+    pub fn of_merge_request(space: &'a SpaceAccess) -> Self {
         Self {
-            place,
-            kind: Kind::MergeRequest,
+            space,
+            kind: AudienceKind::MergeRequest,
             confidential: false,
-            own: Vec::new(),
+            participant_ids: Vec::new(),
             confidential_note: false,
         }
     }
 
     /// Creates the context of an epic.
-    pub fn of_epic(place: &'a SpaceAccess, confidential: bool, author: Option<i64>) -> Self {
+    pub fn of_epic(space: &'a SpaceAccess, confidential: bool, author: Option<i64>) -> Self {
         Self {
-            place,
-            kind: Kind::Epic,
+            space,
+            kind: AudienceKind::Epic,
             confidential,
-            own: author.into_iter().collect(),
+            participant_ids: author.into_iter().collect(),
             confidential_note: false,
         }
     }
 
     /// Returns whether references create cross-reference notes. Confidential notes and epics create none,
     /// because the referenced noteables may be visible to more users.
-    fn names_others(&self) -> bool {
-        !self.confidential_note && self.kind != Kind::Epic
+    fn has_cross_references(&self) -> bool {
+        !self.confidential_note && self.kind != AudienceKind::Epic
     }
 
     /// Returns the context of a note on the noteable.
-    pub fn note(self, confidential: bool) -> Self {
+    pub fn for_note(self, confidential: bool) -> Self {
         Self {
             confidential_note: confidential,
             ..self
@@ -109,25 +109,25 @@ impl<'a> Scene<'a> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn assignees(db: &impl ConnectionTrait, issue: &issues::Model) -> Result<Vec<i64>> {
-    let found = assignees_of(db, issuables::IssuableKind::Issue, [issue.id]).await?;
-    Ok(found.into_values().flatten().map(|user| user.id).collect())
+pub(crate) async fn assignee_ids(db: &impl ConnectionTrait, issue: &issues::Model) -> Result<Vec<i64>> {
+    let assignees = assignees_of(db, issuables::IssuableKind::Issue, [issue.id]).await?;
+    Ok(assignees.into_values().flatten().map(|user| user.id).collect())
 }
 
-/// The mentions and references in a text.
+/// The mentions and references in a text, which create to-do items and system notes.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    mentioned: Vec<(i64, TodoAction)>,
-    named: cross_references::Named,
+pub(crate) struct TextEffects {
+    mentioned_users: Vec<(i64, TodoAction)>,
+    cross_references: cross_references::CrossReferences,
 }
 
 /// The location and author of a text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Written<'a> {
+pub(crate) struct TextSource<'a> {
     /// The project or group, with the author as the caller.
-    pub place: &'a SpaceAccess,
+    pub space: &'a SpaceAccess,
     /// The noteable.
-    pub on: NoteableId,
+    pub noteable: NoteableId,
     /// The IID of the noteable.
     pub iid: i64,
     /// The note, if the text is a note.
@@ -136,12 +136,12 @@ pub(crate) struct Written<'a> {
     pub author_id: i64,
 }
 
-impl<'a> Written<'a> {
+impl<'a> TextSource<'a> {
     /// Describes the title and description of a noteable, by its IID.
-    pub fn on(place: &'a SpaceAccess, on: NoteableId, iid: i64, author_id: i64) -> Self {
+    pub fn new(space: &'a SpaceAccess, noteable: NoteableId, iid: i64, author_id: i64) -> Self {
         Self {
-            place,
-            on,
+            space,
+            noteable,
             iid,
             note_id: None,
             author_id,
@@ -149,7 +149,7 @@ impl<'a> Written<'a> {
     }
 
     /// Describes a note on the noteable.
-    pub fn note(self, note_id: i64) -> Self {
+    pub fn for_note(self, note_id: i64) -> Self {
         Self {
             note_id: Some(note_id),
             ..self
@@ -167,50 +167,50 @@ pub(crate) fn texts<'a>(title: Option<&'a str>, description: Option<&'a String>)
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn listen(
+pub(crate) async fn resolve(
     backend: &Backend,
-    scene: &Scene<'_>,
+    audience: &TextAudience<'_>,
     before: &[&str],
     after: &[&str],
-) -> Result<Said> {
+) -> Result<TextEffects> {
     if !after.iter().any(|text| has_references(text)) {
-        return Ok(Said::default());
+        return Ok(TextEffects::default());
     }
     let old: Vec<Mention> = before.iter().flat_map(|text| mentions(text)).collect();
     let new = after.iter().flat_map(|text| mentions(text));
-    let fresh = new.filter(|mention| !old.iter().any(|other| other.name == mention.name));
-    Ok(Said {
-        mentioned: mentioned_users::mentioned(backend, scene, fresh.collect()).await?,
-        named: match scene.names_others() {
-            true => cross_references::named(backend, scene.place, before, after).await?,
-            false => cross_references::Named::default(),
+    let added = new.filter(|mention| !old.iter().any(|other| other.name == mention.name));
+    Ok(TextEffects {
+        mentioned_users: mentioned_users::find(backend, audience, added.collect()).await?,
+        cross_references: match audience.has_cross_references() {
+            true => cross_references::find(backend, audience.space, before, after).await?,
+            false => cross_references::CrossReferences::default(),
         },
     })
 }
 
-impl Said {
-    /// Creates the to-do items and notes in the transaction that writes the text. `assigned` are new
-    /// assignees, who also get to-do items.
+impl TextEffects {
+    /// Creates the to-do items and notes in the transaction that writes the text. `newly_assigned` users also
+    /// receive to-do items.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub async fn enter(
+    pub async fn save(
         self,
         transaction: &DatabaseTransaction,
-        written: Written<'_>,
-        assigned: Vec<i64>,
+        source: TextSource<'_>,
+        newly_assigned: Vec<i64>,
     ) -> Result<()> {
         let cause = TodoCause {
-            scope: written.place.scope(),
-            author_id: Some(written.author_id),
-            note_id: written.note_id,
+            scope: source.space.scope(),
+            author_id: Some(source.author_id),
+            note_id: source.note_id,
         };
-        if let Some(target) = written.on.todo_target() {
+        if let Some(target) = source.noteable.todo_target() {
             // For a user who is assigned and mentioned, the assignment takes precedence.
-            let assigned = assigned.into_iter().map(|id| (id, TodoAction::Assigned));
-            let users = assigned.chain(self.mentioned).collect();
+            let assigned = newly_assigned.into_iter().map(|id| (id, TodoAction::Assigned));
+            let users = assigned.chain(self.mentioned_users).collect();
             todo_writer::create(transaction, target, cause, users).await?;
         }
-        self.named.enter(transaction, written).await
+        self.cross_references.save(transaction, source).await
     }
 }

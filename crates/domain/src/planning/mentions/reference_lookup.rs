@@ -13,39 +13,42 @@ use crate::kernel::text::references::Reference;
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn meant(
+pub(crate) async fn resolve_references(
     db: &impl ConnectionTrait,
     (project, namespace): (&projects::Model, &namespaces::Model),
     references: Vec<Reference>,
     (project_column, iid_column): (impl ColumnTrait, impl ColumnTrait),
 ) -> Result<Option<Condition>> {
-    let mut here: BTreeSet<i64> = BTreeSet::new();
-    let mut elsewhere: BTreeMap<(String, String), BTreeSet<i64>> = BTreeMap::new();
+    let mut own_iids: BTreeSet<i64> = BTreeSet::new();
+    let mut iids_by_path: BTreeMap<(String, String), BTreeSet<i64>> = BTreeMap::new();
     for reference in references {
         let Some(path) = reference.project else {
-            here.insert(reference.iid);
+            own_iids.insert(reference.iid);
             continue;
         };
         let (parent, name) = match path.rsplit_once('/') {
             Some((parent, name)) => (fold(parent), fold(name)),
             None => (namespace.full_path_key.clone(), fold(&path)),
         };
-        elsewhere.entry((parent, name)).or_default().insert(reference.iid);
+        iids_by_path
+            .entry((parent, name))
+            .or_default()
+            .insert(reference.iid);
     }
     let mut any = Condition::any();
-    let mut nothing = true;
+    let mut is_empty = true;
     let mut add = |id: i64, iids: &BTreeSet<i64>| {
-        nothing = false;
+        is_empty = false;
         let of_project = Condition::all()
             .add(project_column.eq(id))
             .add(iid_column.is_in(iids.iter().copied()));
         any = std::mem::replace(&mut any, Condition::any()).add(of_project);
     };
-    if !here.is_empty() {
-        add(project.id, &here);
+    if !own_iids.is_empty() {
+        add(project.id, &own_iids);
     }
-    if !elsewhere.is_empty() {
-        let paths = elsewhere.keys().fold(Condition::any(), |any, (parent, name)| {
+    if !iids_by_path.is_empty() {
+        let paths = iids_by_path.keys().fold(Condition::any(), |any, (parent, name)| {
             let path = Condition::all()
                 .add(namespaces::Column::FullPathKey.eq(parent.as_str()))
                 .add(projects::Column::PathKey.eq(name.as_str()));
@@ -58,10 +61,10 @@ pub(crate) async fn meant(
             .await?;
         for (project, namespace) in found {
             let Some(namespace) = namespace else { continue };
-            if let Some(iids) = elsewhere.get(&(namespace.full_path_key, project.path_key)) {
+            if let Some(iids) = iids_by_path.get(&(namespace.full_path_key, project.path_key)) {
                 add(project.id, iids);
             }
         }
     }
-    Ok((!nothing).then_some(any))
+    Ok((!is_empty).then_some(any))
 }

@@ -1,11 +1,11 @@
-//! Milestones of projects and groups. This module reads them; [`changes`] writes them and [`promotion`] moves
-//! them to a group.
+//! Milestones of projects and groups. [`changes`] updates them, and [`promotion`] turns project milestones
+//! into group milestones.
 
 mod changes;
 mod promotion;
 
-pub use changes::{Change, NewMilestone, StateEvent, create, delete, update};
-pub(crate) use changes::{check_days, checked};
+pub use changes::{MilestoneStateEvent, MilestoneUpdate, NewMilestone, create, delete, update};
+pub(crate) use changes::{check_dates, valid_row};
 pub use promotion::promote;
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::kernel::query::{contains, page_of};
 
 /// Filter of a list of milestones.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct MilestoneFilter {
     /// Only milestones with these IIDs.
     pub iids: Option<Vec<i64>>,
     /// Only milestones in this state.
@@ -32,12 +32,12 @@ pub struct Filter {
     /// Only milestones whose title or description contains this text.
     pub search: Option<String>,
     /// Whether to include milestones of ancestor groups.
-    pub parents: bool,
+    pub include_ancestors: bool,
 }
 
 /// A milestone with the path of its project or group.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct MilestoneDetail {
     /// The milestone.
     pub milestone: Model,
     /// The full path of its project or group.
@@ -46,7 +46,7 @@ pub struct Row {
     pub expired: bool,
 }
 
-impl Row {
+impl MilestoneDetail {
     /// Combines a milestone with the full path of its project or group.
     #[must_use]
     pub fn new(milestone: Model, full_path: String) -> Self {
@@ -65,36 +65,36 @@ impl Row {
 /// Returns `Forbidden` if issues and merge requests are both disabled for the caller.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
-    filter: &Filter,
+    space: &SpaceAccess,
+    filter: &MilestoneFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
-    place.check_planning()?;
+) -> Result<Page<MilestoneDetail>> {
+    space.check_planning()?;
     // IIDs refer to one project or group.
-    let mut wanted = match filter.parents && filter.iids.is_none() {
-        true => milestones::available(place.scope(), place.namespace.id),
-        false => milestones::within(place.scope()),
+    let mut query = match filter.include_ancestors && filter.iids.is_none() {
+        true => milestones::available(space.scope(), space.namespace.id),
+        false => milestones::within(space.scope()),
     };
     if let Some(iids) = &filter.iids {
-        wanted = wanted.filter(Column::Iid.is_in(iids.iter().copied()));
+        query = query.filter(Column::Iid.is_in(iids.iter().copied()));
     }
     if let Some(state) = filter.state {
-        wanted = wanted.filter(Column::State.eq(state));
+        query = query.filter(Column::State.eq(state));
     }
     if let Some(title) = filter.title.as_deref().filter(|title| !title.is_empty()) {
-        wanted = wanted.filter(Column::Title.eq(title));
+        query = query.filter(Column::Title.eq(title));
     }
     if let Some(text) = filter.search.as_deref().filter(|text| !text.is_empty()) {
         let folded = fold(text);
-        wanted = wanted.filter(
+        query = query.filter(
             Condition::any()
                 .add(contains(Column::TitleKey, &folded))
                 .add(contains(Column::DescriptionKey, &folded)),
         );
     }
     let db = backend.database.read();
-    let Page { items, rest } = page_of(db, wanted.order_by_desc(Column::Id), page).await?;
-    let items = locate(db, place, items).await?;
+    let Page { items, rest } = page_of(db, query.order_by_desc(Column::Id), page).await?;
+    let items = details(db, space, items).await?;
     Ok(Page { items, rest })
 }
 
@@ -103,18 +103,18 @@ pub async fn list(
 /// # Errors
 /// Returns `Forbidden` if issues and merge requests are both disabled for the caller. Returns `NotFound` if
 /// the milestone does not exist or belongs to an ancestor group.
-pub async fn read(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
-    place.check_planning()?;
-    let found = milestones::within(place.scope())
+pub async fn get(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<MilestoneDetail> {
+    space.check_planning()?;
+    let found = milestones::within(space.scope())
         .filter(Column::Id.eq(id))
         .one(backend.database.read())
         .await?;
-    Ok(here(place, found.ok_or_else(missing)?))
+    Ok(own_detail(space, found.ok_or_else(missing)?))
 }
 
 /// Returns a milestone of the project or group itself and locks it until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
-    let own = milestones::within(place.scope()).filter(Column::Id.eq(id));
+async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
+    let own = milestones::within(space.scope()).filter(Column::Id.eq(id));
     own.lock_exclusive().one(db).await?.ok_or_else(missing)
 }
 
@@ -122,34 +122,38 @@ fn missing() -> Error {
     Error::not_found("Milestone")
 }
 
-/// Returns a milestone of the project or group itself.
-fn here(place: &SpaceAccess, milestone: Model) -> Row {
-    Row::new(milestone, place.full_path())
+/// Returns a milestone of the project or group itself with its data.
+fn own_detail(space: &SpaceAccess, milestone: Model) -> MilestoneDetail {
+    MilestoneDetail::new(milestone, space.full_path())
 }
 
-/// Adds the full paths to milestones of a project or group and its ancestors. It needs one more statement if
-/// there are milestones of ancestors.
+/// Returns milestones of a project or group and its ancestors with their data. Uses one more statement for
+/// milestones of ancestors.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn locate(db: &impl ConnectionTrait, place: &SpaceAccess, found: Vec<Model>) -> Result<Vec<Row>> {
-    let above: Vec<i64> = found
+pub async fn details(
+    db: &impl ConnectionTrait,
+    space: &SpaceAccess,
+    milestones: Vec<Model>,
+) -> Result<Vec<MilestoneDetail>> {
+    let ancestor_ids: Vec<i64> = milestones
         .iter()
         .filter_map(|milestone| milestone.namespace_id)
-        .filter(|id| *id != place.namespace.id)
+        .filter(|id| *id != space.namespace.id)
         .collect();
-    let mut paths = HashMap::from([(place.namespace.id, place.namespace.full_path.clone())]);
-    if !above.is_empty() {
-        let groups = namespaces::Entity::find().filter(namespaces::Column::Id.is_in(above));
+    let mut paths = HashMap::from([(space.namespace.id, space.namespace.full_path.clone())]);
+    if !ancestor_ids.is_empty() {
+        let groups = namespaces::Entity::find().filter(namespaces::Column::Id.is_in(ancestor_ids));
         let groups = groups.all(db).await?.into_iter();
         paths.extend(groups.map(|group| (group.id, group.full_path)));
     }
-    let rows = found.into_iter().map(|milestone| {
+    let details = milestones.into_iter().map(|milestone| {
         let full_path = match milestone.namespace_id {
             Some(id) => paths.get(&id).cloned().unwrap_or_default(),
-            None => place.full_path(),
+            None => space.full_path(),
         };
-        Row::new(milestone, full_path)
+        MilestoneDetail::new(milestone, full_path)
     });
-    Ok(rows.collect())
+    Ok(details.collect())
 }

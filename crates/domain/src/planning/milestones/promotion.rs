@@ -1,77 +1,84 @@
 //! Promotion of project milestones to group milestones.
 
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
-};
-use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{Scope, namespaces};
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, QueryFilter};
+use storage::entities::Scope;
+use storage::entities::milestones::{self, ActiveModel, Column, Model};
 
-use super::changes::{insert, note_due_date};
-use super::{Row, here, lock};
+use super::changes::{insert, update_due_date_of_items};
+use super::{MilestoneDetail, lock, own_detail};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
 use crate::kernel::policy::Role;
-use crate::planning::promotion::{projects_in, replace_references};
+use crate::planning::promotion::{Promotion, ReferencingTable};
 
-/// Tables that refer to milestones.
-const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists"];
+/// Promotion of milestones.
+const PROMOTION: Promotion = Promotion {
+    table: "milestones",
+    reference: "milestone_id",
+    referencing: &[
+        referencing("issues"),
+        referencing("merge_requests"),
+        referencing("boards"),
+        referencing("board_lists"),
+    ],
+    minimum_role: Role::Developer,
+    no_group: "Failed to promote project milestone to group milestone",
+};
 
-/// Promotes a project milestone to its group, and merges milestones with the same title from all other
-/// projects of that group.
+const fn referencing(name: &'static str) -> ReferencingTable {
+    ReferencingTable { name, owner: None }
+}
+
+/// Turns a project milestone into a milestone of the project's group. Milestones of the same title in all
+/// projects of the group and its subgroups are merged into it.
 ///
 /// # Errors
-/// Returns `NotFound` if the milestone does not exist, a validation error for a project outside a group, and
-/// `Forbidden` below Developer in the group.
-pub async fn promote(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
-    place.check_planning()?;
+/// Returns `Error::NotFound` if the milestone does not exist. Returns `Error::Rejected` if the project is not
+/// in a group. Returns `Error::Forbidden` if the caller is not a Developer of the group.
+pub async fn promote(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<MilestoneDetail> {
+    space.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {
-            let milestone = lock(transaction, place, id).await?;
-            let group = place.promotion_target(transaction, Role::Developer).await?;
-            let group = group.ok_or_else(|| {
-                Error::Rejected("Failed to promote project milestone to group milestone".into())
-            })?;
-            // Serialize promotions, so that two requests do not create the same milestone.
-            namespaces::lock(transaction, group.namespace.id).await?;
-            let promoted = of_group(transaction, &group, &milestone).await?;
+            let milestone = lock(transaction, space, id).await?;
+            let group = PROMOTION.lock_group(transaction, space).await?;
+            let promoted = find_or_create_group_milestone(transaction, &group, &milestone).await?;
             merge(transaction, group.namespace.id, &promoted).await?;
-            Ok(here(&group, promoted))
+            Ok(own_detail(&group, promoted))
         })
         .await
 }
 
-/// Returns the group milestone with the same title, creating it if needed.
-async fn of_group(transaction: &DatabaseTransaction, group: &SpaceAccess, like: &Model) -> Result<Model> {
-    let known = milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&like.title));
-    if let Some(known) = known.one(transaction).await? {
-        return Ok(known);
+/// Returns the group milestone with the title of a project milestone. Creates a copy of the project milestone
+/// if the group has none.
+async fn find_or_create_group_milestone(
+    transaction: &DatabaseTransaction,
+    group: &SpaceAccess,
+    milestone: &Model,
+) -> Result<Model> {
+    let existing =
+        milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&milestone.title));
+    if let Some(existing) = existing.one(transaction).await? {
+        return Ok(existing);
     }
-    let made = ActiveModel {
-        title: Set(like.title.clone()),
-        description: Set(like.description.clone()),
-        start_date: Set(like.start_date),
-        due_date: Set(like.due_date),
-        state: Set(like.state),
+    let row = ActiveModel {
+        title: Set(milestone.title.clone()),
+        description: Set(milestone.description.clone()),
+        start_date: Set(milestone.start_date),
+        due_date: Set(milestone.due_date),
+        state: Set(milestone.state),
         ..Default::default()
     };
-    insert(transaction, group, made).await
+    insert(transaction, group, row).await
 }
 
-/// Replaces project milestones with this title by the group milestone in all references.
-async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
-    let former = Entity::find()
-        .filter(Column::Title.eq(&into.title))
-        .filter(Column::ProjectId.in_subquery(projects_in(group_id)));
-    let ids = || former.clone().select_only().column(Column::Id).into_query();
-    for table in BELONGING {
-        replace_references(transaction, (table, "milestone_id"), ids(), into.id).await?;
-    }
-    note_due_date(transaction, into.id, into.due_date).await?;
-    Entity::delete_many()
-        .filter(Column::Id.in_subquery(ids()))
-        .exec(transaction)
+/// Replaces milestones of this title of all projects in the group and its subgroups by the group milestone.
+async fn merge(transaction: &DatabaseTransaction, group_id: i64, promoted: &Model) -> Result<()> {
+    let former = PROMOTION.project_items(group_id, &promoted.title);
+    PROMOTION
+        .replace_references(transaction, &former, promoted.id)
         .await?;
-    Ok(())
+    update_due_date_of_items(transaction, promoted.id, promoted.due_date).await?;
+    PROMOTION.delete_former(transaction, former).await
 }

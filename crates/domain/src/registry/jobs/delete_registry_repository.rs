@@ -26,5 +26,5 @@ impl Job for DeleteRegistryRepository {
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteRegistryRepository) -> Result<(), JobFailure> {
-    Ok(registry::repositories::erase(&backend, job.repository_id).await?)
+    Ok(registry::repositories::delete_content(&backend, job.repository_id).await?)
 }

@@ -284,9 +284,11 @@ mod tests {
     fn foreign_layers_with_urls_are_not_required() {
         let elsewhere = json!({"mediaType": FOREIGN, "digest": digest(3), "urls": ["https://x"]});
         let nowhere = json!({"mediaType": FOREIGN, "digest": digest(3)});
-        for (layer, asked) in [(elsewhere, 0), (nowhere, 1)] {
+        for (layer, expected_layers) in [(elsewhere, 0), (nowhere, 1)] {
             let found = read(&image_with(json!({"layers": [layer]})), DOCKER_IMAGE).expect("an image");
-            assert!(matches!(found.parts, ManifestContent::Image { layers, .. } if layers.len() == asked));
+            assert!(
+                matches!(found.parts, ManifestContent::Image { layers, .. } if layers.len() == expected_layers)
+            );
         }
     }
 

@@ -100,8 +100,8 @@ pub async fn get(
 pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), RegistryError> {
     let missing = || manifest_unknown(&ManifestReference::Digest(digest.clone()));
     let removed = async |transaction: &DatabaseTransaction| {
-        let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
-        held.ok_or_else(missing)?;
+        let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
+        locked.ok_or_else(missing)?;
         let found = by_digest(repository_id, digest.as_str()).one(transaction).await?;
         let manifest = found.ok_or_else(missing)?;
         let named = references::Entity::find().filter(references::Column::ChildId.eq(manifest.id));

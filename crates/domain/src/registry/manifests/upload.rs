@@ -45,7 +45,7 @@ pub struct UploadedManifest {
 /// `DIGEST_INVALID` if it does not match the given digest.
 pub async fn push(
     backend: &Backend,
-    place: &RepositoryPath,
+    repository_path: &RepositoryPath,
     reference: &ManifestReference,
     media_type: &str,
     bytes: Vec<u8>,
@@ -65,7 +65,7 @@ pub async fn push(
         ));
     }
     let document = document?;
-    let image_created_at = image_created_at(backend, place, &digest, &document).await?;
+    let image_created_at = image_created_at(backend, repository_path, &digest, &document).await?;
     let subject = document.subject.clone();
     let arrival = ManifestUpload {
         digest: &digest,
@@ -73,10 +73,10 @@ pub async fn push(
         image_created_at,
         bytes,
     };
-    let kept = async |transaction: &DatabaseTransaction| {
-        let repository = place.repository_for_push(transaction).await?;
-        let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
-        let repository = held.ok_or_else(|| repositories::name_unknown(&place.name))?;
+    let store = async |transaction: &DatabaseTransaction| {
+        let repository = repository_path.repository_for_push(transaction).await?;
+        let locked = registry_repositories::lock_for_push(transaction, repository.id).await?;
+        let repository = locked.ok_or_else(|| repositories::name_unknown(&repository_path.name))?;
         let manifest = arrival.insert(transaction, repository.id).await?;
         match reference {
             ManifestReference::Tag(name) => {
@@ -86,7 +86,7 @@ pub async fn push(
         }
         Ok::<_, RegistryError>(())
     };
-    backend.database.transaction(kept).await?;
+    backend.database.transaction(store).await?;
     Ok(UploadedManifest { digest, subject })
 }
 
@@ -105,7 +105,7 @@ async fn run_blocking<T: Send + 'static>(
 /// transaction, because it may be slow. A missing configuration is reported in the transaction.
 async fn image_created_at(
     backend: &Backend,
-    place: &RepositoryPath,
+    repository_path: &RepositoryPath,
     digest: &Digest,
     document: &ManifestDocument,
 ) -> Result<Option<DateTime<Utc>>, RegistryError> {
@@ -115,7 +115,7 @@ async fn image_created_at(
     else {
         return Ok(None);
     };
-    let repository = match place.repository(backend).await {
+    let repository = match repository_path.repository(backend).await {
         Ok(repository) => repository,
         Err(RegistryError::Protocol { .. }) => return Ok(None),
         Err(fault) => return Err(fault),

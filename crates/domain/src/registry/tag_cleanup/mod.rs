@@ -53,14 +53,14 @@ pub struct CleanupRequest {
 impl CleanupRequest {
     /// Validates the parameters relative to `instant`. Compiling the expressions takes noticeable time.
     fn validate(self, instant: DateTime<Utc>) -> Result<CleanupRules> {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for (name, expression) in [
             ("name_regex_delete", &self.name_regex_delete),
             ("name_regex", &self.name_regex),
             ("name_regex_keep", &self.name_regex_keep),
         ] {
             if let Some(Err(why)) = expression.as_deref().map(AnchoredRegex::compile) {
-                faults.push(format!("{name} is an invalid regexp: {why}"));
+                errors.push(format!("{name} is an invalid regexp: {why}"));
             }
         }
         let before = self.older_than.as_deref().map(|span| {
@@ -68,13 +68,13 @@ impl CleanupRequest {
             instant.checked_sub_signed(span)
         });
         if before == Some(None) {
-            faults.push("older_than is invalid".to_owned());
+            errors.push("older_than is invalid".to_owned());
         }
         let Some(delete) = self.name_regex_delete.or(self.name_regex) else {
             return Err(Error::no_parameters(&["name_regex_delete", "name_regex"]));
         };
-        if !faults.is_empty() {
-            return Err(Error::InvalidParameters(faults));
+        if !errors.is_empty() {
+            return Err(Error::InvalidParameters(errors));
         }
         Ok(CleanupRules {
             delete,
@@ -94,12 +94,12 @@ pub async fn enqueue(
     backend: &Backend,
     access: &ProjectAccess,
     repository_id: i64,
-    asked: CleanupRequest,
+    request: CleanupRequest,
 ) -> Result<()> {
     check_can_pull(access)?;
     let asked_at = now();
-    let wish = tokio::task::spawn_blocking(move || asked.validate(asked_at)).await;
-    let wish = wish.map_err(Error::internal)??;
+    let rules = tokio::task::spawn_blocking(move || request.validate(asked_at)).await;
+    let rules = rules.map_err(Error::internal)??;
     backend
         .database
         .transaction(async |transaction| {
@@ -109,7 +109,7 @@ pub async fn enqueue(
             }
             let job = DeleteRegistryTags {
                 repository_id: repository.id,
-                wish: wish.clone(),
+                wish: rules.clone(),
                 asked_at,
             };
             jobs::enqueue(transaction, &job).await.map_err(Error::internal)
@@ -123,14 +123,14 @@ async fn record_request(transaction: &DatabaseTransaction, id: i64, instant: Dat
     let long_ago = Condition::any()
         .add(Column::TagsClearedAt.is_null())
         .add(Column::TagsClearedAt.lte(instant - MIN_INTERVAL));
-    let taken = Entity::update_many()
+    let update = Entity::update_many()
         .col_expr(Column::TagsClearedAt, Expr::value(instant))
         .filter(Column::Id.eq(id))
         .filter(Column::DeletionStartedAt.is_null())
         .filter(long_ago)
         .exec(transaction)
         .await?;
-    Ok(taken.rows_affected > 0)
+    Ok(update.rows_affected > 0)
 }
 
 /// Deletes the matching tags that still exist and have not been pushed since the request.
@@ -141,11 +141,11 @@ pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
     let compile = move || CompiledRules::compile(&job.wish).map(Arc::new);
     let compiled = tokio::task::spawn_blocking(compile).await;
     let rules = compiled.map_err(Error::internal)?.map_err(Error::internal)?;
-    let asked = (job.repository_id, job.asked_at);
-    let candidates = matching(backend, asked, &rules).await?;
+    let cleanup = (job.repository_id, job.asked_at);
+    let candidates = matching(backend, cleanup, &rules).await?;
     let chosen = rules.select(candidates);
     for ids in chosen.chunks(DELETE_BATCH) {
-        if !delete(backend, asked, ids).await? {
+        if !delete(backend, cleanup, ids).await? {
             break;
         }
     }
@@ -155,14 +155,14 @@ pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
 /// Returns the tags of a repository whose names match, as of an instant.
 async fn matching(
     backend: &Backend,
-    asked: (i64, DateTime<Utc>),
+    cleanup: (i64, DateTime<Utc>),
     rules: &Arc<CompiledRules>,
 ) -> Result<Vec<TagCandidate>> {
     let db = backend.database.read();
     let mut candidates = Vec::new();
     let mut after = None;
     loop {
-        let batch = batch(db, asked, after.as_deref()).await?;
+        let batch = batch(db, cleanup, after.as_deref()).await?;
         let Some((last, ..)) = batch.last() else {
             return Ok(candidates);
         };
@@ -183,13 +183,13 @@ async fn batch(
     (repository_id, asked_at): (i64, DateTime<Utc>),
     after: Option<&str>,
 ) -> Result<Vec<(String, i64, Option<DateTime<Utc>>)>> {
-    let mut wanted = registry_tags::of_repository(repository_id)
+    let mut query = registry_tags::of_repository(repository_id)
         .filter(registry_tags::Column::UpdatedAt.lte(asked_at))
         .inner_join(registry_manifests::Entity);
     if let Some(after) = after {
-        wanted = wanted.filter(registry_tags::Column::Name.gt(after));
+        query = query.filter(registry_tags::Column::Name.gt(after));
     }
-    let found = wanted
+    let found = query
         .select_only()
         .column(registry_tags::Column::Name)
         .column(registry_tags::Column::Id)
@@ -209,8 +209,8 @@ async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
-            if held.is_none() {
+            let locked = registry_repositories::lock_for_push(transaction, repository_id).await?;
+            if locked.is_none() {
                 return Ok(false);
             }
             let names: Vec<String> = registry_tags::of_repository(repository_id)

@@ -191,7 +191,7 @@ impl ast::Visitor for Re2Checker<'_> {
 
     fn visit_pre(&mut self, part: &Ast) -> Result<(), InvalidRegex> {
         let sent = |span: &Span| self.sent(span);
-        let refused = match part {
+        let rejected = match part {
             Ast::Repetition(repetition) => repetition_fault(repetition, sent(&repetition.op.span)),
             Ast::Assertion(assertion) => match assertion.kind {
                 AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
@@ -212,7 +212,7 @@ impl ast::Visitor for Re2Checker<'_> {
             Ast::Literal(literal) => return self.check_literal(literal),
             _ => None,
         };
-        refused.map_or(Ok(()), |text| Err(InvalidRegex(text)))
+        rejected.map_or(Ok(()), |text| Err(InvalidRegex(text)))
     }
 
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), InvalidRegex> {
@@ -268,20 +268,20 @@ impl CompiledRules {
     ///
     /// # Errors
     /// Returns [`InvalidRegex`] for the first invalid expression.
-    pub fn compile(wish: &CleanupRules) -> Result<Self, InvalidRegex> {
+    pub fn compile(rules: &CleanupRules) -> Result<Self, InvalidRegex> {
         Ok(Self {
-            delete: AnchoredRegex::compile(&wish.delete)?,
-            keep: wish.keep.as_deref().map(AnchoredRegex::compile).transpose()?,
-            keep_n: wish.keep_n,
-            before: wish.before,
+            delete: AnchoredRegex::compile(&rules.delete)?,
+            keep: rules.keep.as_deref().map(AnchoredRegex::compile).transpose()?,
+            keep_n: rules.keep_n,
+            before: rules.before,
         })
     }
 
     /// Returns whether a tag with this name may be deleted.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        let kept = |keep: &AnchoredRegex| keep.matches(name);
-        name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(kept)
+        let is_kept = |keep: &AnchoredRegex| keep.matches(name);
+        name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(is_kept)
     }
 
     /// Returns the tags to delete, out of all whose names [match](Self::matches). Without the tags it
@@ -293,10 +293,10 @@ impl CompiledRules {
             candidates.sort_unstable_by_key(|tag| {
                 Reverse((tag.created_at.unwrap_or(DateTime::<Utc>::MAX_UTC), tag.id))
             });
-            let kept = usize::try_from(keep_n)
+            let keep_count = usize::try_from(keep_n)
                 .unwrap_or(usize::MAX)
                 .min(candidates.len());
-            candidates.drain(..kept);
+            candidates.drain(..keep_count);
         }
         if let Some(before) = self.before {
             candidates.retain(|tag| tag.created_at.is_some_and(|time| time < before));

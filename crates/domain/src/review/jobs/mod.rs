@@ -1,6 +1,6 @@
 //! Background jobs of this area.
 
-pub mod finish_merge;
-pub mod keep_merge_request;
-pub mod merge_waiting;
-pub mod recount_closing;
+pub mod auto_merge;
+pub mod post_merge;
+pub mod refresh_closing_issues;
+pub mod update_head_ref;

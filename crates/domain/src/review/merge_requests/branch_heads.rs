@@ -12,18 +12,18 @@ use crate::kernel::error::{Error, Result};
 use crate::review::merge_requests::head_refs::repository;
 
 /// Maximum number of commits whose messages are read.
-const MOST_MESSAGES: usize = 100;
+const MAX_MESSAGES: usize = 100;
 
 /// A branch of a project.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BranchOf<'a> {
+pub(super) struct BranchRef<'a> {
     /// The project.
     pub project_id: i64,
     /// The name.
     pub name: &'a str,
 }
 
-impl<'a> BranchOf<'a> {
+impl<'a> BranchRef<'a> {
     /// Returns the target branch of a merge request.
     pub fn target(merge_request: &'a Model) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl<'a> BranchOf<'a> {
 
 /// Heads of both branches of a merge request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tips {
+pub(super) struct BranchHeads {
     /// Head of the source branch.
     pub head: Oid,
     /// Head of the target branch.
@@ -54,30 +54,33 @@ pub(super) struct Tips {
 ///
 /// # Errors
 /// Returns a validation error that names the missing branches.
-pub(super) async fn of(backend: &Backend, source: BranchOf<'_>, target: BranchOf<'_>) -> Result<Tips> {
-    let head = tip(backend, source).await?;
-    let start = tip(backend, target).await?;
+pub(super) async fn find(
+    backend: &Backend,
+    source: BranchRef<'_>,
+    target: BranchRef<'_>,
+) -> Result<BranchHeads> {
+    let (head, start) = (head(backend, source).await?, head(backend, target).await?);
     if let (Some(head), Some(start)) = (head, start) {
-        return Ok(Tips { head, start });
+        return Ok(BranchHeads { head, start });
     }
-    let mut faults = BTreeMap::new();
+    let mut errors = BTreeMap::new();
     for (found, field, text, branch) in [
         (head, "source_branch", "Source", source),
         (start, "target_branch", "Target", target),
     ] {
         if found.is_none() {
-            let fault = format!("{text} branch \"{}\" does not exist", branch.name);
-            faults.insert(Cow::Borrowed(field), vec![Cow::Owned(fault)]);
+            let error = format!("{text} branch \"{}\" does not exist", branch.name);
+            errors.insert(Cow::Borrowed(field), vec![Cow::Owned(error)]);
         }
     }
-    Err(Error::InvalidAttributes(faults))
+    Err(Error::InvalidAttributes(errors))
 }
 
 /// Returns the head of a branch, or `None` if it does not exist.
 ///
 /// # Errors
 /// Returns an error if a Git operation fails.
-pub(super) async fn tip(backend: &Backend, branch: BranchOf<'_>) -> Result<Option<Oid>> {
+pub(super) async fn head(backend: &Backend, branch: BranchRef<'_>) -> Result<Option<Oid>> {
     match repository(backend, branch.project_id).branch(branch.name).await {
         Ok(found) => Ok(Some(found.commit)),
         Err(
@@ -92,16 +95,16 @@ pub(super) async fn tip(backend: &Backend, branch: BranchOf<'_>) -> Result<Optio
 ///
 /// # Errors
 /// Returns an error if a Git operation fails.
-pub(super) async fn base(
+pub(super) async fn merge_base(
     backend: &Backend,
     target_project_id: i64,
     source_project_id: Option<i64>,
-    tips: Tips,
+    heads: BranchHeads,
 ) -> Result<Option<Oid>> {
     for repository in repositories(backend, [Some(target_project_id), source_project_id]) {
-        let base = repository.merge_base(vec![tips.head, tips.start]).await;
-        if let Some(base) = there(base)? {
-            return Ok(Some(base.unwrap_or(tips.start)));
+        let base = repository.merge_base(vec![heads.head, heads.start]).await;
+        if let Some(base) = unless_missing(base)? {
+            return Ok(Some(base.unwrap_or(heads.start)));
         }
     }
     Ok(None)
@@ -128,10 +131,10 @@ pub(super) async fn messages(
             ..CommitSelection::default()
         },
         offset: 0,
-        limit: MOST_MESSAGES,
+        limit: MAX_MESSAGES,
     };
     for repository in repositories(backend, project_ids) {
-        if let Some(ids) = there(repository.list_commits(page.clone()).await)? {
+        if let Some(ids) = unless_missing(repository.list_commits(page.clone()).await)? {
             let commits = repository.commits(ids).await?;
             return Ok(commits.into_iter().map(|commit| commit.message).collect());
         }
@@ -146,8 +149,8 @@ fn repositories(backend: &Backend, project_ids: [Option<i64>; 2]) -> impl Iterat
 }
 
 /// Converts the result of a repository: `None` if a requested commit is missing.
-fn there<T>(answer: git::Result<T>) -> Result<Option<T>> {
-    match answer {
+fn unless_missing<T>(result: git::Result<T>) -> Result<Option<T>> {
+    match result {
         Ok(found) => Ok(Some(found)),
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(None),
         Err(error) => Err(error.into()),

@@ -2,7 +2,6 @@
 //! and can be read from both sides.
 
 use std::collections::{BTreeSet, HashMap};
-use storage::entities::issuables::lock_rows;
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{
@@ -11,11 +10,12 @@ use sea_orm::{
 };
 use storage::entities::access::Viewer;
 use storage::entities::closing_merge_requests::{ActiveModel, Column, Entity};
+use storage::entities::issuables::lock_rows;
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{issues, namespaces, notes, now, projects, users};
 
 use super::find;
-use super::row::{Row, decorate_within};
+use super::row::{MergeRequestDetail, decorate_with_paths};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -24,14 +24,17 @@ use crate::kernel::query::{contains_in, page_of};
 use crate::kernel::text::references::{self, Reference, closed_issues};
 use crate::kernel::{Backend, urls};
 use crate::planning::issues as issues_service;
-use crate::planning::mentions::meant;
+use crate::planning::mentions::resolve_references;
 use crate::review::merge_requests::branch_heads;
 
 /// Maximum number of notes of an issue that are searched for references to merge requests, newest first.
-const MOST_NOTES: u64 = 1000;
+const MAX_NOTES: u64 = 1000;
+
+/// Number of merge requests that a refresh of a project reads at a time.
+const BATCH_SIZE: u64 = 100;
 
 /// Context for resolving references.
-pub(crate) struct Scene<'a> {
+pub(crate) struct ReferenceContext<'a> {
     /// The target project.
     pub project: &'a projects::Model,
     /// The namespace of the target project.
@@ -44,7 +47,7 @@ pub(crate) struct Scene<'a> {
     pub messages: Vec<String>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> ReferenceContext<'a> {
     /// Creates the context for a caller, with the messages of the commits to be merged.
     ///
     /// # Errors
@@ -71,35 +74,35 @@ impl<'a> Scene<'a> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn keep(
+pub(crate) async fn save(
     transaction: &DatabaseTransaction,
-    scene: &Scene<'_>,
+    context: &ReferenceContext<'_>,
     merge_request: &Model,
 ) -> Result<()> {
-    let in_force = scene.project.autoclose_referenced_issues
-        && scene.project.default_branch.as_ref() == Some(&merge_request.target_branch);
-    let wanted = match in_force {
-        true => said(transaction, scene, merge_request).await?,
+    let closes_issues = context.project.autoclose_referenced_issues
+        && context.project.default_branch.as_ref() == Some(&merge_request.target_branch);
+    let issue_ids = match closes_issues {
+        true => find_closed(transaction, context, merge_request).await?,
         false => BTreeSet::new(),
     };
-    enter(transaction, merge_request.id, wanted).await
+    replace(transaction, merge_request.id, issue_ids).await
 }
 
 /// Records that a merge request closes exactly these issues.
-async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>) -> Result<()> {
-    let before = closed(transaction, id).await?;
-    let gone: Vec<i64> = before.difference(&wanted).copied().collect();
-    let fresh: Vec<i64> = wanted.difference(&before).copied().collect();
-    lock_issues(transaction, gone.iter().chain(&fresh).copied()).await?;
-    if !gone.is_empty() {
+async fn replace(transaction: &DatabaseTransaction, id: i64, issue_ids: BTreeSet<i64>) -> Result<()> {
+    let before = closed_issue_ids(transaction, id).await?;
+    let removed: Vec<i64> = before.difference(&issue_ids).copied().collect();
+    let added: Vec<i64> = issue_ids.difference(&before).copied().collect();
+    lock_issues(transaction, removed.iter().chain(&added).copied()).await?;
+    if !removed.is_empty() {
         Entity::delete_many()
             .filter(Column::MergeRequestId.eq(id))
-            .filter(Column::IssueId.is_in(gone.iter().copied()))
+            .filter(Column::IssueId.is_in(removed.iter().copied()))
             .exec(transaction)
             .await?;
     }
-    if !fresh.is_empty() {
-        let rows = fresh.iter().map(|issue_id| ActiveModel {
+    if !added.is_empty() {
+        let rows = added.iter().map(|issue_id| ActiveModel {
             issue_id: Set(*issue_id),
             merge_request_id: Set(id),
             ..Default::default()
@@ -108,7 +111,7 @@ async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>
             .exec_without_returning(transaction)
             .await?;
     }
-    recount(transaction, gone.into_iter().chain(fresh).collect()).await
+    update_counts(transaction, removed.into_iter().chain(added).collect()).await
 }
 
 /// Updates the issues that an open merge request closes after its source changed, limited to issues visible
@@ -116,13 +119,15 @@ async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
+pub(super) async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
-    let found = merge_requests::Entity::find_by_id(id).one(db).await?;
-    let Some(found) = found.filter(|found| found.state == MergeRequestState::Opened) else {
+    let merge_request = merge_requests::Entity::find_by_id(id).one(db).await?;
+    let Some(merge_request) =
+        merge_request.filter(|merge_request| merge_request.state == MergeRequestState::Opened)
+    else {
         return Ok(());
     };
-    let author = match found.author_id {
+    let author = match merge_request.author_id {
         Some(id) => users::Entity::find_by_id(id).one(db).await?,
         None => None,
     };
@@ -130,18 +135,27 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
         return Ok(());
     };
     let caller = Caller::user(author);
-    let target = ProjectAccess::find_visible(backend, &caller, found.target_project_id).await?;
+    let target = ProjectAccess::find_visible(backend, &caller, merge_request.target_project_id).await?;
     let Some(target) = target else {
         return Ok(());
     };
-    let source = found.source_project_id;
-    let scene = Scene::new(backend, &target, source, &found.head_sha, &found.base_sha).await?;
+    let source = merge_request.source_project_id;
+    let context = ReferenceContext::new(
+        backend,
+        &target,
+        source,
+        &merge_request.head_sha,
+        &merge_request.base_sha,
+    )
+    .await?;
     backend
         .database
         .transaction(async |transaction| {
             match merge_requests::lock(transaction, id).await? {
                 // A concurrent change of the head runs this again.
-                Some(now) if now.head_sha == found.head_sha => keep(transaction, &scene, &now).await,
+                Some(locked) if locked.head_sha == merge_request.head_sha => {
+                    save(transaction, &context, &locked).await
+                }
                 _ => Ok(()),
             }
         })
@@ -152,13 +166,13 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
+async fn clear(backend: &Backend, id: i64) -> Result<()> {
     backend
         .database
         .transaction(
             async |transaction| match merge_requests::lock(transaction, id).await? {
-                Some(now) if now.state != MergeRequestState::Merged => {
-                    enter(transaction, id, BTreeSet::new()).await
+                Some(locked) if locked.state != MergeRequestState::Merged => {
+                    replace(transaction, id, BTreeSet::new()).await
                 }
                 _ => Ok(()),
             },
@@ -166,11 +180,64 @@ pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
         .await
 }
 
-/// Returns the issues that a merge request closes.
+/// Refreshes the closing issues of the merge requests of a project. Those into the default branch close the
+/// issues in their texts, if the project closes issues; all others close none. Merged ones are unchanged. The
+/// operation is idempotent.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub async fn refresh_project(backend: &Backend, project_id: i64) -> Result<()> {
+    use merge_requests::Column as MergeRequest;
+
+    let db = backend.database.read();
+    let Some(project) = projects::Entity::find_by_id(project_id).one(db).await? else {
+        return Ok(());
+    };
+    let branch = project
+        .default_branch
+        .filter(|_| project.autoclose_referenced_issues);
+    let closed_issues = Query::select()
+        .expr(Expr::val(1))
+        .from(Entity)
+        .and_where(
+            Expr::col((Entity, Column::MergeRequestId))
+                .eq(Expr::col((merge_requests::Entity, MergeRequest::Id))),
+        )
+        .take();
+    let affected = Condition::any().add(Expr::exists(closed_issues)).add_option(
+        branch
+            .as_ref()
+            .map(|branch| MergeRequest::TargetBranch.eq(branch)),
+    );
+    let mut after = 0;
+    loop {
+        let batch = merge_requests::Entity::find()
+            .filter(MergeRequest::TargetProjectId.eq(project_id))
+            .filter(MergeRequest::State.ne(MergeRequestState::Merged))
+            .filter(MergeRequest::Id.gt(after))
+            .filter(affected.clone())
+            .order_by_asc(MergeRequest::Id)
+            .limit(BATCH_SIZE)
+            .all(db)
+            .await?;
+        let Some(last) = batch.last() else {
+            return Ok(());
+        };
+        after = last.id;
+        for merge_request in &batch {
+            match branch.as_ref() == Some(&merge_request.target_branch) {
+                true => refresh(backend, merge_request.id).await?,
+                false => clear(backend, merge_request.id).await?,
+            }
+        }
+    }
+}
+
+/// Returns the IDs of the issues that a merge request closes.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn closed(db: &impl ConnectionTrait, id: i64) -> Result<BTreeSet<i64>> {
+pub(super) async fn closed_issue_ids(db: &impl ConnectionTrait, id: i64) -> Result<BTreeSet<i64>> {
     let ids: Vec<i64> = Entity::find()
         .select_only()
         .column(Column::IssueId)
@@ -183,12 +250,12 @@ pub(crate) async fn closed(db: &impl ConnectionTrait, id: i64) -> Result<BTreeSe
 
 /// Locks issues in ascending order, as every change of several issues does.
 async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item = i64>) -> Result<()> {
-    let some = Query::select()
+    let rows = Query::select()
         .column("id")
         .from(issues::Entity)
         .and_where(Expr::col("id").is_in(ids))
         .take();
-    lock_rows(transaction, "issues", some).await?;
+    lock_rows(transaction, "issues", rows).await?;
     Ok(())
 }
 
@@ -196,7 +263,7 @@ async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn recount(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
+pub(super) async fn update_counts(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
     if issue_ids.is_empty() {
         return Ok(());
     }
@@ -217,26 +284,26 @@ pub(super) async fn recount(transaction: &DatabaseTransaction, issue_ids: Vec<i6
 }
 
 /// Returns the issues that the description and the messages close, limited to those visible to their author.
-async fn said(
+async fn find_closed(
     transaction: &DatabaseTransaction,
-    scene: &Scene<'_>,
+    context: &ReferenceContext<'_>,
     merge_request: &Model,
 ) -> Result<BTreeSet<i64>> {
-    let texts = scene.messages.iter().map(String::as_str);
+    let texts = context.messages.iter().map(String::as_str);
     let texts = texts.chain(merge_request.description.as_deref());
     let references: Vec<Reference> = texts
-        .flat_map(|text| closed_issues(text, scene.base_url))
+        .flat_map(|text| closed_issues(text, context.base_url))
         .collect();
-    let place = (scene.project, scene.namespace);
+    let location = (context.project, context.namespace);
     let columns = (issues::Column::ProjectId, issues::Column::Iid);
-    let Some(named) = meant(transaction, place, references, columns).await? else {
+    let Some(referenced) = resolve_references(transaction, location, references, columns).await? else {
         return Ok(BTreeSet::new());
     };
     let ids: Vec<i64> = issues::Entity::find()
         .select_only()
         .column(issues::Column::Id)
-        .filter(named)
-        .filter(issues::visible(scene.viewer, now().date_naive()))
+        .filter(referenced)
+        .filter(issues::visible(context.viewer, now().date_naive()))
         .into_tuple()
         .all(transaction)
         .await?;
@@ -247,12 +314,12 @@ async fn said(
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
-pub async fn closes(
+pub async fn list_closed_issues(
     backend: &Backend,
     access: &ProjectAccess,
     iid: i64,
     page: &PageRequest,
-) -> Result<Page<issues_service::Row>> {
+) -> Result<Page<issues_service::IssueDetail>> {
     let db = backend.database.read();
     let merge_request = find(db, access, iid).await?;
     let ids = Query::select()
@@ -260,11 +327,11 @@ pub async fn closes(
         .from(Entity)
         .and_where(Column::MergeRequestId.eq(merge_request.id))
         .take();
-    let wanted = issues::Entity::find()
+    let closed = issues::Entity::find()
         .filter(issues::Column::Id.in_subquery(ids))
         .filter(issues::visible(access.caller.viewer(), now().date_naive()))
         .order_by_asc(issues::Column::Id);
-    let page = page_of(db, wanted, page).await?;
+    let page = page_of(db, closed, page).await?;
     Ok(Page {
         items: issues_service::decorate(db, access.caller.viewer(), page.items).await?,
         rest: page.rest,
@@ -275,16 +342,16 @@ pub async fn closes(
 ///
 /// # Errors
 /// Returns `NotFound` if the issue does not exist or is not visible to the caller.
-pub async fn closing(
+pub async fn list_closing_merge_requests(
     backend: &Backend,
     access: &ProjectAccess,
     issue_iid: i64,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<MergeRequestDetail>> {
     let db = backend.database.read();
     let issue = issues_service::find(db, access, issue_iid).await?;
-    let closers = merge_requests::Column::Id.in_subquery(closers(issue.id));
-    listed(db, access, Condition::all().add(closers), page).await
+    let closes_issue = merge_requests::Column::Id.in_subquery(closing_merge_request_ids(issue.id));
+    list_matching(db, access, Condition::all().add(closes_issue), page).await
 }
 
 /// Lists the merge requests that close an issue or are referenced in its description or notes, limited to
@@ -292,12 +359,12 @@ pub async fn closing(
 ///
 /// # Errors
 /// Returns `NotFound` if the issue does not exist or is not visible to the caller.
-pub async fn related(
+pub async fn list_related_merge_requests(
     backend: &Backend,
     access: &ProjectAccess,
     issue_iid: i64,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<MergeRequestDetail>> {
     let db = backend.database.read();
     let issue = issues_service::find(db, access, issue_iid).await?;
     let bodies: Vec<String> = notes::Entity::find()
@@ -311,26 +378,26 @@ pub async fn related(
                 .add(contains_in(notes::Column::Body.into_expr(), "/merge_requests/")),
         )
         .order_by_desc(notes::Column::Id)
-        .limit(MOST_NOTES)
+        .limit(MAX_NOTES)
         .into_tuple()
         .all(db)
         .await?;
     let base_url = &backend.instance.base_url;
     let texts = issue.description.iter().chain(&bodies);
     let references = texts.flat_map(|text| references::merge_requests(text, base_url));
-    let place = (&access.project, &access.namespace);
+    let location = (&access.project, &access.namespace);
     let columns = (
         merge_requests::Column::TargetProjectId,
         merge_requests::Column::Iid,
     );
-    let named = meant(db, place, references.collect(), columns).await?;
+    let referenced = resolve_references(db, location, references.collect(), columns).await?;
     let related = Condition::any()
-        .add(merge_requests::Column::Id.in_subquery(closers(issue.id)))
-        .add_option(named);
-    listed(db, access, related, page).await
+        .add(merge_requests::Column::Id.in_subquery(closing_merge_request_ids(issue.id)))
+        .add_option(referenced);
+    list_matching(db, access, related, page).await
 }
 
-fn closers(issue_id: i64) -> SelectStatement {
+fn closing_merge_request_ids(issue_id: i64) -> SelectStatement {
     Query::select()
         .column(Column::MergeRequestId)
         .from(Entity)
@@ -338,23 +405,23 @@ fn closers(issue_id: i64) -> SelectStatement {
         .take()
 }
 
-async fn listed(
+async fn list_matching(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
-    wanted: Condition,
+    condition: Condition,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<MergeRequestDetail>> {
     let visible = merge_requests::visible(access.caller.viewer(), now().date_naive());
-    let wanted: Select<merge_requests::Entity> = merge_requests::Entity::find()
-        .filter(wanted)
+    let matching: Select<merge_requests::Entity> = merge_requests::Entity::find()
+        .filter(condition)
         .filter(visible)
         .order_by_asc(merge_requests::Column::Id);
-    let page = page_of(db, wanted, page).await?;
+    let page = page_of(db, matching, page).await?;
     // Most of them belong to the project of the issue.
-    let here = urls::project_path(&access.namespace, &access.project);
-    let paths = HashMap::from([(access.project.id, here)]);
+    let path = urls::project_path(&access.namespace, &access.project);
+    let paths = HashMap::from([(access.project.id, path)]);
     Ok(Page {
-        items: decorate_within(db, page.items, paths).await?,
+        items: decorate_with_paths(db, page.items, paths).await?,
         rest: page.rest,
     })
 }

@@ -1,7 +1,5 @@
 //! Creates merge requests.
 
-use std::collections::BTreeMap;
-
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::database::Violation;
 use storage::entities::iid_counters::{self, IidKind};
@@ -9,24 +7,24 @@ use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{Scope, now, projects};
 use storage::jobs;
 
-use super::are_there;
-use super::row::{self, Row, Wanted};
+use super::is_enabled;
+use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
-use crate::planning::issuables::{IssuableKind, Metadata, check_title, task_list};
-use crate::planning::mentions::{self, Written};
+use crate::planning::issuables::events::{IssuableChange, publish};
+use crate::planning::issuables::{IssuableKind, IssuableMetadata, check_title, task_list};
+use crate::planning::mentions::{self, TextAudience, TextSource};
 use crate::planning::system_notes::NoteableId;
-use crate::review::jobs::keep_merge_request::KeepMergeRequest;
-use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
-use crate::review::merge_requests::closing_issues::{self, Scene};
-use crate::review::merge_requests::events::{Told, tell};
+use crate::review::jobs::update_head_ref::UpdateHeadRef;
+use crate::review::merge_requests::branch_heads::{self, BranchHeads, BranchRef};
+use crate::review::merge_requests::closing_issues::{self, ReferenceContext};
 use crate::review::merge_requests::head_refs;
 
 /// Maximum depth of forks that is followed to the original project.
-const MOST_FORKS: usize = 100;
+const MAX_FORK_DEPTH: usize = 100;
 
 /// Attributes of a new merge request.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +40,7 @@ pub struct NewMergeRequest {
     /// The description.
     pub description: Option<String>,
     /// Metadata that members of the target project may set.
-    pub metadata: Metadata,
+    pub metadata: IssuableMetadata,
     /// Whether to delete the source branch after the merge.
     pub remove_source_branch: Option<bool>,
     /// Whether to squash the commits.
@@ -58,34 +56,41 @@ pub struct NewMergeRequest {
 /// Returns `NotFound` for an unknown target project, `Forbidden` if its merge requests are disabled for the
 /// caller, and a validation error for invalid attributes. Returns `Conflict` if a merge request is open for
 /// the same branches.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequest) -> Result<Row> {
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewMergeRequest,
+) -> Result<MergeRequestDetail> {
     let author = access.caller.signed_in()?.id;
     let target = target(backend, access, new.target_project_id).await?;
     let title = check_title(&new.title)?;
     let (source_id, target_id) = (access.project.id, target.project.id);
-    let from = BranchOf {
+    let source = BranchRef {
         project_id: source_id,
         name: &new.source_branch,
     };
-    let into = BranchOf {
+    let target_branch = BranchRef {
         project_id: target_id,
         name: &new.target_branch,
     };
-    refuse_same(from, into)?;
-    let tips = branch_heads::of(backend, from, into).await?;
-    let base = branch_heads::base(backend, target_id, Some(source_id), tips).await?;
-    let (head_sha, base_sha) = (tips.head.to_string(), base.unwrap_or(tips.start).to_string());
-    let scene = Scene::new(backend, &target, Some(source_id), &head_sha, &base_sha).await?;
-    let said = match target.has_role(Role::Guest) {
+    check_different_branches(source, target_branch)?;
+    let heads = branch_heads::find(backend, source, target_branch).await?;
+    let base = branch_heads::merge_base(backend, target_id, Some(source_id), heads).await?;
+    let (head_sha, base_sha) = (heads.head.to_string(), base.unwrap_or(heads.start).to_string());
+    let context = ReferenceContext::new(backend, &target, Some(source_id), &head_sha, &base_sha).await?;
+    let metadata = match target.has_role(Role::Guest) {
         true => new.metadata,
-        false => Metadata::default(),
+        false => IssuableMetadata::default(),
     };
-    let mut prepared = said.prepare(backend, &target, IssuableKind::MergeRequest).await?;
+    let mut prepared = metadata
+        .prepare(backend, &target, IssuableKind::MergeRequest)
+        .await?;
     let (tasks, completed) = task_list::count(new.description.as_deref());
-    let place = SpaceAccess::from(target.clone());
-    let said = mentions::texts(Some(title), new.description.as_ref());
-    let said = mentions::listen(backend, &mentions::Scene::of_merge_request(&place), &[], &said).await?;
-    let made = now();
+    let space = SpaceAccess::from(target.clone());
+    let texts = mentions::texts(Some(title), new.description.as_ref());
+    let audience = TextAudience::of_merge_request(&space);
+    let effects = mentions::resolve(backend, &audience, &[], &texts).await?;
+    let created_at = now();
     let mut row = merge_requests::ActiveModel {
         target_project_id: Set(target_id),
         source_project_id: Set(Some(source_id)),
@@ -97,59 +102,47 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
         state: Set(MergeRequestState::Opened),
         head_sha: Set(head_sha),
         base_sha: Set(base_sha),
-        start_sha: Set(tips.start.to_string()),
+        start_sha: Set(heads.start.to_string()),
         merge_status: Set(MergeStatus::Unchecked),
         squash: Set(new.squash),
         force_remove_source_branch: Set(new.remove_source_branch),
         allow_collaboration: Set(new.allow_collaboration),
         tasks: Set(tasks),
         completed_tasks: Set(completed),
-        created_at: Set(made),
-        updated_at: Set(made),
+        created_at: Set(created_at),
+        updated_at: Set(created_at),
         ..Default::default()
     };
     let merge_request = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction, &target).await?;
-            super::edit::enter(&prepared, &mut row, None);
+            prepared.lock(transaction, &target).await?;
+            super::update::apply_metadata(&prepared, &mut row, None);
             // The counter row is locked now, so no other merge request for the same branches can be created
             // concurrently.
             let scope = Scope::Project(target_id);
             row.iid = Set(iid_counters::next(transaction, scope, IidKind::MergeRequests).await?);
-            refuse_second(
+            check_no_other_open(
                 transaction,
                 (source_id, &new.source_branch),
                 (target_id, &new.target_branch),
                 None,
             )
             .await?;
-            let merge_request = row.clone().insert(transaction).await.map_err(taken)?;
-            let this = (IssuableKind::MergeRequest, merge_request.id);
-            let outcome = prepared.attach(transaction, &target, this, true).await?;
-            closing_issues::keep(transaction, &scene, &merge_request).await?;
-            let told = Told {
-                author: Some(author),
-                before: None,
-                after: &merge_request,
-                notes: Vec::new(),
-                beside: BTreeMap::new(),
-                oldrev: None,
-            };
-            tell(transaction, told).await?;
-            let written = Written::on(
-                &place,
-                NoteableId::MergeRequest(merge_request.id),
-                merge_request.iid,
-                author,
-            );
-            said.enter(transaction, written, outcome.newly_assigned).await?;
-            follow(transaction, merge_request.id).await?;
+            let merge_request = row.clone().insert(transaction).await.map_err(map_write_error)?;
+            let id = (IssuableKind::MergeRequest, merge_request.id);
+            let links = prepared.link(transaction, &target, id, true).await?;
+            closing_issues::save(transaction, &context, &merge_request).await?;
+            publish(transaction, IssuableChange::created(author, &merge_request)).await?;
+            let noteable = NoteableId::MergeRequest(merge_request.id);
+            let source = TextSource::new(&space, noteable, merge_request.iid, author);
+            effects.save(transaction, source, links.newly_assigned).await?;
+            enqueue_head_update(transaction, merge_request.id).await?;
             Ok::<_, Error>(merge_request)
         })
         .await?;
-    let merge_request = settle(backend, merge_request, base.is_some(), tips).await?;
-    row::of_one(backend, &target, merge_request, Wanted::default()).await
+    let merge_request = store_head(backend, merge_request, base.is_some(), heads).await?;
+    row::load_detail(backend, &target, merge_request, MergeRequestInclude::default()).await
 }
 
 /// Returns the target project.
@@ -160,7 +153,7 @@ async fn target(backend: &Backend, access: &ProjectAccess, id: Option<i64>) -> R
         }
         _ => access.clone(),
     };
-    if target.project.archived || !are_there(&target) {
+    if target.project.archived || !is_enabled(&target) {
         return Err(Error::forbidden());
     }
     if target.project.id != access.project.id {
@@ -178,22 +171,22 @@ async fn target(backend: &Backend, access: &ProjectAccess, id: Option<i64>) -> R
 
 /// Returns the original project of a chain of forks.
 async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
-    let (mut id, mut from) = (project.id, project.forked_from_id);
-    for _ in 0..MOST_FORKS {
-        let Some(parent) = from else { break };
-        let found = projects::Entity::find_by_id(parent)
+    let (mut id, mut parent) = (project.id, project.forked_from_id);
+    for _ in 0..MAX_FORK_DEPTH {
+        let Some(parent_id) = parent else { break };
+        let found = projects::Entity::find_by_id(parent_id)
             .one(backend.database.read())
             .await?;
-        (id, from) = (parent, found.and_then(|parent| parent.forked_from_id));
+        (id, parent) = (parent_id, found.and_then(|project| project.forked_from_id));
     }
     Ok(id)
 }
 
-/// Refuses equal source and target branches.
+/// Rejects equal source and target branches.
 ///
 /// # Errors
 /// Returns a validation error if both branches are the same.
-pub(super) fn refuse_same(source: BranchOf<'_>, target: BranchOf<'_>) -> Result<()> {
+pub(super) fn check_different_branches(source: BranchRef<'_>, target: BranchRef<'_>) -> Result<()> {
     if (source.project_id, source.name) == (target.project_id, target.name) {
         let text = "You can't use same project/branch for source and target";
         return Err(Error::attribute("branch_conflict", text));
@@ -201,20 +194,20 @@ pub(super) fn refuse_same(source: BranchOf<'_>, target: BranchOf<'_>) -> Result<
     Ok(())
 }
 
-/// Refuses a second open merge request for the same branches, other than the one with this ID.
+/// Rejects a second open merge request for the same branches, except the one with ID `except`.
 ///
 /// # Errors
 /// Returns `Conflict` if one exists.
-pub(super) async fn refuse_second(
+pub(super) async fn check_no_other_open(
     transaction: &DatabaseTransaction,
     source: (i64, &str),
     target: (i64, &str),
-    this: Option<i64>,
+    except: Option<i64>,
 ) -> Result<()> {
     let open = merge_requests::open_between(source, target)
         .one(transaction)
         .await?;
-    match open.filter(|open| Some(open.id) != this) {
+    match open.filter(|open| Some(open.id) != except) {
         Some(other) => {
             let text = format!(
                 "Another open merge request already exists for this source branch: !{}",
@@ -226,8 +219,8 @@ pub(super) async fn refuse_second(
     }
 }
 
-/// Maps an error of writing the row.
-pub(super) fn taken(error: sea_orm::DbErr) -> Error {
+/// Maps a database error of an insert or update.
+pub(super) fn map_write_error(error: sea_orm::DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => {
             Error::Conflict("Another open merge request already exists for this source branch".into())
@@ -242,8 +235,8 @@ pub(super) fn taken(error: sea_orm::DbErr) -> Error {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn follow(transaction: &DatabaseTransaction, id: i64) -> Result<()> {
-    let job = KeepMergeRequest { merge_request_id: id };
+pub(super) async fn enqueue_head_update(transaction: &DatabaseTransaction, id: i64) -> Result<()> {
+    let job = UpdateHeadRef { merge_request_id: id };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
@@ -252,21 +245,21 @@ pub(super) async fn follow(transaction: &DatabaseTransaction, id: i64) -> Result
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn settle(
+pub(super) async fn store_head(
     backend: &Backend,
     merge_request: merge_requests::Model,
-    known: bool,
-    tips: Tips,
+    has_base: bool,
+    heads: BranchHeads,
 ) -> Result<merge_requests::Model> {
-    if let Err(error) = head_refs::keep(backend, &merge_request).await {
+    if let Err(error) = head_refs::update(backend, &merge_request).await {
         // The merge request exists, and its commits are still in the source repository.
         tracing::error!(id = merge_request.id, %error, "failed to update the head ref of a merge request");
     }
-    if known {
+    if has_base {
         return Ok(merge_request);
     }
     let (target_id, source_id) = (merge_request.target_project_id, merge_request.source_project_id);
-    let Some(base) = branch_heads::base(backend, target_id, source_id, tips).await? else {
+    let Some(base) = branch_heads::merge_base(backend, target_id, source_id, heads).await? else {
         return Ok(merge_request);
     };
     let row = merge_requests::ActiveModel {

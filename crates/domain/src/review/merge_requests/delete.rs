@@ -10,8 +10,8 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
-use crate::review::merge_requests::closing_issues::{closed, recount};
-use crate::review::merge_requests::events::target;
+use crate::planning::issuables::events::target;
+use crate::review::merge_requests::closing_issues::{closed_issue_ids, update_counts};
 use crate::review::merge_requests::head_refs;
 
 /// Deletes a merge request with all its data. Its IID is not used again.
@@ -33,11 +33,11 @@ pub async fn delete(
         .transaction(async |transaction| {
             let merge_request = lock(transaction, access, iid).await?;
             preconditions::check_unmodified_since(unmodified_since, merge_request.updated_at)?;
-            let closed = closed(transaction, merge_request.id).await?;
+            let issue_ids = closed_issue_ids(transaction, merge_request.id).await?;
             merge_requests::Entity::delete_by_id(merge_request.id)
                 .exec(transaction)
                 .await?;
-            recount(transaction, closed.into_iter().collect()).await?;
+            update_counts(transaction, issue_ids.into_iter().collect()).await?;
             let event = NewEvent {
                 target: Some(target(&merge_request)),
                 ..NewEvent::new(access.project.id, author, EventAction::Destroyed)

@@ -1,13 +1,13 @@
 //! Titles that mark a merge request as a draft.
 
 /// Prefixes of such titles, case-folded. The list filter uses the same prefixes.
-pub(super) const MARKS: [&str; 5] = ["draft:", "[draft]", "(draft)", "wip:", "[wip]"];
+pub(super) const DRAFT_PREFIXES: [&str; 5] = ["draft:", "[draft]", "(draft)", "wip:", "[wip]"];
 
 /// Returns whether a title marks a draft.
 #[must_use]
 pub fn is_draft(title: &str) -> bool {
     let folded = title.to_lowercase();
-    MARKS.iter().any(|mark| folded.starts_with(mark))
+    DRAFT_PREFIXES.iter().any(|prefix| folded.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -26,7 +26,10 @@ pub struct HeadPipeline {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn of(db: &impl ConnectionTrait, merge_request: &Model) -> Result<Option<pipelines::Model>> {
+pub(crate) async fn find(
+    db: &impl ConnectionTrait,
+    merge_request: &Model,
+) -> Result<Option<pipelines::Model>> {
     let Some(source) = merge_request.source_project_id else {
         return Ok(None);
     };
@@ -35,7 +38,7 @@ pub(crate) async fn of(db: &impl ConnectionTrait, merge_request: &Model) -> Resu
 }
 
 /// Returns whether the pipeline requirement of a project is met.
-pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
+pub(super) fn allows_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
     match pipeline.map(|pipeline| pipeline.status) {
         Some(PipelineStatus::Success) => true,
         Some(PipelineStatus::Skipped) => target.allow_merge_on_skipped_pipeline,
@@ -47,13 +50,13 @@ pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn seen(
+pub(super) async fn find_visible(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: &Model,
 ) -> Result<Option<HeadPipeline>> {
     let db = backend.database.read();
-    let Some(pipeline) = of(db, merge_request).await? else {
+    let Some(pipeline) = find(db, merge_request).await? else {
         return Ok(None);
     };
     let source = match pipeline.project_id == access.project.id {

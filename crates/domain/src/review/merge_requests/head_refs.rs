@@ -11,7 +11,7 @@ use crate::kernel::error::{Error, Result};
 ///
 /// # Errors
 /// Returns `NotFound` if neither repository contains the head.
-pub(crate) async fn keep(backend: &Backend, merge_request: &Model) -> Result<()> {
+pub(crate) async fn update(backend: &Backend, merge_request: &Model) -> Result<()> {
     let head = oid(&merge_request.head_sha)?;
     let target = repository(backend, merge_request.target_project_id);
     if let Some(source) = merge_request.source_project_id
@@ -26,12 +26,12 @@ pub(crate) async fn keep(backend: &Backend, merge_request: &Model) -> Result<()>
 /// Returns the target repository, after the head was stored in it, and the head.
 ///
 /// # Errors
-/// Returns the errors of [`keep`].
-pub(super) async fn ready(backend: &Backend, merge_request: &Model) -> Result<(git::Repository, Oid)> {
+/// Returns the errors of [`update`].
+pub(super) async fn ensure(backend: &Backend, merge_request: &Model) -> Result<(git::Repository, Oid)> {
     let head = oid(&merge_request.head_sha)?;
     let target = repository(backend, merge_request.target_project_id);
     if target.merge_request_head(merge_request.iid).await? != Some(head) {
-        keep(backend, merge_request).await?;
+        update(backend, merge_request).await?;
     }
     Ok((target, head))
 }

@@ -6,26 +6,26 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::projects;
 
 use super::drafts::is_draft;
-use super::row::{self, Row, Wanted};
+use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use super::{find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::push_events::between;
-use crate::code::ref_updates::moving_prepared;
+use crate::code::ref_updates::prepare_and_update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
-use crate::review::merge_requests::ref_updates::Plan;
+use crate::review::merge_requests::ref_updates::MergePlan;
 
 /// Maximum number of attempts if concurrent pushes to the target win.
-const ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Options of a merge; absent ones default to those of the merge request.
 #[derive(Debug, Clone, Default)]
-pub struct Acceptance {
+pub struct MergeParams {
     /// The head that the caller saw. A different head is not merged.
     pub sha: Option<String>,
     /// Whether to squash the commits.
@@ -49,60 +49,65 @@ pub struct Acceptance {
 /// requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
 /// needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent pushes win
 /// repeatedly.
-pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Acceptance) -> Result<Row> {
+pub async fn accept(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    params: MergeParams,
+) -> Result<MergeRequestDetail> {
     let db = backend.database.read();
-    let found = find(db, access, iid).await?;
-    let rules = branch_protection::rules(backend, access).await?;
-    if !rules.may_merge(&found.target_branch) {
+    let merge_request = find(db, access, iid).await?;
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    if !rules.can_merge(&merge_request.target_branch) {
         return Err(Error::Unauthorized);
     }
-    check_open(&found)?;
-    let pipeline = head_pipeline::of(db, &found).await?;
-    let succeeded = head_pipeline::lets_merge(&access.project, pipeline.as_ref());
-    let runs = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
-    let asked = access.project.only_allow_merge_if_pipeline_succeeds;
-    let waits = wanted.merge_when_pipeline_succeeds && !succeeded && (asked || runs);
-    check_project(backend, &access.project, &found, waits || succeeded).await?;
-    let head = wanted.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
-    if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&found.head_sha)) {
-        return Err(another_head(&found));
+    check_open(&merge_request)?;
+    let pipeline = head_pipeline::find(db, &merge_request).await?;
+    let has_succeeded = head_pipeline::allows_merge(&access.project, pipeline.as_ref());
+    let is_running = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
+    let is_required = access.project.only_allow_merge_if_pipeline_succeeds;
+    let waits = params.merge_when_pipeline_succeeds && !has_succeeded && (is_required || is_running);
+    check_requirements(backend, &access.project, &merge_request, waits || has_succeeded).await?;
+    let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
+    if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
+        return Err(head_mismatch(&merge_request));
     }
     if waits {
-        return auto_merge::wait(backend, access, &found, wanted).await;
+        return auto_merge::enable(backend, access, &merge_request, params).await;
     }
     let mut attempts = 1;
     loop {
-        match merge(backend, access, &found, &wanted).await {
-            Err(Failure::Overtaken) if attempts < ATTEMPTS => attempts += 1,
-            Err(Failure::Overtaken) => return Err(Error::Conflict(commit::OVERTAKEN.into())),
-            Err(Failure::Other(error)) => return Err(error),
+        match merge(backend, access, &merge_request, &params).await {
+            Err(MergeError::TargetChanged) if attempts < MAX_ATTEMPTS => attempts += 1,
+            Err(MergeError::TargetChanged) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
+            Err(MergeError::Other(error)) => return Err(error),
             Ok(()) => break,
         }
     }
     let merged = find(backend.database.read(), access, iid).await?;
-    row::of_one(backend, access, merged, Wanted::default()).await
+    row::load_detail(backend, access, merged, MergeRequestInclude::default()).await
 }
 
 /// The reason why a merge failed.
-enum Failure {
+enum MergeError {
     /// The target changed concurrently.
-    Overtaken,
+    TargetChanged,
     /// Any error that a retry does not fix.
     Other(Error),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for MergeError {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }
 }
 
 pub(super) fn not_allowed() -> Error {
-    Error::NotAllowed("405 Method Not Allowed".into())
+    Error::NotAllowed(None)
 }
 
 /// Error for a caller who saw another head.
-pub(super) fn another_head(merge_request: &Model) -> Error {
+pub(super) fn head_mismatch(merge_request: &Model) -> Error {
     let text = format!(
         "SHA does not match HEAD of source branch: {}",
         merge_request.head_sha
@@ -114,7 +119,7 @@ fn cannot_be_merged() -> Error {
     Error::NotAcceptable("Branch cannot be merged".into())
 }
 
-/// Refuses a merge request that is not open or is a draft.
+/// Rejects a merge request that is not open or is a draft.
 pub(super) fn check_open(merge_request: &Model) -> Result<()> {
     match merge_request.state == MergeRequestState::Opened && !is_draft(&merge_request.title) {
         true => Ok(()),
@@ -122,20 +127,23 @@ pub(super) fn check_open(merge_request: &Model) -> Result<()> {
     }
 }
 
-/// Checks the merge requirements of the project; `piped` means that the pipeline has succeeded or is waited
-/// for.
-async fn check_project(
+/// Checks the merge requirements of the project. `pipeline_ok` is true if the pipeline has succeeded or is
+/// waited for.
+async fn check_requirements(
     backend: &Backend,
     project: &projects::Model,
     merge_request: &Model,
-    piped: bool,
+    pipeline_ok: bool,
 ) -> Result<()> {
-    if project.only_allow_merge_if_pipeline_succeeds && !piped {
+    if project.only_allow_merge_if_pipeline_succeeds && !pipeline_ok {
         return Err(not_allowed());
     }
     if project.only_allow_merge_if_all_discussions_are_resolved {
-        let one = std::slice::from_ref(merge_request);
-        if !row::unresolved(backend.database.read(), one).await?.is_empty() {
+        let merge_requests = std::slice::from_ref(merge_request);
+        if !row::with_unresolved_discussions(backend.database.read(), merge_requests)
+            .await?
+            .is_empty()
+        {
             return Err(not_allowed());
         }
     }
@@ -147,20 +155,20 @@ async fn check_project(
 async fn merge(
     backend: &Backend,
     access: &ProjectAccess,
-    found: &Model,
-    wanted: &Acceptance,
-) -> Result<(), Failure> {
-    let (repository, _) = head_refs::ready(backend, found).await?;
-    let merge = plan(backend, access, &repository, found, wanted).await?;
-    let remove = wanted
+    merge_request: &Model,
+    params: &MergeParams,
+) -> Result<(), MergeError> {
+    let (repository, _) = head_refs::ensure(backend, merge_request).await?;
+    let options = merge_options(backend, access, &repository, merge_request, params).await?;
+    let remove = params
         .should_remove_source_branch
-        .or(found.force_remove_source_branch)
+        .or(merge_request.force_remove_source_branch)
         .unwrap_or(false);
-    let branch = found.target_branch.clone();
+    let branch = merge_request.target_branch.clone();
     let planned = vec![format!("refs/heads/{branch}")];
-    let (backend_, found, squash) = (backend.clone(), found.clone(), wanted.squash);
-    let removal = wanted.should_remove_source_branch;
-    let prepare = async move { repository.prepare_merge(merge).await.map_err(refusal) };
+    let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
+    let removal = params.should_remove_source_branch;
+    let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
     let publish = async move |prepared: PreparedMerge| {
         let PreparedMerge {
             target,
@@ -169,21 +177,28 @@ async fn merge(
             squash_commit,
         } = prepared;
         let (old, new) = (target.before(), target.after());
-        let ends = (base.unwrap_or(old), old);
+        let base_and_start = (base.unwrap_or(old), old);
         let text = |id: git::Oid| id.to_string();
-        let plan = Plan {
-            head: found.head_sha.clone(),
+        let plan = MergePlan {
+            head: merge_request.head_sha.clone(),
             tip: new.to_string(),
             merge_commit_sha: merge_commit.map(text),
             squash_commit_sha: squash_commit.map(text),
             remove_source_branch: remove,
         };
-        write_down(&backend_, &found, &plan, ends, (squash, removal)).await?;
+        save_plan(
+            &backend_,
+            &merge_request,
+            &plan,
+            base_and_start,
+            (squash, removal),
+        )
+        .await?;
         match target.publish().await {
             // The lock is returned as well, and released when everything is recorded.
             Ok(guard) => Ok((Ok(guard), vec![RefChange::branch(&branch, Some(old), Some(new))])),
             Err(error) => {
-                forget(&backend_, &found).await?;
+                delete_plan(&backend_, &merge_request).await?;
                 match error {
                     git::Error::StaleReference => Ok((Err(()), Vec::new())),
                     error => Err(error.into()),
@@ -191,35 +206,35 @@ async fn merge(
             }
         }
     };
-    let mover = commit::mover(access);
-    match moving_prepared(backend, mover, planned, prepare, publish).await? {
+    let mover = commit::ref_update(access);
+    match prepare_and_update_refs(backend, mover, planned, prepare, publish).await? {
         Ok(_guard) => Ok(()),
-        Err(()) => Err(Failure::Overtaken),
+        Err(()) => Err(MergeError::TargetChanged),
     }
 }
 
 /// Determines the commits to merge and the method.
-async fn plan(
+async fn merge_options(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &Repository,
-    found: &Model,
-    wanted: &Acceptance,
+    merge_request: &Model,
+    params: &MergeParams,
 ) -> Result<MergeOptions> {
-    let head = oid(&found.head_sha)?;
+    let head = oid(&merge_request.head_sha)?;
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
-    let squash = match wanted.squash.unwrap_or(found.squash) {
-        true => squash(backend, repository, found, wanted, &committer).await?,
+    let squash = match params.squash.unwrap_or(merge_request.squash) {
+        true => squash(backend, repository, merge_request, params, &committer).await?,
         false => None,
     };
-    let given = wanted.merge_commit_message.clone();
-    let message = match given.filter(|message| !message.trim().is_empty()) {
+    let message = params.merge_commit_message.clone();
+    let message = match message.filter(|message| !message.trim().is_empty()) {
         Some(message) => message,
-        None => messages::of_merge(backend, access, found).await?,
+        None => messages::merge_commit_message(backend, access, merge_request).await?,
     };
     Ok(MergeOptions {
-        branch: found.target_branch.clone(),
+        branch: merge_request.target_branch.clone(),
         head,
         method: match access.project.merge_method {
             projects::MergeMethod::Merge => MergeMethod::Merge,
@@ -236,30 +251,30 @@ async fn plan(
 async fn squash(
     backend: &Backend,
     repository: &Repository,
-    found: &Model,
-    wanted: &Acceptance,
+    merge_request: &Model,
+    params: &MergeParams,
     committer: &Signature,
 ) -> Result<Option<SquashCommit>> {
-    let given = wanted.squash_commit_message.clone();
-    let given = given.filter(|message| !message.trim().is_empty());
-    if given.is_none() {
-        let head = oid(&found.head_sha)?;
-        let target = repository.branch(&found.target_branch).await?.commit;
+    let message = params.squash_commit_message.clone();
+    let message = message.filter(|message| !message.trim().is_empty());
+    if message.is_none() {
+        let head = oid(&merge_request.head_sha)?;
+        let target = repository.branch(&merge_request.target_branch).await?.commit;
         if repository.count_commits(between(Some(target), head), 2).await? < 2 {
             return Ok(None);
         }
     }
     Ok(Some(SquashCommit {
-        message: given.unwrap_or_else(|| found.title.clone()),
-        author: messages::author(backend, found, committer).await?,
+        message: message.unwrap_or_else(|| merge_request.title.clone()),
+        author: messages::squash_author(backend, merge_request, committer).await?,
     }))
 }
 
 /// Records the plan of the merge, if nothing has changed since the permission check.
-async fn write_down(
+async fn save_plan(
     backend: &Backend,
-    found: &Model,
-    plan: &Plan,
+    merge_request: &Model,
+    plan: &MergePlan,
     (base, start): (git::Oid, git::Oid),
     (squash, removal): (Option<bool>, Option<bool>),
 ) -> Result<()> {
@@ -267,11 +282,13 @@ async fn write_down(
     backend
         .database
         .transaction(async |transaction| {
-            let locked = merge_requests::lock(transaction, found.id).await?;
+            let locked = merge_requests::lock(transaction, merge_request.id).await?;
             let locked = locked.ok_or_else(|| Error::not_found("MergeRequest"))?;
             check_open(&locked)?;
-            if locked.head_sha != found.head_sha || locked.target_branch != found.target_branch {
-                return Err(another_head(&locked));
+            if locked.head_sha != merge_request.head_sha
+                || locked.target_branch != merge_request.target_branch
+            {
+                return Err(head_mismatch(&locked));
             }
             let mut row = locked.into_active_model();
             row.merge_params = Set(Some(params.clone()));
@@ -290,9 +307,9 @@ async fn write_down(
 }
 
 /// Deletes the recorded plan of a failed merge.
-async fn forget(backend: &Backend, found: &Model) -> Result<()> {
+async fn delete_plan(backend: &Backend, merge_request: &Model) -> Result<()> {
     let row = merge_requests::ActiveModel {
-        id: Set(found.id),
+        id: Set(merge_request.id),
         merge_params: Set(None),
         ..Default::default()
     };
@@ -300,7 +317,7 @@ async fn forget(backend: &Backend, found: &Model) -> Result<()> {
     Ok(())
 }
 
-fn refusal(error: git::Error) -> Error {
+fn map_git_error(error: git::Error) -> Error {
     match error {
         git::Error::Conflict
         | git::Error::EmptyChange

@@ -9,7 +9,7 @@ use storage::entities::todos::{TodoAction, TodoTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::planning::todo_writer::{self, TodoCause};
-use crate::review::merge_requests::branch_heads::{self, BranchOf};
+use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::head_refs;
 
 /// Updates the merge status of an open merge request; others are unchanged. If Git times out, the status is
@@ -17,61 +17,61 @@ use crate::review::merge_requests::head_refs;
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result<Model> {
+pub(super) async fn update(backend: &Backend, mut merge_request: Model) -> Result<Model> {
     if merge_request.state != MergeRequestState::Opened {
         return Ok(merge_request);
     }
-    let target = branch_heads::tip(backend, BranchOf::target(&merge_request)).await?;
-    let of = match target {
+    let target = branch_heads::head(backend, BranchRef::target(&merge_request)).await?;
+    let status_of = match target {
         Some(target) => format!("{target}:{}", merge_request.head_sha),
         None => format!(":{}", merge_request.head_sha),
     };
-    let known = merge_request.merge_status != MergeStatus::Unchecked;
-    if known && merge_request.merge_status_of.as_deref() == Some(&of) {
+    let is_checked = merge_request.merge_status != MergeStatus::Unchecked;
+    if is_checked && merge_request.merge_status_of.as_deref() == Some(&status_of) {
         return Ok(merge_request);
     }
-    let found = match target {
-        None => Merging::Nothing,
-        Some(target) => match merging(backend, &merge_request, target).await {
-            Ok(found) => found,
-            Err(Error::NotFound(_)) => Merging::Nothing,
+    let result = match target {
+        None => TrialMerge::Nothing,
+        Some(target) => match try_merge(backend, &merge_request, target).await {
+            Ok(result) => result,
+            Err(Error::NotFound(_)) => TrialMerge::Nothing,
             Err(Error::TimedOut) => return Ok(merge_request),
             Err(error) => return Err(error),
         },
     };
-    let status = match found {
-        Merging::Clean => MergeStatus::CanBeMerged,
-        Merging::Conflicts | Merging::Nothing => MergeStatus::CannotBeMerged,
+    let status = match result {
+        TrialMerge::Clean => MergeStatus::CanBeMerged,
+        TrialMerge::Conflicts | TrialMerge::Nothing => MergeStatus::CannotBeMerged,
     };
     let before = (merge_request.merge_status, merge_request.merge_status_of.take());
-    let entered = Entity::update_many()
+    let update = Entity::update_many()
         .col_expr(Column::MergeStatus, Expr::value(status))
-        .col_expr(Column::MergeStatusOf, Expr::value(of.as_str()))
+        .col_expr(Column::MergeStatusOf, Expr::value(status_of.as_str()))
         .filter(Column::Id.eq(merge_request.id))
         .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
         .filter(Column::State.eq(MergeRequestState::Opened));
-    let entered = match before.1 {
-        Some(before) => entered.filter(Column::MergeStatusOf.eq(before)),
-        None => entered.filter(Column::MergeStatusOf.is_null()),
+    let update = match before.1 {
+        Some(before) => update.filter(Column::MergeStatusOf.eq(before)),
+        None => update.filter(Column::MergeStatusOf.is_null()),
     };
     backend
         .database
         .transaction(async |transaction| {
-            let first = entered.exec(transaction).await?.rows_affected == 1;
-            match first && found == Merging::Conflicts && before.0 != MergeStatus::CannotBeMerged {
-                true => tell(transaction, &merge_request).await,
+            let is_first = update.exec(transaction).await?.rows_affected == 1;
+            match is_first && result == TrialMerge::Conflicts && before.0 != MergeStatus::CannotBeMerged {
+                true => create_todos(transaction, &merge_request).await,
                 false => Ok(()),
             }
         })
         .await?;
     merge_request.merge_status = status;
-    merge_request.merge_status_of = Some(of);
+    merge_request.merge_status_of = Some(status_of);
     Ok(merge_request)
 }
 
 /// Result of a trial merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Merging {
+enum TrialMerge {
     /// The merge succeeds.
     Clean,
     /// The merge has conflicts.
@@ -80,24 +80,24 @@ enum Merging {
     Nothing,
 }
 
-async fn merging(backend: &Backend, merge_request: &Model, target: git::Oid) -> Result<Merging> {
-    let (repository, head) = head_refs::ready(backend, merge_request).await?;
+async fn try_merge(backend: &Backend, merge_request: &Model, target: git::Oid) -> Result<TrialMerge> {
+    let (repository, head) = head_refs::ensure(backend, merge_request).await?;
     if repository.is_ancestor(head, target).await? {
-        return Ok(Merging::Nothing);
+        return Ok(TrialMerge::Nothing);
     }
     Ok(match repository.merges_cleanly(target, head).await? {
-        true => Merging::Clean,
-        false => Merging::Conflicts,
+        true => TrialMerge::Clean,
+        false => TrialMerge::Conflicts,
     })
 }
 
 /// Creates to-do items about the conflicts for the author and the user who enabled the automatic merge.
-async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Result<()> {
+async fn create_todos(transaction: &DatabaseTransaction, merge_request: &Model) -> Result<()> {
     let author = merge_request.author_id;
-    let waiting = merge_request
+    let merge_user = merge_request
         .merge_user_id
         .filter(|id| merge_request.merge_when_pipeline_succeeds && Some(*id) != author);
-    let users = author.into_iter().chain(waiting);
+    let users = author.into_iter().chain(merge_user);
     let cause = TodoCause {
         scope: Scope::Project(merge_request.target_project_id),
         author_id: author,

@@ -14,7 +14,7 @@ use crate::kernel::urls;
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn of_merge(
+pub(super) async fn merge_commit_message(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: &Model,
@@ -27,15 +27,15 @@ pub(super) async fn of_merge(
         ..
     } = merge_request;
     let path = urls::project_path(&access.namespace, &access.project);
-    let closed = closing_merge_requests::closed_by(backend.database.read(), merge_request.id).await?;
-    let names: Vec<String> = closed
+    let closed_issues = closing_merge_requests::closed_by(backend.database.read(), merge_request.id).await?;
+    let references: Vec<String> = closed_issues
         .iter()
         .filter(|issue| issue.project_id == merge_request.target_project_id && !issue.confidential)
         .map(|issue| format!("#{}", issue.iid))
         .collect();
-    let closes = match names.is_empty() {
+    let closes = match references.is_empty() {
         true => String::new(),
-        false => format!("\n\nCloses {}", names.join(", ")),
+        false => format!("\n\nCloses {}", references.join(", ")),
     };
     Ok(format!(
         "Merge branch '{source_branch}' into '{target_branch}'\n\n{title}{closes}\n\nSee merge request {path}!{iid}"
@@ -47,7 +47,7 @@ pub(super) async fn of_merge(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn author(
+pub(super) async fn squash_author(
     backend: &Backend,
     merge_request: &Model,
     committer: &Signature,

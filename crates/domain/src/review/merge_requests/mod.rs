@@ -1,14 +1,12 @@
-//! Merge requests as planning resources: create, read, update, close and list.
+//! Merge requests: their attributes, lists, mergeability and merges.
 
 mod auto_merge;
 mod branch_heads;
-mod changes;
 pub mod closing_issues;
 mod create;
 mod delete;
+mod diff;
 mod drafts;
-mod edit;
-pub(crate) mod events;
 pub(crate) mod head_pipeline;
 mod head_refs;
 pub mod list;
@@ -17,33 +15,32 @@ mod mergeability;
 mod messages;
 mod post_merge;
 mod rebase;
-mod recounting;
 mod ref_updates;
 mod row;
 pub mod subscriptions;
-pub mod time_tracking;
+mod update;
 
-use sea_orm::{ConnectionTrait, QueryFilter};
+use sea_orm::ConnectionTrait;
 
-pub use crate::review::merge_requests::auto_merge::{cancel, merge_waiting};
-pub use crate::review::merge_requests::merge::{Acceptance, accept};
-pub use crate::review::merge_requests::post_merge::{run_finish_merge, run_keep_merge_request};
+pub use crate::review::merge_requests::auto_merge::{cancel_auto_merge, run_auto_merge};
+pub use crate::review::merge_requests::merge::{MergeParams, accept};
+pub use crate::review::merge_requests::post_merge::{run_post_merge, run_update_head_ref};
 pub use crate::review::merge_requests::rebase::rebase;
-pub use changes::{changes, commits};
 pub use create::{NewMergeRequest, create};
 pub use delete::delete;
+pub use diff::{get_changes, list_commits};
 pub use drafts::is_draft;
-pub use edit::{Change, edit};
-pub use list::{Filter, Order, list};
-pub use recounting::recount_closing;
+pub use list::{MergeRequestFilter, list};
 pub use ref_updates::MergeRequestUpdates;
-pub(crate) use row::rows;
-pub use row::{Details, Row, Wanted, read};
+pub(crate) use row::with_associations;
+pub use row::{MergeRequestDetail, MergeRequestExtras, MergeRequestInclude, get};
+pub use update::{MergeRequestUpdate, update};
 
-use storage::entities::{merge_requests, now};
+use storage::entities::merge_requests;
 
 use crate::identity::access::ProjectAccess;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
+use crate::planning::issuables;
 
 /// Returns a merge request of a project by its IID.
 ///
@@ -54,14 +51,7 @@ pub(crate) async fn find(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<merge_requests::Model> {
-    let found = merge_requests::by_iid(access.project.id, iid)
-        .filter(merge_requests::visible(
-            access.caller.viewer(),
-            now().date_naive(),
-        ))
-        .one(db)
-        .await?;
-    found.ok_or_else(|| Error::not_found("MergeRequest"))
+    issuables::find(db, access, iid).await
 }
 
 /// As [`find`], but locks the row until the transaction ends.
@@ -73,13 +63,11 @@ pub(crate) async fn lock(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<merge_requests::Model> {
-    let found = find(db, access, iid).await?;
-    let locked = merge_requests::lock(db, found.id).await?;
-    locked.ok_or_else(|| Error::not_found("MergeRequest"))
+    issuables::lock(db, access, iid).await
 }
 
 /// Returns whether merge requests are enabled for the caller, who can see the project.
-pub(crate) fn are_there(access: &ProjectAccess) -> bool {
+pub(crate) fn is_enabled(access: &ProjectAccess) -> bool {
     let (effective_access, project) = (access.effective_access(), &access.project);
     effective_access.has_feature(project.merge_requests_access_level)
         && effective_access.can_read_code(project.repository_access_level, project.visibility)

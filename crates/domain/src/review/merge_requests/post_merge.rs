@@ -8,16 +8,16 @@ use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
 use crate::planning::issues::{self, Closer};
-use crate::review::jobs::finish_merge::FinishMerge;
-use crate::review::jobs::keep_merge_request::KeepMergeRequest;
-use crate::review::merge_requests::branch_heads::{self, BranchOf};
+use crate::review::jobs::post_merge::PostMerge;
+use crate::review::jobs::update_head_ref::UpdateHeadRef;
+use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
 
@@ -26,57 +26,59 @@ use crate::review::merge_requests::head_refs::{self, oid};
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
+async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
-    let Some(found) = Entity::find_by_id(id).one(db).await? else {
+    let Some(merge_request) = Entity::find_by_id(id).one(db).await? else {
         return Ok(());
     };
-    let found = up_to_date(backend, found).await?;
-    match head_refs::keep(backend, &found).await {
+    let merge_request = with_current_head(backend, merge_request).await?;
+    match head_refs::update(backend, &merge_request).await {
         // Both the branch and its commits are gone, so there is no head to store.
         Err(Error::NotFound(_)) => return Ok(()),
-        kept => kept?,
+        result => result?,
     }
-    let Some(start) = branch_heads::tip(backend, BranchOf::target(&found)).await? else {
+    let Some(start) = branch_heads::head(backend, BranchRef::target(&merge_request)).await? else {
         return Ok(());
     };
-    let repository = head_refs::repository(backend, found.target_project_id);
-    let base = repository.merge_base(vec![start, oid(&found.head_sha)?]).await?;
+    let repository = head_refs::repository(backend, merge_request.target_project_id);
+    let base = repository
+        .merge_base(vec![start, oid(&merge_request.head_sha)?])
+        .await?;
     let base = base.unwrap_or(start).to_string();
     Entity::update_many()
         .col_expr(Column::BaseSha, Expr::value(base))
         .col_expr(Column::StartSha, Expr::value(start.to_string()))
         .filter(Column::Id.eq(id))
-        .filter(Column::HeadSha.eq(found.head_sha.as_str()))
+        .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
         .filter(Column::State.eq(MergeRequestState::Opened))
         .exec(backend.database.write())
         .await?;
-    closing_issues::renew(backend, id).await
+    closing_issues::refresh(backend, id).await
 }
 
 /// Returns an open merge request with the current head of its source branch.
-async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
-    let Some(source_id) = found
+async fn with_current_head(backend: &Backend, mut merge_request: Model) -> Result<Model> {
+    let Some(source_id) = merge_request
         .source_project_id
-        .filter(|_| found.state == MergeRequestState::Opened)
+        .filter(|_| merge_request.state == MergeRequestState::Opened)
     else {
-        return Ok(found);
+        return Ok(merge_request);
     };
-    let tip = branch_heads::tip(backend, BranchOf::source(&found, source_id)).await?;
-    let tip = tip.map(|tip| tip.to_string());
-    let Some(tip) = tip.filter(|tip| *tip != found.head_sha) else {
-        return Ok(found);
+    let head = branch_heads::head(backend, BranchRef::source(&merge_request, source_id)).await?;
+    let head = head.map(|head| head.to_string());
+    let Some(head) = head.filter(|head| *head != merge_request.head_sha) else {
+        return Ok(merge_request);
     };
-    let moved = Entity::update_many()
-        .col_expr(Column::HeadSha, Expr::value(tip.as_str()))
+    let update = Entity::update_many()
+        .col_expr(Column::HeadSha, Expr::value(head.as_str()))
         .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
-        .filter(Column::Id.eq(found.id))
-        .filter(Column::HeadSha.eq(found.head_sha.as_str()))
+        .filter(Column::Id.eq(merge_request.id))
+        .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
         .filter(Column::State.eq(MergeRequestState::Opened));
-    if moved.exec(backend.database.write()).await?.rows_affected == 1 {
-        found.head_sha = tip;
+    if update.exec(backend.database.write()).await?.rows_affected == 1 {
+        merge_request.head_sha = head;
     }
-    Ok(found)
+    Ok(merge_request)
 }
 
 /// Closes the issues of a merged merge request and deletes its source branch if requested, with the
@@ -84,57 +86,67 @@ async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub async fn finish(backend: &Backend, job: &FinishMerge) -> Result<()> {
+async fn finish(backend: &Backend, job: &PostMerge) -> Result<()> {
     let db = backend.database.read();
-    let found = Entity::find_by_id(job.merge_request_id).one(db).await?;
+    let merge_request = Entity::find_by_id(job.merge_request_id).one(db).await?;
     let user = match job.user_id {
         Some(id) => users::Entity::find_by_id(id).one(db).await?,
         None => None,
     };
-    let (Some(found), Some(user)) = (found, user) else {
+    let (Some(merge_request), Some(user)) = (merge_request, user) else {
         return Ok(());
     };
     let caller = Caller::user(user);
-    close_issues(backend, &caller, &found).await?;
+    close_issues(backend, &caller, &merge_request).await?;
     match job.remove_source_branch {
-        true => remove_source(backend, caller, &found).await,
+        true => delete_source_branch(backend, caller, &merge_request).await,
         false => Ok(()),
     }
 }
 
-async fn close_issues(backend: &Backend, caller: &Caller, found: &Model) -> Result<()> {
-    let target = ProjectAccess::find_visible(backend, caller, found.target_project_id).await?;
-    let closes = |target: &ProjectAccess| {
+async fn close_issues(backend: &Backend, caller: &Caller, merge_request: &Model) -> Result<()> {
+    let target = ProjectAccess::find_visible(backend, caller, merge_request.target_project_id).await?;
+    let closes_issues = |target: &ProjectAccess| {
         target.project.autoclose_referenced_issues
-            && target.project.default_branch.as_deref() == Some(&found.target_branch)
+            && target.project.default_branch.as_deref() == Some(&merge_request.target_branch)
     };
-    let Some(target) = target.filter(closes) else {
+    let Some(target) = target.filter(closes_issues) else {
         return Ok(());
     };
-    for issue in closing_merge_requests::closed_by(backend.database.read(), found.id).await? {
-        let named = |path: &str| format!("merge request {path}!{}", found.iid);
-        issues::close_from(backend, &target, &issue, Closer::MergeRequest(found.id), named).await?;
+    for issue in closing_merge_requests::closed_by(backend.database.read(), merge_request.id).await? {
+        let reference = |path: &str| format!("merge request {path}!{}", merge_request.iid);
+        issues::close_by_reference(
+            backend,
+            &target,
+            &issue,
+            Closer::MergeRequest(merge_request.id),
+            reference,
+        )
+        .await?;
     }
     Ok(())
 }
 
-async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Result<()> {
-    let Some(source_id) = found.source_project_id else {
+async fn delete_source_branch(backend: &Backend, caller: Caller, merge_request: &Model) -> Result<()> {
+    let Some(source_id) = merge_request.source_project_id else {
         return Ok(());
     };
     let Some(source) = ProjectAccess::find_visible(backend, &caller, source_id).await? else {
         return Ok(());
     };
-    let branch = found.source_branch.clone();
-    if !branch_protection::rules(backend, &source)
+    let branch = merge_request.source_branch.clone();
+    if !branch_protection::branch_rules(backend, &source)
         .await?
-        .may_delete(&branch)
+        .can_delete(&branch)
     {
         return Ok(());
     }
-    let (repository, head) = (head_refs::repository(backend, source_id), oid(&found.head_sha)?);
+    let (repository, head) = (
+        head_refs::repository(backend, source_id),
+        oid(&merge_request.head_sha)?,
+    );
     let planned = vec![format!("refs/heads/{branch}")];
-    let removed = moving(backend, commit::mover(&source), planned, async move {
+    let removed = update_refs(backend, commit::ref_update(&source), planned, async move {
         match repository.delete_branch(&branch, Some(head)).await {
             Ok(old) => Ok(((), vec![RefChange::branch(&branch, Some(old), None)])),
             // The branch was deleted or has received new commits. It is not deleted then.
@@ -149,7 +161,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), JobFailure> {
+pub async fn run_post_merge(backend: Backend, job: PostMerge) -> Result<(), JobFailure> {
     Ok(finish(&backend, &job).await?)
 }
 
@@ -157,6 +169,6 @@ pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), 
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_keep_merge_request(backend: Backend, job: KeepMergeRequest) -> Result<(), JobFailure> {
+pub async fn run_update_head_ref(backend: Backend, job: UpdateHeadRef) -> Result<(), JobFailure> {
     Ok(refresh(&backend, job.merge_request_id).await?)
 }

@@ -7,16 +7,16 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use super::find;
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::moving_prepared;
+use crate::code::ref_updates::prepare_and_update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
-use crate::review::merge_requests::branch_heads::{self, BranchOf};
+use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::head_refs;
 
 /// Stored and returned if a rebase fails.
-const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then push the branch.";
+const REBASE_FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then push the branch.";
 
 /// Rebases the source branch of a merge request onto its target branch. Returns the message of a failed
 /// rebase, which is also stored in the merge request.
@@ -26,23 +26,23 @@ const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then
 /// source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
 /// push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
-    let found = find(backend.database.read(), access, iid).await?;
-    if found.state != MergeRequestState::Opened {
-        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+    let merge_request = find(backend.database.read(), access, iid).await?;
+    if merge_request.state != MergeRequestState::Opened {
+        return Err(Error::NotAllowed(None));
     }
-    let source = source(backend, access, &found).await?;
-    let branch = found.source_branch.clone();
-    if !branch_protection::rules(backend, &source)
+    let source = source(backend, access, &merge_request).await?;
+    let branch = merge_request.source_branch.clone();
+    if !branch_protection::branch_rules(backend, &source)
         .await?
-        .may_force(&branch)
+        .can_force_push(&branch)
     {
         return Err(Error::forbidden_because("Cannot push to source branch"));
     }
-    let onto = branch_heads::tip(backend, BranchOf::target(&found)).await?;
+    let onto = branch_heads::head(backend, BranchRef::target(&merge_request)).await?;
     let onto = onto.ok_or_else(|| Error::forbidden_because("Target branch does not exist"))?;
     let repository = head_refs::repository(backend, source.project.id);
-    if source.project.id != found.target_project_id {
-        let target = head_refs::repository(backend, found.target_project_id);
+    if source.project.id != merge_request.target_project_id {
+        let target = head_refs::repository(backend, merge_request.target_project_id);
         repository.import_commit(&target, onto).await?;
     }
     let user = access.caller.signed_in()?;
@@ -51,52 +51,52 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     let prepare = async move {
         match repository.prepare_rebase(&name, onto, committer).await {
             Ok(prepared) => Ok(Ok(prepared)),
-            Err(error) => refusal(error).map(Err),
+            Err(error) => failure_message(error).map(Err),
         }
     };
     let publish = async move |prepared: Result<PreparedMove, Option<&'static str>>| match prepared {
-        Err(refused) => Ok(((None, refused), Vec::new())),
+        Err(failure) => Ok(((None, failure), Vec::new())),
         Ok(prepared) => {
             let moved = RefChange::branch(&branch, Some(prepared.before()), Some(prepared.after()));
             match prepared.publish().await {
                 // The lock is released when everything is recorded.
                 Ok(guard) => Ok(((Some(guard), None), vec![moved])),
-                Err(git::Error::StaleReference) => Err(Error::Conflict(commit::OVERTAKEN.into())),
+                Err(git::Error::StaleReference) => Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
                 Err(error) => Err(error.into()),
             }
         }
     };
-    let mover = commit::mover(&source);
-    let (_guard, refused) = moving_prepared(backend, mover, planned, prepare, publish).await?;
+    let mover = commit::ref_update(&source);
+    let (_guard, failure) = prepare_and_update_refs(backend, mover, planned, prepare, publish).await?;
     let row = merge_requests::ActiveModel {
-        id: Set(found.id),
-        merge_error: Set(refused.map(str::to_owned)),
+        id: Set(merge_request.id),
+        merge_error: Set(failure.map(str::to_owned)),
         ..Default::default()
     };
     row.update(backend.database.write()).await?;
-    Ok(refused)
+    Ok(failure)
 }
 
 /// Returns the source project with the caller's permissions.
-async fn source(backend: &Backend, access: &ProjectAccess, found: &Model) -> Result<ProjectAccess> {
-    let refused = || Error::forbidden_because("Source branch does not exist");
-    let id = found.source_project_id.ok_or_else(refused)?;
+async fn source(backend: &Backend, access: &ProjectAccess, merge_request: &Model) -> Result<ProjectAccess> {
+    let failure = || Error::forbidden_because("Source branch does not exist");
+    let id = merge_request.source_project_id.ok_or_else(failure)?;
     let source = ProjectAccess::find(backend, access.caller.clone(), &id.to_string()).await;
     let source = source.map_err(|error| match error {
-        Error::NotFound(_) => refused(),
+        Error::NotFound(_) => failure(),
         other => other,
     })?;
-    match branch_heads::tip(backend, BranchOf::source(found, id)).await? {
+    match branch_heads::head(backend, BranchRef::source(merge_request, id)).await? {
         Some(_) => Ok(source),
-        None => Err(refused()),
+        None => Err(failure()),
     }
 }
 
 /// Returns the message for a Git error, or `None` if the branch was up to date.
-fn refusal(error: git::Error) -> Result<Option<&'static str>> {
+fn failure_message(error: git::Error) -> Result<Option<&'static str>> {
     match error {
         git::Error::EmptyChange => Ok(None),
-        git::Error::Conflict | git::Error::LimitExceeded(_) => Ok(Some(FAILED)),
+        git::Error::Conflict | git::Error::LimitExceeded(_) => Ok(Some(REBASE_FAILED)),
         other => Err(other.into()),
     }
 }

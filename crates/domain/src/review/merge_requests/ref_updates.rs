@@ -2,7 +2,7 @@
 //! request, and a target that contains the commits marks it as merged
 //! (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::BoxFuture;
 use git::{CommitQuery, Oid, Repository};
@@ -17,23 +17,23 @@ use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState,
 use storage::entities::now;
 use storage::jobs;
 
-use crate::activity::push_data::COUNTED;
+use crate::activity::push_data::MAX_COUNTED_COMMITS;
 use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
-use crate::review::jobs::finish_merge::FinishMerge;
-use crate::review::jobs::keep_merge_request::KeepMergeRequest;
-use crate::review::merge_requests::events::{Told, tell};
+use crate::planning::issuables::events::{IssuableChange, publish};
+use crate::review::jobs::post_merge::PostMerge;
+use crate::review::jobs::update_head_ref::UpdateHeadRef;
 
 /// Maximum number of branches in one statement.
-const AT_ONCE: usize = 500;
+const BATCH_SIZE: usize = 500;
 
 /// Maximum number of new commits listed in a note.
-const NAMED: usize = 100;
+const MAX_LISTED_COMMITS: usize = 100;
 
 /// The plan of a merge that is about to happen, stored in the row of the merge request meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct MergePlan {
     /// The head that is merged. Later pushes are not part of the merge.
     pub head: String,
     /// The future head of the target branch.
@@ -49,16 +49,16 @@ pub(super) struct Plan {
 /// Effects of ref updates on open merge requests, determined before they are recorded.
 #[derive(Debug, Default)]
 struct MergeRequestEffects {
-    grown: Vec<Grown>,
+    new_heads: Vec<NewHead>,
     orphaned: Vec<i64>,
-    merged: Vec<(i64, Option<Plan>)>,
+    merged: Vec<(i64, Option<MergePlan>)>,
     /// Branches that are the target of open merge requests.
     targets: Vec<String>,
 }
 
 /// A merge request whose source changed.
 #[derive(Debug)]
-struct Grown {
+struct NewHead {
     id: i64,
     new: String,
     /// The text of the note about the new commits.
@@ -66,7 +66,7 @@ struct Grown {
 }
 
 /// Columns that are read: descriptions may be long and merge requests many.
-type Seen = (i64, String, String, Option<String>);
+type OpenMergeRequest = (i64, String, String, Option<String>);
 
 /// Updates merge requests after ref updates.
 pub struct MergeRequestUpdates;
@@ -102,69 +102,70 @@ async fn plan(
     db: &impl sea_orm::ConnectionTrait,
     project_id: i64,
     repository: &Repository,
-    moved: &[RefChange],
+    changes: &[RefChange],
 ) -> Result<MergeRequestEffects> {
-    let branches: HashMap<&str, &RefChange> = moved
+    let branches: HashMap<&str, &RefChange> = changes
         .iter()
-        .filter(|moved| moved.old != moved.new)
-        .filter_map(|moved| Some((moved.reference.strip_prefix("refs/heads/")?, moved)))
+        .filter(|change| change.old != change.new)
+        .filter_map(|change| Some((change.reference.strip_prefix("refs/heads/")?, change)))
         .collect();
     let names: Vec<&str> = branches.keys().copied().collect();
-    let (from, into) = (Column::SourceProjectId, Column::TargetProjectId);
-    let mut found = MergeRequestEffects::default();
+    let (source, target) = (Column::SourceProjectId, Column::TargetProjectId);
+    let mut effects = MergeRequestEffects::default();
     // One branch may be the source of several merge requests.
     let (mut heads, mut notes) = (HashMap::new(), HashMap::<String, String>::new());
-    for names in names.chunks(AT_ONCE) {
-        for (id, branch, _, _) in open(db, from.eq(project_id), Column::SourceBranch, names).await? {
-            let Some(moved) = branches.get(branch.as_str()) else {
+    for names in names.chunks(BATCH_SIZE) {
+        for (id, branch, _, _) in find_open(db, source.eq(project_id), Column::SourceBranch, names).await? {
+            let Some(change) = branches.get(branch.as_str()) else {
                 continue;
             };
-            match &moved.new {
-                None => found.orphaned.push(id),
+            match &change.new {
+                None => effects.orphaned.push(id),
                 Some(new) => {
                     heads.insert(id, new.clone());
                     let note = match notes.get(&branch) {
                         Some(note) => note.clone(),
-                        None => added(repository, moved, new).await?,
+                        None => commits_note(repository, change, new).await?,
                     };
                     notes.insert(branch, note.clone());
                     let new = new.clone();
-                    found.grown.push(Grown { id, new, note });
+                    effects.new_heads.push(NewHead { id, new, note });
                 }
             }
         }
-        let mut by_target: HashMap<String, Vec<Seen>> = HashMap::new();
-        for seen in open(db, into.eq(project_id), Column::TargetBranch, names).await? {
-            by_target.entry(seen.1.clone()).or_default().push(seen);
+        let mut by_target: HashMap<String, Vec<OpenMergeRequest>> = HashMap::new();
+        for merge_request in find_open(db, target.eq(project_id), Column::TargetBranch, names).await? {
+            let branch = merge_request.1.clone();
+            by_target.entry(branch).or_default().push(merge_request);
         }
-        for (branch, requests) in by_target {
-            let new = branches
+        for (branch, merge_requests) in by_target {
+            let added = branches
                 .get(branch.as_str())
-                .map(|moved| fresh(repository, moved));
-            let new = match new {
-                Some(new) => new.await?,
+                .map(|change| added_commits(repository, change));
+            let added = match added {
+                Some(commits) => commits.await?,
                 None => HashSet::new(),
             };
-            let merged = requests.into_iter().filter_map(|(id, _, head, plan)| {
-                let plan: Option<Plan> = plan.and_then(|text| serde_json::from_str(&text).ok());
-                let plan = plan.filter(|plan| new.contains(&plan.tip));
-                let has_head = new.contains(heads.get(&id).unwrap_or(&head));
+            let merged = merge_requests.into_iter().filter_map(|(id, _, head, plan)| {
+                let plan: Option<MergePlan> = plan.and_then(|text| serde_json::from_str(&text).ok());
+                let plan = plan.filter(|plan| added.contains(&plan.tip));
+                let has_head = added.contains(heads.get(&id).unwrap_or(&head));
                 (plan.is_some() || has_head).then_some((id, plan))
             });
-            found.merged.extend(merged);
-            found.targets.push(branch);
+            effects.merged.extend(merged);
+            effects.targets.push(branch);
         }
     }
-    Ok(found)
+    Ok(effects)
 }
 
 /// Returns the open merge requests with one of these branches in a column.
-async fn open(
+async fn find_open(
     db: &impl sea_orm::ConnectionTrait,
     project: Expr,
     branch: Column,
     names: &[&str],
-) -> Result<Vec<Seen>> {
+) -> Result<Vec<OpenMergeRequest>> {
     let rows = Entity::find()
         .select_only()
         .columns([Column::Id, branch, Column::HeadSha, Column::MergeParams])
@@ -176,20 +177,22 @@ async fn open(
 }
 
 /// Returns the commits that an update added to a branch; empty for a new branch.
-async fn fresh(repository: &Repository, moved: &RefChange) -> Result<HashSet<String>> {
-    let ends = moved
+async fn added_commits(repository: &Repository, change: &RefChange) -> Result<HashSet<String>> {
+    let commits = change
         .old
         .as_deref()
         .and_then(oid)
-        .zip(moved.new.as_deref().and_then(oid));
-    let Some((old, new)) = ends else {
+        .zip(change.new.as_deref().and_then(oid));
+    let Some((old, new)) = commits else {
         return Ok(HashSet::new());
     };
-    let commits = repository.list_commits(page(old, new, COUNTED)).await?;
+    let commits = repository
+        .list_commits(commits_between(old, new, MAX_COUNTED_COMMITS))
+        .await?;
     Ok(commits.iter().map(ToString::to_string).collect())
 }
 
-fn page(old: Oid, new: Oid, limit: usize) -> CommitQuery {
+fn commits_between(old: Oid, new: Oid, limit: usize) -> CommitQuery {
     CommitQuery {
         selection: between(Some(old), new),
         offset: 0,
@@ -198,15 +201,17 @@ fn page(old: Oid, new: Oid, limit: usize) -> CommitQuery {
 }
 
 /// Returns the note about new commits, oldest first.
-async fn added(repository: &Repository, moved: &RefChange, new: &str) -> Result<String> {
-    let ends = moved.old.as_deref().and_then(oid).zip(oid(new));
-    let (commits, count) = match ends {
+async fn commits_note(repository: &Repository, change: &RefChange, new: &str) -> Result<String> {
+    let commits = change.old.as_deref().and_then(oid).zip(oid(new));
+    let (commits, count) = match commits {
         Some((old, new)) => {
-            let ids = repository.list_commits(page(old, new, NAMED)).await?;
+            let ids = repository
+                .list_commits(commits_between(old, new, MAX_LISTED_COMMITS))
+                .await?;
             let selection = between(Some(old), new);
             let count = match ids.len() {
-                NAMED => repository.count_commits(selection, COUNTED).await?,
-                few => few,
+                MAX_LISTED_COMMITS => repository.count_commits(selection, MAX_COUNTED_COMMITS).await?,
+                count => count,
             };
             (repository.commits(ids).await?, count)
         }
@@ -229,29 +234,29 @@ async fn added(repository: &Repository, moved: &RefChange, new: &str) -> Result<
 /// Returns an error if a database query fails.
 async fn apply(
     transaction: &DatabaseTransaction,
-    mover: &RefUpdate,
+    update: &RefUpdate,
     effects: &MergeRequestEffects,
 ) -> Result<()> {
-    for grown in &effects.grown {
-        grow(transaction, mover, grown).await?;
+    for new_head in &effects.new_heads {
+        update_head(transaction, update, new_head).await?;
     }
     for id in &effects.orphaned {
         if let Some(before) = lock_open(transaction, *id).await? {
             let mut row = before.clone().into_active_model();
             row.state = Set(MergeRequestState::Closed);
             row.closed_at = Set(Some(now()));
-            row.closed_by_id = Set(mover.user_id);
-            enter(transaction, mover, &before, row, vec!["closed".to_owned()]).await?;
+            row.closed_by_id = Set(update.user_id);
+            save(transaction, update, &before, row, vec!["closed".to_owned()]).await?;
         }
     }
     for (id, plan) in &effects.merged {
-        merge(transaction, mover, *id, plan.as_ref()).await?;
+        record_merge(transaction, update, *id, plan.as_ref()).await?;
     }
-    for targets in effects.targets.chunks(AT_ONCE) {
+    for targets in effects.targets.chunks(BATCH_SIZE) {
         // Mergeability is recomputed on the next read.
         Entity::update_many()
             .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
-            .filter(Column::TargetProjectId.eq(mover.project_id))
+            .filter(Column::TargetProjectId.eq(update.project_id))
             .filter(Column::TargetBranch.is_in(targets.iter().map(String::as_str)))
             .filter(Column::State.eq(MergeRequestState::Opened))
             .filter(Column::MergeStatus.ne(MergeStatus::Unchecked))
@@ -266,35 +271,39 @@ async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<
     Ok(found.filter(|row| row.state == MergeRequestState::Opened))
 }
 
-async fn grow(transaction: &DatabaseTransaction, mover: &RefUpdate, grown: &Grown) -> Result<()> {
-    let Some(before) = lock_open(transaction, grown.id).await? else {
+async fn update_head(
+    transaction: &DatabaseTransaction,
+    update: &RefUpdate,
+    new_head: &NewHead,
+) -> Result<()> {
+    let Some(before) = lock_open(transaction, new_head.id).await? else {
         return Ok(());
     };
-    if before.head_sha == grown.new {
+    if before.head_sha == new_head.new {
         return Ok(());
     }
     let mut row = before.clone().into_active_model();
-    row.head_sha = Set(grown.new.clone());
+    row.head_sha = Set(new_head.new.clone());
     row.merge_status = Set(MergeStatus::Unchecked);
     row.merge_error = Set(None);
-    let mut notes = vec![grown.note.clone()];
+    let mut notes = vec![new_head.note.clone()];
     if before.merge_when_pipeline_succeeds {
         row.merge_when_pipeline_succeeds = Set(false);
         row.merge_user_id = Set(None);
         notes.push("canceled the automatic merge because new commits were added".to_owned());
     }
-    enter(transaction, mover, &before, row, notes).await?;
-    let job = KeepMergeRequest {
-        merge_request_id: grown.id,
+    save(transaction, update, &before, row, notes).await?;
+    let job = UpdateHeadRef {
+        merge_request_id: new_head.id,
     };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-async fn merge(
+async fn record_merge(
     transaction: &DatabaseTransaction,
-    mover: &RefUpdate,
+    update: &RefUpdate,
     id: i64,
-    plan: Option<&Plan>,
+    plan: Option<&MergePlan>,
 ) -> Result<()> {
     let Some(before) = lock_open(transaction, id).await? else {
         return Ok(());
@@ -305,38 +314,35 @@ async fn merge(
         row.head_sha = Set(plan.head.clone());
     }
     row.merged_at = Set(Some(now()));
-    row.merged_by_id = Set(mover.user_id);
+    row.merged_by_id = Set(update.user_id);
     row.merge_status = Set(MergeStatus::CanBeMerged);
     row.merge_error = Set(None);
     row.merge_params = Set(None);
     row.merge_when_pipeline_succeeds = Set(false);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
-    enter(transaction, mover, &before, row, vec!["merged".to_owned()]).await?;
-    let job = FinishMerge {
+    save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;
+    let job = PostMerge {
         merge_request_id: id,
-        user_id: mover.user_id,
+        user_id: update.user_id,
         remove_source_branch: plan.is_some_and(|plan| plan.remove_source_branch),
     };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-async fn enter(
+/// Updates the row and publishes the change.
+async fn save(
     transaction: &DatabaseTransaction,
-    mover: &RefUpdate,
+    update: &RefUpdate,
     before: &Model,
     mut row: merge_requests::ActiveModel,
     notes: Vec<String>,
 ) -> Result<()> {
     row.updated_at = Set(now());
     let after = row.update(transaction).await?;
-    let told = Told {
-        author: mover.user_id,
-        before: Some(before),
-        after: &after,
-        notes,
-        beside: BTreeMap::new(),
-        oldrev: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
+    let change = IssuableChange {
+        old_head: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
+        ..IssuableChange::updated(update.user_id, before, &after, notes)
     };
-    tell(transaction, told).await
+    publish(transaction, change).await
 }

@@ -9,19 +9,19 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{labels, notes, now, users};
 
 use super::head_pipeline::{self, HeadPipeline};
-use super::{changes, find, mergeability};
+use super::{diff, find, mergeability};
 use crate::code::branch_protection;
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::planning::issuables::Associations;
 use crate::planning::issuables::subscriptions::is_subscribed;
-use crate::planning::issuables::{Belongings, gather};
 use crate::planning::milestones;
 
 /// A merge request with its associations.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct MergeRequestDetail {
     /// The merge request.
     pub merge_request: Model,
     /// The full path of the target project.
@@ -37,16 +37,16 @@ pub struct Row {
     /// The labels, by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
-    pub milestone: Option<milestones::Row>,
+    pub milestone: Option<milestones::MilestoneDetail>,
     /// Whether it has unresolved discussions.
     pub unresolved: bool,
     /// Data that is loaded only for a single merge request.
-    pub details: Option<Details>,
+    pub extras: Option<MergeRequestExtras>,
 }
 
-/// Details of a single merge request, not loaded for lists.
+/// Data of a single merge request that is not loaded for lists.
 #[derive(Debug, Clone, Default)]
-pub struct Details {
+pub struct MergeRequestExtras {
     /// Whether the caller is subscribed; `None` without a caller.
     pub subscribed: Option<bool>,
     /// Number of changed files; `None` if unknown.
@@ -65,86 +65,88 @@ pub struct Details {
     pub first_deployed_to_production_at: Option<DateTime<Utc>>,
 }
 
-/// Details that are loaded only on request.
+/// Data to load for a single merge request, if requested or already known.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// The number of commits that are only in the target branch.
-    pub diverged: bool,
-    /// Whether a rebase is in progress.
-    pub rebase: bool,
+pub struct MergeRequestInclude {
+    /// Whether to count the commits that are only in the target branch.
+    pub diverged_commits_count: bool,
+    /// Whether to return if a rebase is in progress.
+    pub rebase_in_progress: bool,
     /// The number of changed files, if already known.
-    pub counted: Option<String>,
+    pub changes_count: Option<String>,
 }
 
 /// Returns one merge request of a project.
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
-pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Wanted) -> Result<Row> {
+pub async fn get(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    include: MergeRequestInclude,
+) -> Result<MergeRequestDetail> {
     let merge_request = find(backend.database.read(), access, iid).await?;
-    of_one(backend, access, merge_request, wanted).await
+    load_detail(backend, access, merge_request, include).await
 }
 
 /// Returns a merge request with its details.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn of_one(
+pub(super) async fn load_detail(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: Model,
-    wanted: Wanted,
-) -> Result<Row> {
-    let merge_request = mergeability::check(backend, merge_request).await?;
+    include: MergeRequestInclude,
+) -> Result<MergeRequestDetail> {
+    let merge_request = mergeability::update(backend, merge_request).await?;
     let db = backend.database.read();
     let id = merge_request.id;
-    let rows = decorate(db, vec![merge_request]).await?;
-    let mut row = rows
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::internal(format!("merge request {id} is missing")))?;
-    let this = &row.merge_request;
-    let rules = branch_protection::rules(backend, access).await?;
-    row.details = Some(Details {
+    let detail = decorate(db, vec![merge_request]).await?.pop();
+    let mut detail = detail.ok_or_else(|| Error::internal(format!("merge request {id} is missing")))?;
+    let merge_request = &detail.merge_request;
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    detail.extras = Some(MergeRequestExtras {
         subscribed: match access.caller.as_user() {
-            Some(user) => Some(is_subscribed(db, this, &row.assignees, user.id).await?),
+            Some(user) => Some(is_subscribed(db, merge_request, &detail.assignees, user.id).await?),
             None => None,
         },
-        changes_count: match wanted.counted {
-            Some(counted) => Some(counted),
-            None => changes::count(backend, this).await?,
+        changes_count: match include.changes_count {
+            Some(count) => Some(count),
+            None => diff::count_changes(backend, merge_request).await?,
         },
-        first_contribution: is_first(db, this).await?,
-        can_merge: rules.may_merge(&this.target_branch),
-        diverged_commits_count: match wanted.diverged {
-            true => changes::diverged(backend, this).await?,
+        first_contribution: is_first_contribution(db, merge_request).await?,
+        can_merge: rules.can_merge(&merge_request.target_branch),
+        diverged_commits_count: match include.diverged_commits_count {
+            true => diff::count_diverged(backend, merge_request).await?,
             false => None,
         },
         // Rebases finish within the request, so none is ever in progress.
-        rebase_in_progress: wanted.rebase.then_some(false),
-        pipeline: head_pipeline::seen(backend, access, this).await?,
+        rebase_in_progress: include.rebase_in_progress.then_some(false),
+        pipeline: head_pipeline::find_visible(backend, access, merge_request).await?,
         first_deployed_to_production_at: match deployments::can_read(access) {
-            true => deployments::first_to_production(db, this.id).await?,
+            true => deployments::first_to_production(db, merge_request.id).await?,
             false => None,
         },
     });
-    Ok(row)
+    Ok(detail)
 }
 
 /// Returns whether the author has no role in the project and no merge request merged there before.
-async fn is_first(db: &impl ConnectionTrait, of: &Model) -> Result<bool> {
-    let Some(author) = of.author_id else {
+async fn is_first_contribution(db: &impl ConnectionTrait, merge_request: &Model) -> Result<bool> {
+    let Some(author) = merge_request.author_id else {
         return Ok(false);
     };
-    let role = project_level(db, author, of.target_project_id, now().date_naive()).await?;
+    let role = project_level(db, author, merge_request.target_project_id, now().date_naive()).await?;
     if role.is_some() {
         return Ok(false);
     }
     let merged = merge_requests::Entity::find()
-        .filter(merge_requests::Column::TargetProjectId.eq(of.target_project_id))
+        .filter(merge_requests::Column::TargetProjectId.eq(merge_request.target_project_id))
         .filter(merge_requests::Column::AuthorId.eq(author))
         .filter(merge_requests::Column::State.eq(MergeRequestState::Merged))
-        .filter(merge_requests::Column::Id.ne(of.id));
+        .filter(merge_requests::Column::Id.ne(merge_request.id));
     Ok(merged.count(db).await? == 0)
 }
 
@@ -152,68 +154,76 @@ async fn is_first(db: &impl ConnectionTrait, of: &Model) -> Result<bool> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
-    decorate_within(db, found, HashMap::new()).await
+pub(super) async fn decorate(
+    db: &impl ConnectionTrait,
+    merge_requests: Vec<Model>,
+) -> Result<Vec<MergeRequestDetail>> {
+    decorate_with_paths(db, merge_requests, HashMap::new()).await
 }
 
 /// As [`decorate`], with the full paths of some projects already known.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn decorate_within(
+pub(super) async fn decorate_with_paths(
     db: &impl ConnectionTrait,
-    found: Vec<Model>,
+    merge_requests: Vec<Model>,
     paths: HashMap<i64, String>,
-) -> Result<Vec<Row>> {
-    let all = gather(db, &found, paths).await?;
-    rows(db, found, all).await
+) -> Result<Vec<MergeRequestDetail>> {
+    let associations = Associations::load(db, &merge_requests, paths).await?;
+    with_associations(db, merge_requests, associations).await
 }
 
 /// Combines merge requests with their associations. Associations that were deleted since are omitted.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn rows(
+pub(crate) async fn with_associations(
     db: &impl ConnectionTrait,
-    found: Vec<Model>,
-    mut all: Belongings,
-) -> Result<Vec<Row>> {
-    let unresolved = unresolved(db, &found).await?;
-    let rows = found.into_iter().filter_map(|merge_request| {
-        Some(Row {
-            project_path: all.path(&merge_request)?,
-            author: all.person(merge_request.author_id),
-            closed_by: all.person(merge_request.closed_by_id),
-            merged_by: all.person(merge_request.merged_by_id),
-            assignees: all.assignees(&merge_request),
-            labels: all.labels(&merge_request),
-            milestone: all.milestone(&merge_request),
+    merge_requests: Vec<Model>,
+    mut associations: Associations,
+) -> Result<Vec<MergeRequestDetail>> {
+    let unresolved = with_unresolved_discussions(db, &merge_requests).await?;
+    let details = merge_requests.into_iter().filter_map(|merge_request| {
+        Some(MergeRequestDetail {
+            project_path: associations.path(&merge_request)?,
+            author: associations.user(merge_request.author_id),
+            closed_by: associations.user(merge_request.closed_by_id),
+            merged_by: associations.user(merge_request.merged_by_id),
+            assignees: associations.assignees(&merge_request),
+            labels: associations.labels(&merge_request),
+            milestone: associations.milestone(&merge_request),
             unresolved: unresolved.contains(&merge_request.id),
-            details: None,
+            extras: None,
             merge_request,
         })
     });
-    Ok(rows.collect())
+    Ok(details.collect())
 }
 
 /// Returns the merge requests with unresolved discussions.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn unresolved(db: &impl ConnectionTrait, found: &[Model]) -> Result<HashSet<i64>> {
-    if found.is_empty() {
+pub(super) async fn with_unresolved_discussions(
+    db: &impl ConnectionTrait,
+    merge_requests: &[Model],
+) -> Result<HashSet<i64>> {
+    if merge_requests.is_empty() {
         return Ok(HashSet::new());
     }
-    let waiting: Vec<i64> = notes::Entity::find()
+    let ids: Vec<i64> = notes::Entity::find()
         .select_only()
         .column(notes::Column::MergeRequestId)
         .distinct()
-        .filter(notes::Column::MergeRequestId.is_in(found.iter().map(|one| one.id)))
+        .filter(
+            notes::Column::MergeRequestId.is_in(merge_requests.iter().map(|merge_request| merge_request.id)),
+        )
         .filter(notes::Column::Kind.is_not_null())
         .filter(notes::Column::System.eq(false))
         .filter(notes::Column::ResolvedAt.is_null())
         .into_tuple()
         .all(db)
         .await?;
-    Ok(waiting.into_iter().collect())
+    Ok(ids.into_iter().collect())
 }

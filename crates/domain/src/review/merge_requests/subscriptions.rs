@@ -1,45 +1,25 @@
-//! Subscriptions to a merge request and its participants.
+//! Subscriptions to merge requests.
 
-use storage::entities::users;
-
-use super::find;
-use super::row::{self, Row, Wanted};
+use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
-use crate::kernel::error::{Error, Result};
-use crate::kernel::page::{Page, PageRequest};
-use crate::planning::issuables;
-use crate::planning::issuables::subscriptions::say;
+use crate::kernel::error::Result;
+use crate::planning::issuables::subscriptions::set_subscribed;
 
 /// Subscribes or unsubscribes the caller.
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request is not visible, and `NotModified` if nothing changes.
-pub async fn subscribe(backend: &Backend, access: &ProjectAccess, iid: i64, subscribed: bool) -> Result<Row> {
-    let user_id = access.caller.signed_in()?.id;
-    let mut row = row::read(backend, access, iid, Wanted::default()).await?;
-    let said = row.details.as_mut().map(|details| &mut details.subscribed);
-    if let Some(said) = said {
-        if *said == Some(subscribed) {
-            return Err(Error::NotModified);
-        }
-        *said = Some(subscribed);
-    }
-    say(backend.database.write(), &row.merge_request, user_id, subscribed).await?;
-    Ok(row)
-}
-
-/// Lists the author of a merge request, its assignees and its commenters, each once.
-///
-/// # Errors
-/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
-pub async fn participants(
+pub async fn subscribe(
     backend: &Backend,
     access: &ProjectAccess,
     iid: i64,
-    page: &PageRequest,
-) -> Result<Page<users::Model>> {
-    let db = backend.database.read();
-    let merge_request = find(db, access, iid).await?;
-    issuables::participants(db, &merge_request, page).await
+    subscribed: bool,
+) -> Result<MergeRequestDetail> {
+    let user_id = access.caller.signed_in()?.id;
+    let mut detail = row::get(backend, access, iid, MergeRequestInclude::default()).await?;
+    let extras = detail.extras.get_or_insert_default();
+    let (db, current) = (backend.database.write(), &mut extras.subscribed);
+    set_subscribed(db, &detail.merge_request, user_id, current, subscribed).await?;
+    Ok(detail)
 }

@@ -61,17 +61,17 @@ pub async fn list(
     filter: VulnerabilityFilter,
     page: &PageRequest,
 ) -> Result<Page<VulnerabilityDetail>> {
-    let mut wanted = vulnerabilities::of_project(access.project.id);
+    let mut query = vulnerabilities::of_project(access.project.id);
     if let Some(state) = filter.state {
-        wanted = wanted.filter(Column::State.eq(state));
+        query = query.filter(Column::State.eq(state));
     }
     if let Some(severity) = filter.severity {
-        wanted = wanted.filter(Column::Severity.eq(severity));
+        query = query.filter(Column::Severity.eq(severity));
     }
     if let Some(kind) = filter.report_type {
-        wanted = wanted.filter(Column::ReportType.eq(kind));
+        query = query.filter(Column::ReportType.eq(kind));
     }
-    let page = page_of(backend.database.read(), wanted, page).await?;
+    let page = page_of(backend.database.read(), query, page).await?;
     let home = project_of(backend, access).await?;
     Ok(page.map(|vulnerability| VulnerabilityDetail {
         vulnerability,

@@ -50,20 +50,20 @@ pub struct BadgeUpdate {
 /// Returns an error if the database or the repository fails.
 pub async fn list(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     name: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<RenderedBadge>> {
-    let mut wanted = badges::inherited_by(place.scope(), place.namespace.id);
+    let mut query = badges::inherited_by(space.scope(), space.namespace.id);
     if let Some(name) = name.filter(|name| !name.is_empty()) {
-        wanted = wanted.filter(Column::Name.eq(name));
+        query = query.filter(Column::Name.eq(name));
     }
-    let page = page_of(backend.database.read(), wanted.order_by_asc(Column::Id), page).await?;
+    let page = page_of(backend.database.read(), query.order_by_asc(Column::Id), page).await?;
     let texts = page
         .items
         .iter()
         .flat_map(|badge| [badge.link_url.as_str(), badge.image_url.as_str()]);
-    let rendering = PlaceholderValues::new(backend, place, texts).await?;
+    let rendering = PlaceholderValues::new(backend, space, texts).await?;
     Ok(page.map(|badge| render(&rendering, badge)))
 }
 
@@ -71,9 +71,9 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no such badge is shown there.
-pub async fn get(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<RenderedBadge> {
-    let badge = find(backend.database.read(), place, id).await?;
-    render_one(backend, place, badge).await
+pub async fn get(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<RenderedBadge> {
+    let badge = find(backend.database.read(), space, id).await?;
+    render_one(backend, space, badge).await
 }
 
 /// Returns the URLs of a badge as they would be rendered.
@@ -82,13 +82,13 @@ pub async fn get(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Rend
 /// Returns `Error::InvalidAttributes` if a URL is invalid.
 pub async fn preview(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     link_url: &str,
     image_url: &str,
 ) -> Result<[String; 2]> {
     urls::check_http_url("link_url", link_url)?;
     urls::check_http_url("image_url", image_url)?;
-    let rendering = PlaceholderValues::new(backend, place, [link_url, image_url]).await?;
+    let rendering = PlaceholderValues::new(backend, space, [link_url, image_url]).await?;
     Ok([link_url, image_url].map(|url| rendering.render(url)))
 }
 
@@ -99,18 +99,18 @@ pub async fn preview(
 /// badges already.
 pub async fn create(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     name: Option<String>,
     link_url: String,
     image_url: String,
 ) -> Result<RenderedBadge> {
-    let row = valid_row(place.scope(), name, link_url, image_url)?;
+    let row = valid_row(space.scope(), name, link_url, image_url)?;
     let transaction = backend.database.transaction(async |transaction| {
-        check_limit(transaction, place).await?;
+        check_limit(transaction, space).await?;
         row.insert(transaction).await.map_err(map_insert_error)
     });
-    let made = transaction.await?;
-    render_one(backend, place, made).await
+    let badge = transaction.await?;
+    render_one(backend, space, badge).await
 }
 
 /// Returns the row of a valid badge.
@@ -139,19 +139,19 @@ pub(crate) fn valid_row(
 }
 
 /// Checks that one more badge is allowed. The lock serializes concurrent inserts.
-async fn check_limit(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Result<()> {
-    let there = match &place.project {
+async fn check_limit(transaction: &DatabaseTransaction, space: &SpaceAccess) -> Result<()> {
+    let exists = match &space.project {
         Some(project) => projects::lock(transaction, project.id).await?.is_some(),
-        None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
+        None => namespaces::lock(transaction, space.namespace.id).await?.is_some(),
     };
-    if !there {
+    if !exists {
         return Err(Error::not_found(""));
     }
-    let own = Entity::find().filter(match &place.project {
+    let existing = Entity::find().filter(match &space.project {
         Some(project) => Column::ProjectId.eq(project.id),
-        None => Column::NamespaceId.eq(place.namespace.id),
+        None => Column::NamespaceId.eq(space.namespace.id),
     });
-    if own.count(transaction).await? >= MAX_BADGES {
+    if existing.count(transaction).await? >= MAX_BADGES {
         return Err(Error::Rejected(
             format!("The maximum number of badges ({MAX_BADGES}) is reached").into(),
         ));
@@ -167,7 +167,7 @@ async fn check_limit(transaction: &DatabaseTransaction, place: &SpaceAccess) -> 
 /// if no attribute is given.
 pub async fn update(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: i64,
     change: BadgeUpdate,
 ) -> Result<RenderedBadge> {
@@ -179,7 +179,7 @@ pub async fn update(
             .map_or(Ok(()), |url| urls::check_http_url(attribute, url))?;
     }
     let transaction = backend.database.transaction(async |transaction| {
-        let mut row = lock_own(transaction, place, id).await?.into_active_model();
+        let mut row = lock_own(transaction, space, id).await?.into_active_model();
         if !change.name.is_keep() {
             row.name = Set(change.name.into_value().filter(|name| !name.is_empty()));
         }
@@ -193,7 +193,7 @@ pub async fn update(
         Ok::<_, Error>(row.update(transaction).await?)
     });
     let changed = transaction.await?;
-    render_one(backend, place, changed).await
+    render_one(backend, space, changed).await
 }
 
 /// Deletes a badge of the project or group itself.
@@ -203,14 +203,14 @@ pub async fn update(
 /// ancestor group. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            let badge = lock_own(transaction, place, id).await?;
+            let badge = lock_own(transaction, space, id).await?;
             preconditions::check_unmodified_since(unmodified_since, badge.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
@@ -218,16 +218,16 @@ pub async fn delete(
         .await
 }
 
-async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
-    let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
-    shown.one(db).await?.ok_or_else(not_found)
+async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
+    let visible = badges::inherited_by(space.scope(), space.namespace.id).filter(Column::Id.eq(id));
+    visible.one(db).await?.ok_or_else(not_found)
 }
 
 /// Locks a badge of the project or group itself until the transaction ends.
-async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
-    let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
-    let badge = shown.lock_exclusive().one(db).await?.ok_or_else(not_found)?;
-    if badge.project_id == place.scope().project_id() {
+async fn lock_own(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
+    let visible = badges::inherited_by(space.scope(), space.namespace.id).filter(Column::Id.eq(id));
+    let badge = visible.lock_exclusive().one(db).await?.ok_or_else(not_found)?;
+    if badge.project_id == space.scope().project_id() {
         Ok(badge)
     } else {
         Err(Error::forbidden_because(
@@ -249,9 +249,9 @@ fn map_insert_error(error: DbErr) -> Error {
     }
 }
 
-async fn render_one(backend: &Backend, place: &SpaceAccess, badge: Model) -> Result<RenderedBadge> {
+async fn render_one(backend: &Backend, space: &SpaceAccess, badge: Model) -> Result<RenderedBadge> {
     let texts = [badge.link_url.as_str(), badge.image_url.as_str()];
-    let rendering = PlaceholderValues::new(backend, place, texts).await?;
+    let rendering = PlaceholderValues::new(backend, space, texts).await?;
     Ok(render(&rendering, badge))
 }
 

@@ -30,19 +30,19 @@ impl PlaceholderValues {
     /// Returns an error if the repository fails.
     pub async fn new<'a>(
         backend: &Backend,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
         texts: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
-        let Some(project) = &place.project else {
+        let Some(project) = &space.project else {
             return Ok(Self(Vec::new()));
         };
         let mut known = vec![
-            ("%{project_path}", place.full_path()),
+            ("%{project_path}", space.full_path()),
             ("%{project_title}", project.name.clone()),
             ("%{project_name}", project.path.clone()),
             ("%{project_id}", project.id.to_string()),
         ];
-        let reads = place
+        let reads = space
             .effective_access()
             .can_read_code(project.repository_access_level, project.visibility);
         if let Some(branch) = project.default_branch.as_ref().filter(|_| reads) {

@@ -146,15 +146,15 @@ pub(crate) async fn insert_subgroup(
 
 /// Converts an error of a group creation. Clients expect a single text, unlike for other resources.
 fn single_text_error(error: Error) -> Error {
-    let Error::InvalidAttributes(faults) = error else {
+    let Error::InvalidAttributes(errors) = error else {
         return error;
     };
-    let faults = faults.iter().map(|(field, texts)| {
+    let errors = errors.iter().map(|(field, texts)| {
         let texts = texts.iter().map(|text| format!("\"{text}\""));
         format!(":{field}=>[{}]", texts.collect::<Vec<_>>().join(", "))
     });
-    let faults = faults.collect::<Vec<_>>().join(", ");
-    Error::Rejected(format!("Failed to save group {{{faults}}}").into())
+    let errors = errors.collect::<Vec<_>>().join(", ");
+    Error::Rejected(format!("Failed to save group {{{errors}}}").into())
 }
 
 /// Locks the parent against concurrent creations in it.

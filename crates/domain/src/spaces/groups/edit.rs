@@ -79,7 +79,10 @@ async fn changed(
 ) -> Result<namespaces::Model> {
     rules::check_names(change.name.as_deref(), change.path.as_deref(), parent.is_none())?;
     let mut row = current.clone().into_active_model();
-    if let Some(visibility) = change.visibility.filter(|wanted| *wanted != current.visibility) {
+    if let Some(visibility) = change
+        .visibility
+        .filter(|new_visibility| *new_visibility != current.visibility)
+    {
         rules::check_visibility(parent, visibility)?;
         check_contents_visibility(transaction, current.id, visibility).await?;
         row.visibility = Set(visibility);
@@ -135,17 +138,17 @@ async fn changed(
 async fn check_contents_visibility(
     db: &impl ConnectionTrait,
     group_id: i64,
-    wanted: Visibility,
+    new_visibility: Visibility,
 ) -> Result<()> {
     let wider = || {
         [Visibility::Private, Visibility::Internal, Visibility::Public]
             .into_iter()
-            .filter(|visibility| *visibility > wanted)
+            .filter(|visibility| *visibility > new_visibility)
     };
-    let refused = |inside: &str| {
+    let rejection = |inside: &str| {
         let text = format!(
             "{} is not allowed since {inside} with higher visibility.",
-            visibility_name(wanted)
+            visibility_name(new_visibility)
         );
         Err(Error::attribute("visibility_level", text))
     };
@@ -153,13 +156,13 @@ async fn check_contents_visibility(
         .filter(namespaces::Column::ParentId.eq(group_id))
         .filter(namespaces::Column::Visibility.is_in(wider()));
     if groups.count(db).await? > 0 {
-        return refused("there are sub-groups");
+        return rejection("there are sub-groups");
     }
-    let held = projects::not_deleted()
+    let projects_above = projects::not_deleted()
         .filter(projects::Column::NamespaceId.eq(group_id))
         .filter(projects::Column::Visibility.is_in(wider()));
-    if held.count(db).await? > 0 {
-        return refused("this group contains projects");
+    if projects_above.count(db).await? > 0 {
+        return rejection("this group contains projects");
     }
     Ok(())
 }

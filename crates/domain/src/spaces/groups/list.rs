@@ -115,12 +115,12 @@ impl GroupFilter {
             GroupOrder::Path => Column::PathKey,
             GroupOrder::Id => Column::Id,
         };
-        let held = self.held(caller);
+        let role_condition = self.role_condition(caller);
         // A role on a group implies that the group is visible.
-        let viewer = held.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
+        let viewer = role_condition.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
         let select = namespaces::Entity::find()
             .filter(visible_groups(viewer, now().date_naive()))
-            .filter(Condition::all().add_option(held))
+            .filter(Condition::all().add_option(role_condition))
             .filter(self.of_group())
             .order_by(column, direction);
         match self.order {
@@ -130,7 +130,7 @@ impl GroupFilter {
     }
 
     /// Returns the condition for the required role, or for any role if not all visible groups are included.
-    fn held(&self, caller: &Caller) -> Option<Condition> {
+    fn role_condition(&self, caller: &Caller) -> Option<Condition> {
         let level = self.min_access_level.and_then(AccessLevel::from_number);
         let least = if self.owned {
             Some(AccessLevel::Owner)

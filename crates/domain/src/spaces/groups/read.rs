@@ -13,7 +13,7 @@ use crate::kernel::error::Result;
 use crate::secrets::Secret;
 use crate::spaces::namespaces::full_names;
 use crate::spaces::projects as project_rows;
-use crate::spaces::projects::decorate;
+use crate::spaces::projects::load_details;
 
 /// Maximum projects of each kind that are included.
 const MAX_PROJECTS: u64 = 100;
@@ -109,7 +109,7 @@ async fn projects_of(
                 .filter_map(|(project, namespace)| Some((project, namespace?))),
         );
     }
-    let mut rows = decorate(db, caller, found).await?;
+    let mut rows = load_details(db, caller, found).await?;
     let shared = rows.split_off(own);
     Ok((rows, shared))
 }

@@ -88,30 +88,30 @@ impl GroupSettings {
 
 /// Validates a name and a path. `top` means that the group has no parent.
 pub(crate) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
-    let faults = [
+    let errors = [
         ("name", name.and_then(names::group_name_fault)),
         ("path", path.and_then(|path| names::path_fault(path, top))),
     ];
-    let faults: BTreeMap<_, _> = faults
+    let errors: BTreeMap<_, _> = errors
         .into_iter()
         .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
         .collect();
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(())
     } else {
-        Err(Error::InvalidAttributes(faults))
+        Err(Error::InvalidAttributes(errors))
     }
 }
 
 /// Rejects a visibility higher than that of the parent.
-pub(crate) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
-    match parent.filter(|parent| wanted > parent.visibility) {
+pub(crate) fn check_visibility(parent: Option<&namespaces::Model>, visibility: Visibility) -> Result<()> {
+    match parent.filter(|parent| visibility > parent.visibility) {
         None => Ok(()),
         Some(parent) => Err(Error::attribute(
             "visibility_level",
             format!(
                 "{} is not allowed since the parent group has a {} visibility.",
-                visibility_name(wanted),
+                visibility_name(visibility),
                 visibility_name(parent.visibility)
             ),
         )),
@@ -171,17 +171,17 @@ pub(crate) async fn check_name_available(
     parent_id: Option<i64>,
     name_key: &str,
 ) -> Result<()> {
-    let beside = match parent_id {
+    let siblings = match parent_id {
         Some(parent) => namespaces::Column::ParentId.eq(parent),
         None => namespaces::Column::ParentId.is_null(),
     };
-    let taken = namespaces::Entity::find()
+    let taken_count = namespaces::Entity::find()
         .filter(namespaces::Column::Kind.eq(NamespaceKind::Group))
         .filter(namespaces::Column::NameKey.eq(name_key))
-        .filter(beside)
+        .filter(siblings)
         .count(db)
         .await?;
-    if taken > 0 {
+    if taken_count > 0 {
         return Err(Error::attribute("name", TAKEN));
     }
     Ok(())

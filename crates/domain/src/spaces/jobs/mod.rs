@@ -1,5 +1,5 @@
 //! Background jobs of this area.
 
 pub mod fork_repository;
-pub mod recount_closing;
+pub mod refresh_closing_issues;
 pub mod sweep_expired_access;

@@ -25,14 +25,14 @@ const MAX_LISTED: usize = 10_000;
 /// the directory.
 pub async fn set_override(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
     overridden: bool,
 ) -> Result<Membership> {
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let (member, user) = lock_member(transaction, place, user_id).await?;
+            let (member, user) = lock_member(transaction, member_source, user_id).await?;
             if !member.ldap {
                 return Err(Error::forbidden());
             }
@@ -43,7 +43,7 @@ pub async fn set_override(
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::with_identity(backend, place, changed).await
+    identities::with_identity(backend, member_source, changed).await
 }
 
 /// Result of synchronizing a group with a directory.
@@ -108,16 +108,16 @@ struct DirectorySync<'a> {
 
 impl DirectorySync<'_> {
     async fn run(&mut self, listed: &[(String, AccessLevel)]) -> Result<()> {
-        let mut wanted: BTreeMap<String, AccessLevel> = BTreeMap::new();
+        let mut levels: BTreeMap<String, AccessLevel> = BTreeMap::new();
         for (username, level) in listed {
-            let most = wanted.entry(fold(username)).or_insert(*level);
-            *most = (*most).max(*level);
+            let highest = levels.entry(fold(username)).or_insert(*level);
+            *highest = (*highest).max(*level);
         }
         // New Owners first, so that no former Owner is the last one.
-        let mut wanted: Vec<_> = wanted.into_iter().collect();
-        wanted.sort_by_key(|(_, level)| std::cmp::Reverse(*level));
+        let mut levels: Vec<_> = levels.into_iter().collect();
+        levels.sort_by_key(|(_, level)| std::cmp::Reverse(*level));
         let mut met = BTreeSet::new();
-        for (username, level) in wanted {
+        for (username, level) in levels {
             match users::by_username(self.transaction, &username).await? {
                 Some(user) if user.bot => self.skip(username, "is a bot"),
                 Some(user) => {

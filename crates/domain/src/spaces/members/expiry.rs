@@ -83,7 +83,7 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
 pub(super) async fn record_expired(transaction: &DatabaseTransaction, member: &members::Model) -> Result<()> {
     match member.project_id {
         Some(id) => {
-            events::write(
+            events::insert(
                 transaction,
                 NewEvent::new(id, member.user_id, EventAction::Expired),
             )

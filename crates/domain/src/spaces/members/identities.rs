@@ -17,11 +17,11 @@ use crate::kernel::policy::InstancePlan;
 /// Returns an error if a database query fails.
 pub(super) async fn with_identity(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     member: Membership,
 ) -> Result<Membership> {
     let mut one = [member];
-    add_identities(backend, place, &mut one).await?;
+    add_identities(backend, member_source, &mut one).await?;
     let [member] = one;
     Ok(member)
 }
@@ -32,18 +32,18 @@ pub(super) async fn with_identity(
 /// Returns an error if a database query fails.
 pub(super) async fn add_identities(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     members: &mut [Membership],
 ) -> Result<()> {
     // An Owner of the group with the single sign-on manages all of its subgroups and projects.
-    if members.is_empty() || !place.manages || backend.instance.plan < InstancePlan::Premium {
+    if members.is_empty() || !member_source.manages || backend.instance.plan < InstancePlan::Premium {
         return Ok(());
     }
     let db = backend.database.read();
-    let Some(provider) = saml_providers::effective(db, place.namespace.id).await? else {
+    let Some(provider) = saml_providers::effective(db, member_source.namespace.id).await? else {
         return Ok(());
     };
-    if !owns(db, place, &provider).await? {
+    if !owns(db, member_source, &provider).await? {
         return Ok(());
     }
     let users = members.iter().map(|member| member.user.id);
@@ -60,10 +60,10 @@ pub(super) async fn add_identities(
 
 async fn owns(
     db: &impl ConnectionTrait,
-    place: &MemberSource,
+    member_source: &MemberSource,
     provider: &saml_providers::Model,
 ) -> Result<bool> {
-    let Some(user) = place.caller.as_user() else {
+    let Some(user) = member_source.caller.as_user() else {
         return Ok(false);
     };
     if user.admin {

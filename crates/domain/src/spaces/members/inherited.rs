@@ -15,11 +15,11 @@ use crate::kernel::error::{Error, Result};
 /// Returns a validation error that names the group of the higher role.
 pub(super) async fn check_not_below(
     db: &impl ConnectionTrait,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
     level: AccessLevel,
 ) -> Result<()> {
-    match highest_inherited(db, place.source, place.namespace.id, user_id).await? {
+    match highest_inherited(db, member_source.source, member_source.namespace.id, user_id).await? {
         Some((above, group)) if above > level => {
             let text = format!(
                 "should be greater than or equal to {} inherited membership from group {group}",

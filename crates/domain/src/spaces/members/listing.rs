@@ -54,12 +54,12 @@ impl MemberFilter {
 /// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     filter: &MemberFilter,
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let select = members::of(place.source, now().date_naive()).filter(filter.condition());
+    let select = members::of(member_source.source, now().date_naive()).filter(filter.condition());
     let total = bounded_count(db, select.clone().into_query()).await?;
     let rows = select
         .offset(page.offset())
@@ -70,7 +70,7 @@ pub async fn list(
         .into_iter()
         .filter_map(|(member, user)| Some(Membership::new(member, user?)));
     let mut page = Page::new(page, found.collect(), total);
-    identities::add_identities(backend, place, &mut page.items).await?;
+    identities::add_identities(backend, member_source, &mut page.items).await?;
     Ok(page)
 }
 
@@ -78,8 +78,8 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `NotFound` if the user is not a direct member.
-pub async fn get_direct(backend: &Backend, place: &MemberSource, user_id: i64) -> Result<Membership> {
-    single(list(backend, place, &filter_by_user(user_id), &ONE).await?)
+pub async fn get_direct(backend: &Backend, member_source: &MemberSource, user_id: i64) -> Result<Membership> {
+    single(list(backend, member_source, &filter_by_user(user_id), &ONE).await?)
 }
 
 /// Lists all users with a role here, each once. A role in the project applies first, then the one from the
@@ -91,18 +91,18 @@ pub async fn get_direct(backend: &Backend, place: &MemberSource, user_id: i64) -
 /// Returns an error if a database query fails.
 pub async fn list_all(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     filter: &MemberFilter,
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let mut wanted = with_nearest_role(MemberScope::from(place), filter, now().date_naive());
-    let total = bounded_count(db, wanted.clone()).await?;
-    wanted
+    let mut query = with_nearest_role(MemberScope::from(member_source), filter, now().date_naive());
+    let total = bounded_count(db, query.clone()).await?;
+    query
         .order_by((users::Entity, users::Column::Id), Order::Asc)
         .offset(page.offset())
         .limit(page.limit() + 1);
-    let rows = db.query_all(&wanted).await?;
+    let rows = db.query_all(&query).await?;
     let found = rows.iter().map(|row| {
         let nearest = NearestMembership::from_query_result(row, NEAREST_PREFIX)?;
         Ok(Membership {
@@ -114,7 +114,7 @@ pub async fn list_all(
         })
     });
     let mut page = Page::new(page, found.collect::<Result<_>>()?, total);
-    identities::add_identities(backend, place, &mut page.items).await?;
+    identities::add_identities(backend, member_source, &mut page.items).await?;
     Ok(page)
 }
 
@@ -122,8 +122,8 @@ pub async fn list_all(
 ///
 /// # Errors
 /// Returns `NotFound` if the user has no role.
-pub async fn get_any(backend: &Backend, place: &MemberSource, user_id: i64) -> Result<Membership> {
-    single(list_all(backend, place, &filter_by_user(user_id), &ONE).await?)
+pub async fn get_any(backend: &Backend, member_source: &MemberSource, user_id: i64) -> Result<Membership> {
+    single(list_all(backend, member_source, &filter_by_user(user_id), &ONE).await?)
 }
 
 /// The page of a list with at most one entry.
@@ -176,17 +176,17 @@ fn with_nearest_role(scope: MemberScope, filter: &MemberFilter, today: NaiveDate
         .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
         .from_subquery(sources, "sources")
         .take();
-    let mut wanted = users::Entity::find().filter(filter.condition()).into_query();
-    wanted.join_subquery(
+    let mut query = users::Entity::find().filter(filter.condition()).into_query();
+    query.join_subquery(
         JoinType::InnerJoin,
         ranked,
         NEAREST,
         Expr::col((NEAREST, "user_id")).eq(Expr::col((users::Entity, users::Column::Id))),
     );
     for column in ["access_level", "expires_at", "ldap", "override"] {
-        wanted.expr_as(Expr::col((NEAREST, column)), format!("{NEAREST_PREFIX}{column}"));
+        query.expr_as(Expr::col((NEAREST, column)), format!("{NEAREST_PREFIX}{column}"));
     }
-    wanted.and_where(Expr::col((NEAREST, "place")).eq(1)).take()
+    query.and_where(Expr::col((NEAREST, "place")).eq(1)).take()
 }
 
 /// Project or group whose roles are searched.
@@ -200,11 +200,11 @@ struct MemberScope {
 }
 
 impl From<&MemberSource> for MemberScope {
-    fn from(place: &MemberSource) -> Self {
+    fn from(member_source: &MemberSource) -> Self {
         Self {
-            source: place.source,
-            namespace_id: place.namespace.id,
-            viewer: place.caller.viewer(),
+            source: member_source.source,
+            namespace_id: member_source.namespace.id,
+            viewer: member_source.caller.viewer(),
         }
     }
 }

@@ -120,20 +120,20 @@ impl MemberSource {
 /// that is invalid or too low. Returns `NotAllowed` if the group does not allow new members in its projects.
 pub async fn add(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
     level: i64,
     expires_at: Option<NaiveDate>,
 ) -> Result<Membership> {
-    let locked = place.namespace.membership_lock && backend.instance.plan >= InstancePlan::Starter;
-    if locked && matches!(place.source, MembershipSource::Project(_)) {
-        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+    let locked = member_source.namespace.membership_lock && backend.instance.plan >= InstancePlan::Starter;
+    if locked && matches!(member_source.source, MembershipSource::Project(_)) {
+        return Err(Error::NotAllowed(None));
     }
-    let creator = place.caller.signed_in()?.id;
+    let creator = member_source.caller.signed_in()?.id;
     let added = backend
         .database
         .transaction(async |transaction| {
-            match members::direct(transaction, place.source, user_id).await? {
+            match members::direct(transaction, member_source.source, user_id).await? {
                 // An expired membership only waits for the sweep.
                 Some(ended) if ended.has_ended(now().date_naive()) => {
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
@@ -147,10 +147,10 @@ pub async fn add(
                 .one(transaction)
                 .await?;
             let user = user.ok_or_else(|| Error::not_found("User"))?;
-            check_bot_project(transaction, place.source, &user).await?;
-            let level = place.level(level)?;
-            inherited::check_not_below(transaction, place, user_id, level).await?;
-            let (namespace_id, project_id) = match place.source {
+            check_bot_project(transaction, member_source.source, &user).await?;
+            let level = member_source.level(level)?;
+            inherited::check_not_below(transaction, member_source, user_id, level).await?;
+            let (namespace_id, project_id) = match member_source.source {
                 MembershipSource::Group(id) => (Some(id), None),
                 MembershipSource::Project(id) => (None, Some(id)),
             };
@@ -167,13 +167,13 @@ pub async fn add(
                 ..Default::default()
             };
             let row = insert(transaction, row).await?;
-            if let MembershipSource::Project(id) = place.source {
+            if let MembershipSource::Project(id) = member_source.source {
                 events::record(transaction, NewEvent::new(id, user_id, EventAction::Joined)).await?;
             }
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::with_identity(backend, place, added).await
+    identities::with_identity(backend, member_source, added).await
 }
 
 /// Inserts a new member.
@@ -218,7 +218,7 @@ fn already_member() -> Error {
 /// `Forbidden` for the last Owner of a group, the owner of a personal project and directory members.
 pub async fn update(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
     level: i64,
     expires_at: Patch<NaiveDate>,
@@ -226,10 +226,10 @@ pub async fn update(
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let (member, user) = lock_member(transaction, place, user_id).await?;
-            let level = place.level(level)?;
-            inherited::check_not_below(transaction, place, user_id, level).await?;
-            check_replaceable(transaction, place, &member).await?;
+            let (member, user) = lock_member(transaction, member_source, user_id).await?;
+            let level = member_source.level(level)?;
+            inherited::check_not_below(transaction, member_source, user_id, level).await?;
+            check_replaceable(transaction, member_source, &member).await?;
             if member.ldap && !member.r#override {
                 return Err(Error::forbidden());
             }
@@ -245,7 +245,7 @@ pub async fn update(
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::with_identity(backend, place, changed).await
+    identities::with_identity(backend, member_source, changed).await
 }
 
 /// Removes a direct member. For a group, the user's direct memberships in its subgroups and projects are
@@ -257,22 +257,22 @@ pub async fn update(
 /// for the owner of a personal project.
 pub async fn remove(
     backend: &Backend,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let caller = place.caller.signed_in()?.id;
+    let caller = member_source.caller.signed_in()?.id;
     backend
         .database
         .transaction(async |transaction| {
-            let (member, _) = lock_member(transaction, place, user_id).await?;
-            if caller != user_id && !place.manages {
+            let (member, _) = lock_member(transaction, member_source, user_id).await?;
+            if caller != user_id && !member_source.manages {
                 return Err(Error::forbidden());
             }
-            check_replaceable(transaction, place, &member).await?;
+            check_replaceable(transaction, member_source, &member).await?;
             check_unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
-            match place.source {
+            match member_source.source {
                 MembershipSource::Group(id) => {
                     provisioning::detach(transaction, id, user_id, caller == user_id).await?;
                     delete_below(transaction, id, user_id).await
@@ -288,11 +288,11 @@ pub async fn remove(
 /// Returns a direct member and locks the group, so that two Owners cannot be removed at the same time.
 async fn lock_member(
     transaction: &DatabaseTransaction,
-    place: &MemberSource,
+    member_source: &MemberSource,
     user_id: i64,
 ) -> Result<(members::Model, users::Model)> {
-    namespaces::lock(transaction, place.namespace.id).await?;
-    let found = members::of(place.source, now().date_naive())
+    namespaces::lock(transaction, member_source.namespace.id).await?;
+    let found = members::of(member_source.source, now().date_naive())
         .filter(members::Column::UserId.eq(user_id))
         .one(transaction)
         .await?;
@@ -305,10 +305,10 @@ async fn lock_member(
 /// Refuses changes to the last Owner of a group and to the owner of a personal project.
 async fn check_replaceable(
     transaction: &DatabaseTransaction,
-    place: &MemberSource,
+    member_source: &MemberSource,
     member: &members::Model,
 ) -> Result<()> {
-    if place.is_owner_of_personal_project(member.user_id) {
+    if member_source.is_owner_of_personal_project(member.user_id) {
         return Err(Error::forbidden());
     }
     match member.is_last_owner(transaction, now().date_naive()).await? {
@@ -330,7 +330,7 @@ async fn delete_below(transaction: &DatabaseTransaction, group: i64, user_id: i6
             .add(members::Column::NamespaceId.in_subquery(below()))
             .add(members::Column::ProjectId.in_subquery(projects)),
     );
-    let left: Vec<i64> = members::Entity::find()
+    let memberships: Vec<i64> = members::Entity::find()
         .select_only()
         .column(members::Column::ProjectId)
         .filter(ended.clone())
@@ -342,7 +342,7 @@ async fn delete_below(transaction: &DatabaseTransaction, group: i64, user_id: i6
         .filter(ended)
         .exec(transaction)
         .await?;
-    for project in left {
+    for project in memberships {
         events::record(transaction, NewEvent::new(project, user_id, EventAction::Left)).await?;
     }
     Ok(())

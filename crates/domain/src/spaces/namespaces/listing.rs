@@ -60,10 +60,10 @@ pub async fn list(
         .add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
         .add_option(search.map(found))
         .add_option(filter.top_level_only.then(|| Column::ParentId.is_null()));
-    let wanted = namespaces::not_deleted()
+    let query = namespaces::not_deleted()
         .filter(condition)
         .order_by_asc(Column::Id);
-    let page = page_of(db, wanted, page).await?;
+    let page = page_of(db, query, page).await?;
     let mut owners = owners(db, &page.items).await?;
     Ok(page.map(|namespace| NamespaceDetail {
         owner: namespace.owner_id.and_then(|id| owners.remove(&id)),

@@ -14,9 +14,9 @@ use storage::jobs;
 use super::ProjectSettings;
 use super::row::runners_token_context;
 use super::settings::replace_topics;
-use crate::activity::events::{self, EventAction as Happening, NewEvent, project_target};
+use crate::activity::events::{self, EventAction, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -86,14 +86,14 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             add_maintainer(transaction, &namespace, &project, &user).await?;
             let event = NewEvent {
                 target: Some(project_target(&project)),
-                ..NewEvent::new(project.id, user.id, Happening::Created)
+                ..NewEvent::new(project.id, user.id, EventAction::Created)
             };
             events::record(transaction, event).await?;
             let repair = CreateRepository {
                 project_id: project.id,
                 default_branch: branch.clone(),
             };
-            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE)
+            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE_PERIOD)
                 .await
                 .map_err(Error::internal)?;
             Ok::<_, Error>((project, namespace, repair))
@@ -135,7 +135,7 @@ pub async fn insert_bare(
             let project = insert(backend, transaction, &namespace, row).await?;
             let event = NewEvent {
                 target: Some(project_target(&project)),
-                ..NewEvent::new(project.id, creator_id, Happening::Created)
+                ..NewEvent::new(project.id, creator_id, EventAction::Created)
             };
             events::record(transaction, event).await?;
             Ok(project)
@@ -181,23 +181,23 @@ fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)>
 
 /// Validates a name and a path, and reports all faults.
 pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> {
-    let faults = [
+    let errors = [
         ("name", name.and_then(names::project_name_fault)),
         ("path", path.and_then(|path| names::path_fault(path, false))),
     ];
-    check_faults(faults)
+    check_errors(errors)
 }
 
 /// Combines all faults into one error.
-pub(super) fn check_faults<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
-    let faults: std::collections::BTreeMap<_, _> = faults
+pub(super) fn check_errors<const N: usize>(errors: [(&'static str, Option<&'static str>); N]) -> Result<()> {
+    let errors: std::collections::BTreeMap<_, _> = errors
         .into_iter()
         .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
         .collect();
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(())
     } else {
-        Err(Error::InvalidAttributes(faults))
+        Err(Error::InvalidAttributes(errors))
     }
 }
 
@@ -296,14 +296,14 @@ async fn check_project_limit(
 }
 
 /// Refuses a visibility that exceeds that of the group.
-pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility) -> Result<()> {
-    if namespace.kind == NamespaceKind::User || wanted <= namespace.visibility {
+pub(super) fn check_visibility(namespace: &namespaces::Model, visibility: Visibility) -> Result<()> {
+    if namespace.kind == NamespaceKind::User || visibility <= namespace.visibility {
         return Ok(());
     }
     let word = |visibility: Visibility| visibility.as_str();
     let text = format!(
         "{} is not allowed in a {} group.",
-        word(wanted),
+        word(visibility),
         word(namespace.visibility)
     );
     Err(Error::attribute("visibility_level", text))
@@ -332,7 +332,7 @@ pub(crate) async fn check_available(
         Some(path) => namespaces::is_path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
         None => false,
     };
-    check_faults([
+    check_errors([
         ("name", name_taken.then_some(TAKEN)),
         ("path", path_taken.then_some(TAKEN)),
     ])
@@ -415,7 +415,7 @@ async fn create_repository(
     if !with_readme {
         return Ok(());
     }
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::RefUpdateKind::Api,
@@ -439,7 +439,7 @@ async fn create_repository(
         .repository(&RepositoryId::of_project(project.id));
     let planned = vec![format!("refs/heads/{branch}")];
     let branch = branch.to_owned();
-    moving(backend, mover, planned, async move {
+    update_refs(backend, update, planned, async move {
         let result = repository.commit_actions(request).await?;
         Ok((
             (),

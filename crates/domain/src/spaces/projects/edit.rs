@@ -14,7 +14,7 @@ use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::spaces::jobs::recount_closing::RecountClosing;
+use crate::spaces::jobs::refresh_closing_issues::RefreshClosingIssues;
 
 /// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -176,7 +176,7 @@ pub async fn update(
                 replace_topics(transaction, project.id, topics).await?;
             }
             if closing_branch(&project) != closing_branch(&current) {
-                let job = RecountClosing {
+                let job = RefreshClosingIssues {
                     project_id: project.id,
                 };
                 jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
@@ -219,8 +219,8 @@ async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<S
 }
 
 /// Returns the user that mirroring acts as: the caller, or any user if the caller is an administrator.
-fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
-    let Some(id) = wanted.filter(|_| backend.instance.plan >= InstancePlan::Starter) else {
+fn mirror_user(backend: &Backend, access: &ProjectAccess, user_id: Option<i64>) -> Result<Option<i64>> {
+    let Some(id) = user_id.filter(|_| backend.instance.plan >= InstancePlan::Starter) else {
         return Ok(None);
     };
     if access.caller.is_admin() || access.caller.signed_in()?.id == id {

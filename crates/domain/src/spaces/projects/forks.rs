@@ -17,7 +17,7 @@ use super::create::{
 use super::settings::replace_topics;
 use crate::accounts::avatars;
 use crate::accounts::uploads::UploadedFile;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -71,13 +71,13 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         Patch::Set(text) => Some(text),
     });
     let in_force = settings::get(backend).await?;
-    let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
+    let (requested, source_id, maximum) = (new.visibility, source.id, source.visibility);
     let project = backend
         .database
         .transaction(async |transaction| {
             let namespace = target_namespace(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
-            row.visibility = Set(visibility(&in_force, caller, &namespace, widest, wanted)?);
+            row.visibility = Set(visibility(&in_force, caller, &namespace, maximum, requested)?);
             check_available(transaction, &namespace, Some(&name), Some(&path))
                 .await
                 .map_err(map_taken)?;
@@ -198,28 +198,28 @@ fn visibility(
     caller: &Caller,
     namespace: &namespaces::Model,
     source: Visibility,
-    wanted: Option<Visibility>,
+    requested: Option<Visibility>,
 ) -> Result<Visibility> {
-    let widest = match namespace.kind {
+    let maximum = match namespace.kind {
         NamespaceKind::User => source,
         NamespaceKind::Group => Ord::min(source, namespace.visibility),
     };
-    if let Some(wanted) = wanted {
-        if wanted > widest {
+    if let Some(requested) = requested {
+        if requested > maximum {
             return Err(Error::attribute(
                 "visibility_level",
                 "must not exceed the visibility of the source or the namespace",
             ));
         }
-        return in_force.check_visibility(caller, wanted).map(|()| wanted);
+        return in_force.check_visibility(caller, requested).map(|()| requested);
     }
     let allowed = [Visibility::Public, Visibility::Internal, Visibility::Private]
         .into_iter()
-        .filter(|visibility| *visibility <= widest)
+        .filter(|visibility| *visibility <= maximum)
         .find(|visibility| in_force.visibility_fault(caller, *visibility).is_none());
     match allowed {
         Some(visibility) => Ok(visibility),
-        None => in_force.check_visibility(caller, widest).map(|()| widest),
+        None => in_force.check_visibility(caller, maximum).map(|()| maximum),
     }
 }
 
@@ -227,10 +227,10 @@ fn visibility(
 fn map_taken(error: Error) -> Error {
     match error {
         Error::InvalidAttributes(attributes) => {
-            let taken = attributes
+            let taken_attributes = attributes
                 .keys()
                 .map(|name| format!("{name} has already been taken"));
-            Error::Conflict(taken.collect::<Vec<_>>().join(", ").into())
+            Error::Conflict(taken_attributes.collect::<Vec<_>>().join(", ").into())
         }
         other => other,
     }
@@ -322,7 +322,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         return Ok(());
     }
     set_status(backend, job.project_id, ImportStatus::Started, None).await?;
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::RefUpdateKind::Api,
@@ -333,7 +333,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         RepositoryId::of_project(job.project_id),
     );
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    moving(backend, mover, planned, async move {
+    update_refs(backend, update, planned, async move {
         match repositories.fork(&source, &id).await {
             Ok(_) | Err(git::Error::RepositoryExists) => {}
             Err(error) => return Err(error.into()),
@@ -341,11 +341,11 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         let fork = repositories.repository(&id);
         // The copied branches are not new pushes; only the default branch is reported.
         let head = fork.default_branch().await?;
-        let moved = match fork.branch(&head).await {
+        let changes = match fork.branch(&head).await {
             Ok(branch) => vec![RefChange::branch(&head, None, Some(branch.commit))],
             Err(_) => Vec::new(),
         };
-        Ok(((), moved))
+        Ok(((), changes))
     })
     .await?;
     set_status(backend, job.project_id, ImportStatus::Finished, None).await

@@ -20,13 +20,13 @@ use storage::entities::{
 };
 
 use super::ProjectDetail;
-use super::row::decorate;
+use super::row::load_details;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PagePosition, PageRequest};
 use crate::kernel::policy::InstancePlan;
-use crate::kernel::query::{begins_with, contains, contains_in, count_for_page, ends_with};
+use crate::kernel::query::{contains, contains_in, count_for_page, ends_with, starts_with};
 
 /// Maximum number of records that offset pagination reaches.
 const MAX_OFFSET: i64 = 50_000;
@@ -126,11 +126,11 @@ pub async fn list(
     if page.keyset {
         if filter.order != ProjectOrder::Id {
             let text = "Keyset pagination is not yet available for this type of request";
-            return Err(Error::NotAllowed(text.into()));
+            return Err(Error::NotAllowed(Some(text.into())));
         }
-        let wanted = filter.select(backend, caller).await?.limit(page.limit());
-        let found = filter.whole(wanted).all(db).await?;
-        let items = decorate(db, caller, with_namespace(found)).await?;
+        let query = filter.select(backend, caller).await?.limit(page.limit());
+        let found = filter.with_namespaces(query).all(db).await?;
+        let items = load_details(db, caller, with_namespace(found)).await?;
         let next = if filter.ascending { "id_after" } else { "id_before" };
         let last = items.last().map(|row| (next, row.project.id));
         return Ok(Page {
@@ -143,15 +143,15 @@ pub async fn list(
             "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of \
              type Project. Remaining records can be retrieved using keyset pagination."
         );
-        return Err(Error::NotAllowed(text.into()));
+        return Err(Error::NotAllowed(Some(text.into())));
     }
     let all = filter.select(backend, caller).await?;
-    let wanted = all.clone().offset(page.offset()).limit(page.limit() + 1);
-    let found = filter.whole(wanted).all(db).await?;
+    let query = all.clone().offset(page.offset()).limit(page.limit() + 1);
+    let found = filter.with_namespaces(query).all(db).await?;
     let total = count_for_page(db, page, found.len(), all.into_query()).await?;
     let page = Page::new(page, with_namespace(found), total);
     Ok(Page {
-        items: decorate(db, caller, page.items).await?,
+        items: load_details(db, caller, page.items).await?,
         rest: page.rest,
     })
 }
@@ -183,8 +183,8 @@ impl ProjectFilter {
             (None, Some(least)) => match caller.as_user() {
                 // A user with a role in a project can see it.
                 Some(user) => {
-                    let held = projects_with_role(db, user.id, least, today).await?;
-                    Condition::all().add(held).add(live())
+                    let with_role = projects_with_role(db, user.id, least, today).await?;
+                    Condition::all().add(with_role).add(live())
                 }
                 None => nothing(),
             },
@@ -211,7 +211,10 @@ impl ProjectFilter {
     /// Selects the projects with these IDs and their namespaces. Rows are wide, so only those of the page are
     /// read. Preceding ones are skipped in the index of the order, which covers the columns of
     /// [`visible_projects`].
-    fn whole(&self, ids: Select<projects::Entity>) -> SelectTwo<projects::Entity, namespaces::Entity> {
+    fn with_namespaces(
+        &self,
+        ids: Select<projects::Entity>,
+    ) -> SelectTwo<projects::Entity, namespaces::Entity> {
         let rows = projects::Entity::find().filter(Column::Id.in_subquery(ids.into_query()));
         self.ordered(rows.find_also_related(namespaces::Entity))
     }
@@ -346,10 +349,10 @@ impl ProjectFilter {
                 .add(column.eq(FeatureAccess::Enabled))
                 .add(private)
         };
-        let wanted = |wanted: bool, column| wanted.then(|| usable(column));
+        let if_requested = |requested: bool, column| requested.then(|| usable(column));
         Condition::all()
-            .add_option(wanted(self.with_issues_enabled, Column::IssuesAccessLevel))
-            .add_option(wanted(
+            .add_option(if_requested(self.with_issues_enabled, Column::IssuesAccessLevel))
+            .add_option(if_requested(
                 self.with_merge_requests_enabled,
                 Column::MergeRequestsAccessLevel,
             ))
@@ -383,18 +386,18 @@ fn uses_language(language: &str, caller: &Caller) -> Condition {
 /// Returns the condition that a project belongs to a group or is shared with it. Few projects are looked up
 /// by ID; many are filtered while the list is read. If another condition looks up IDs already, this one only
 /// filters: PostgreSQL turns two lists of IDs into their product of lookups.
-async fn of_group(db: &impl ConnectionTrait, wanted: GroupProjects, few_others: bool) -> Result<Condition> {
-    let inside = |namespace: Expr| match wanted.with_subgroups {
-        true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
-        false => namespace.eq(wanted.id),
+async fn of_group(db: &impl ConnectionTrait, group: GroupProjects, few_others: bool) -> Result<Condition> {
+    let inside = |namespace: Expr| match group.with_subgroups {
+        true => namespace.in_subquery(namespace_ancestors::at_or_below(group.id)),
+        false => namespace.eq(group.id),
     };
     let shared = project_shares::Entity::find()
         .select_only()
         .column_as(project_shares::Column::ProjectId, TARGET_ID)
-        .filter(project_shares::Column::GroupId.eq(wanted.id))
+        .filter(project_shares::Column::GroupId.eq(group.id))
         .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
         .into_query();
-    let shared = wanted.with_shared.then_some(shared);
+    let shared = group.with_shared.then_some(shared);
     let mut all = projects::Entity::find()
         .select_only()
         .column_as(Column::Id, TARGET_ID)
@@ -403,7 +406,7 @@ async fn of_group(db: &impl ConnectionTrait, wanted: GroupProjects, few_others: 
     if let Some(shared) = &shared {
         all.union(UnionType::All, shared.clone());
     }
-    if !wanted.with_subgroups {
+    if !group.with_subgroups {
         // A single group is small enough for a lookup by ID.
         return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
@@ -457,7 +460,7 @@ fn split_path_condition(word: &str) -> Option<Condition> {
         .into_query();
     Some(
         Condition::all()
-            .add(begins_with(Column::PathKey, after))
+            .add(starts_with(Column::PathKey, after))
             .add(Column::NamespaceId.in_subquery(above)),
     )
 }

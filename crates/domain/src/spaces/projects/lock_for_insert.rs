@@ -11,6 +11,6 @@ use crate::kernel::error::{Error, Result};
 /// # Errors
 /// Returns `NotFound` if the project was deleted.
 pub(crate) async fn lock_for_insert(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
-    let there = projects::lock_for_insert(transaction, project_id).await?;
-    there.map(drop).ok_or_else(|| Error::not_found("Project"))
+    let project = projects::lock_for_insert(transaction, project_id).await?;
+    project.map(drop).ok_or_else(|| Error::not_found("Project"))
 }

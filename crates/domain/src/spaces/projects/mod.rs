@@ -22,6 +22,6 @@ pub use edit::{ProjectUpdate, update};
 pub use list::{GroupProjects, ProjectFilter, ProjectOrder, list};
 pub(crate) use lock_for_insert::lock_for_insert;
 pub(crate) use paths::paths_of;
-pub use row::{ProjectDetail, decorate, get};
+pub use row::{ProjectDetail, get, load_details};
 pub use settings::ProjectSettings;
 pub use statistics::load_commit_count;

@@ -10,7 +10,7 @@ use storage::entities::{
     AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
 };
 
-use crate::code::code_analysis::Licensed;
+use crate::code::code_analysis::DetectedLicense;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -47,7 +47,7 @@ pub struct ProjectDetail {
     /// The custom attributes, if requested.
     pub custom_attributes: Vec<custom_attributes::Model>,
     /// The license, if requested.
-    pub license: Option<Licensed>,
+    pub license: Option<DetectedLicense>,
 }
 
 impl ProjectDetail {
@@ -74,7 +74,7 @@ pub async fn get(backend: &Backend, access: ProjectAccess, secrets: bool) -> Res
     let project_id = access.project.id;
     let encrypted = access.project.runners_token_encrypted.clone();
     let maintains = access.has_role(AccessLevel::Maintainer);
-    let mut row = decorate_one(backend, &access.caller, (access.project, access.namespace)).await?;
+    let mut row = load_detail(backend, &access.caller, (access.project, access.namespace)).await?;
     if let Some(encrypted) = encrypted.filter(|_| secrets && maintains) {
         row.runners_token = Some(
             backend
@@ -90,13 +90,13 @@ pub(super) fn runners_token_context(project_id: i64) -> String {
     format!("projects.runners_token:{project_id}")
 }
 
-async fn decorate_one(
+async fn load_detail(
     backend: &Backend,
     caller: &Caller,
     found: ProjectWithNamespace,
 ) -> Result<ProjectDetail> {
     let id = found.0.id;
-    let rows = decorate(backend.database.read(), caller, vec![found]).await?;
+    let rows = load_details(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
         .next()
         .ok_or_else(|| crate::kernel::error::Error::internal(format!("project {id} is missing")))
@@ -106,7 +106,7 @@ async fn decorate_one(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn decorate(
+pub async fn load_details(
     db: &impl ConnectionTrait,
     caller: &Caller,
     found: Vec<ProjectWithNamespace>,
@@ -201,8 +201,8 @@ impl ProjectAssociations {
         let Some(user) = caller.as_user() else {
             return Ok(related);
         };
-        let places: Vec<(i64, i64)> = ids.iter().copied().zip(namespace_ids).collect();
-        related.levels = levels::levels(db, user.id, &places, today).await?;
+        let namespaces_of_projects: Vec<(i64, i64)> = ids.iter().copied().zip(namespace_ids).collect();
+        related.levels = levels::levels(db, user.id, &namespaces_of_projects, today).await?;
         Ok(related)
     }
 

@@ -112,10 +112,10 @@ pub async fn starrers(
         .column(users::Column::Id)
         .filter(visible_users(&access.caller))
         .filter(matching_name(search.unwrap_or_default()));
-    let wanted = project_stars::on_project(access.project.id)
+    let query = project_stars::on_project(access.project.id)
         .filter(project_stars::Column::UserId.in_subquery(shown.into_query()));
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
-    let found = wanted
+    let total = bounded_count(db, query.clone().into_query()).await?;
+    let found = query
         .find_also_related(users::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
@@ -131,15 +131,15 @@ pub async fn starrers(
 }
 
 fn visible_users(caller: &Caller) -> Condition {
-    let everybody = Condition::all().add(users::Column::DeletionStartedAt.is_null());
+    let active_users = Condition::all().add(users::Column::DeletionStartedAt.is_null());
     if caller.is_admin() {
-        return everybody;
+        return active_users;
     }
     let public = Condition::all()
         .add(users::Column::State.eq(users::UserState::Active))
         .add(users::Column::PrivateProfile.eq(false));
-    let themself = caller.as_user().map(|user| users::Column::Id.eq(user.id));
-    everybody.add(Condition::any().add(public).add_option(themself))
+    let is_caller = caller.as_user().map(|user| users::Column::Id.eq(user.id));
+    active_users.add(Condition::any().add(public).add_option(is_caller))
 }
 
 fn matching_name(text: &str) -> Condition {

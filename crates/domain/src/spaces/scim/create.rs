@@ -39,7 +39,7 @@ const ATTEMPTS: usize = 5;
 pub async fn create(backend: &Backend, access: &ScimAccess, new: NewScimUser) -> Result<ScimUser> {
     check(&new)?;
     let in_force = settings::get(backend).await?;
-    let wanted = format!("userName {:?}, email {:?}", new.username, new.email);
+    let description = format!("userName {:?}, email {:?}", new.username, new.email);
     let mut outrun = 0;
     loop {
         let attempt = ProvisioningAttempt {
@@ -52,7 +52,7 @@ pub async fn create(backend: &Backend, access: &ScimAccess, new: NewScimUser) ->
         match attempt.run().await {
             Err(Error::Conflict(text)) if text == USERNAME_TAKEN && outrun < ATTEMPTS => outrun += 1,
             Err(Error::Conflict(text)) => {
-                let text = format!("Error saving user with {wanted}: {text}");
+                let text = format!("Error saving user with {description}: {text}");
                 return Err(Error::Conflict(text.into()));
             }
             outcome => return outcome,
@@ -71,13 +71,13 @@ struct ProvisioningAttempt<'a> {
 }
 
 fn check(new: &NewScimUser) -> Result<()> {
-    let refused = |text: String| Err(Error::invalid_scim_request(ScimErrorType::Value, text));
+    let invalid_value = |text: String| Err(Error::invalid_scim_request(ScimErrorType::Value, text));
     for (attribute, value) in [("Email", &new.email), ("Name", &new.name)] {
         if value.trim().is_empty() {
-            return refused(format!("{attribute} can't be blank"));
+            return invalid_value(format!("{attribute} can't be blank"));
         }
         if let Some(fault) = names::length_fault(value) {
-            return refused(format!("{attribute} {fault}"));
+            return invalid_value(format!("{attribute} {fault}"));
         }
     }
     Ok(())
@@ -117,8 +117,8 @@ impl ProvisioningAttempt<'_> {
             return Ok(None);
         };
         let former = scim_identities::find_former(transaction, provider, user.id, uid).await?;
-        let taken = || Error::Conflict("Email has already been taken".into());
-        let mut row = former.ok_or_else(taken)?.into_active_model();
+        let already_taken = || Error::Conflict("Email has already been taken".into());
+        let mut row = former.ok_or_else(already_taken)?.into_active_model();
         row.extern_uid = Set(Some(uid.clone()));
         row.former_uid_key = Set(None);
         row.user_name_key = Set(fold(&self.new.username));

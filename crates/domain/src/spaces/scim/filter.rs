@@ -127,8 +127,8 @@ mod tests {
             &nested,
             &long,
         ] {
-            let refused = parse(text).expect_err(text);
-            assert!(refused.to_string().starts_with("Unsupported Filter"), "{text}");
+            let error = parse(text).expect_err(text);
+            assert!(error.to_string().starts_with("Unsupported Filter"), "{text}");
         }
     }
 

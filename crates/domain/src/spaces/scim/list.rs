@@ -38,12 +38,12 @@ pub async fn list(
     count: i64,
 ) -> Result<ScimUserPage> {
     let db = backend.database.read();
-    let wanted = match filter.map(parse).transpose()? {
-        Some(wanted) => condition(db, access.provider.id, wanted).await?,
+    let selector = match filter.map(parse).transpose()? {
+        Some(selector) => condition(db, access.provider.id, selector).await?,
         None => Condition::all(),
     };
     let found = scim_identities::provisioned(access.provider.id)
-        .filter(wanted)
+        .filter(selector)
         .find_also_related(users::Entity);
     let total = found.clone().count(db).await?;
     let (start, count) = (start.max(1), count.clamp(0, MAX_PER_PAGE));
@@ -70,8 +70,8 @@ pub async fn list(
 /// Returns the condition on identities. A name matches the name at the provider, the user name derived from
 /// it, or a confirmed address. A user name with an added number does not match, because the provider uses
 /// that name for another user.
-async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: UserSelector) -> Result<Condition> {
-    let name = match wanted {
+async fn condition(db: &impl ConnectionTrait, provider: i64, selector: UserSelector) -> Result<Condition> {
+    let name = match selector {
         UserSelector::Uid(uid) => {
             return Ok(Condition::all().add(scim_identities::Column::ExternUidKey.eq(fold(&uid))));
         }

@@ -85,7 +85,7 @@ pub(super) fn merge_operations(operations: Vec<UserOperation>) -> Result<ScimUse
     let mut changes = ScimUserUpdate::default();
     for operation in operations {
         let value = operation.value.unwrap_or(Value::Null);
-        let path = operation.path.filter(|path| !names_no_attribute(path));
+        let path = operation.path.filter(|path| !has_no_attribute_name(path));
         let target = path.as_deref().map(target).transpose()?;
         match (operation.op.to_ascii_lowercase().as_str(), target) {
             ("add" | "replace", Some(target)) => set(&mut changes, target, value)?,
@@ -100,7 +100,7 @@ pub(super) fn merge_operations(operations: Vec<UserOperation>) -> Result<ScimUse
 }
 
 /// Returns whether a path is blank or the user schema itself.
-fn names_no_attribute(path: &str) -> bool {
+fn has_no_attribute_name(path: &str) -> bool {
     path.trim().is_empty() || path.trim().eq_ignore_ascii_case(USER_SCHEMA)
 }
 
@@ -186,7 +186,7 @@ fn set_all(changes: &mut ScimUserUpdate, value: Value) -> Result<()> {
         return Err(syntax("without `path`, `value` must be an object of attributes"));
     };
     for (name, value) in attributes {
-        if names_no_attribute(&name) && value.is_object() {
+        if has_no_attribute_name(&name) && value.is_object() {
             set_all(changes, value)?;
             continue;
         }
@@ -338,7 +338,7 @@ mod tests {
         ]));
         let changes = changes.expect("changes");
         assert_eq!(changes.name().as_deref(), Some("Ada L"));
-        let wanted = ScimUserUpdate {
+        let expected = ScimUserUpdate {
             uid: Some("0b1f".to_owned()),
             username: Some("ada@example.com".to_owned()),
             email: Some("ada@example.com".to_owned()),
@@ -346,7 +346,7 @@ mod tests {
             formatted: Some("Ada L".to_owned()),
             ..ScimUserUpdate::default()
         };
-        assert_eq!(changes, wanted);
+        assert_eq!(changes, expected);
         let together = json!([{ "op": "Replace", "value": {
             "emails[type eq \"work\"].value": "b@example.com", "name.formatted": "B", "active": "False",
             "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User": { "department": "x" },
@@ -390,11 +390,11 @@ mod tests {
             { "op": "replace", "path": "externalId", "value": null },
             { "op": "replace", "path": "title", "value": { "any": ["thing"] } },
         ]));
-        let wanted = ScimUserUpdate {
+        let expected = ScimUserUpdate {
             username: Some("7".to_owned()),
             ..ScimUserUpdate::default()
         };
-        assert_eq!(changes.expect("changes"), wanted);
+        assert_eq!(changes.expect("changes"), expected);
         assert_eq!(merge(json!([])).expect("changes"), ScimUserUpdate::default());
     }
 
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn email_path_accepts_only_work_and_primary_filters() {
-        for (path, kept) in [
+        for (path, selected_email) in [
             ("emails[type eq \"work\"].value", true),
             ("emails[type eq \"WORK\"].value", true),
             ("emails[primary eq true].value", true),
@@ -487,13 +487,13 @@ mod tests {
         ] {
             let operation = json!([{ "op": "replace", "path": path, "value": "a@example.com" }]);
             let email = merge(operation).expect("changes").email;
-            assert_eq!(email.is_some(), kept, "{path}");
+            assert_eq!(email.is_some(), selected_email, "{path}");
         }
     }
 
     #[test]
     fn work_email_is_preferred_to_primary_email() {
-        let kept = |emails: Value| {
+        let selected_email = |emails: Value| {
             let operation = json!([{ "op": "replace", "path": "emails", "value": emails }]);
             merge(operation).expect("changes").email
         };
@@ -502,9 +502,12 @@ mod tests {
             json!({ "type": "Work", "value": "work@x" }),
         );
         let other = json!({ "value": "other@x" });
-        assert_eq!(kept(json!([other, home, work])).as_deref(), Some("work@x"));
-        assert_eq!(kept(json!([other, home])).as_deref(), Some("home@x"));
-        assert_eq!(kept(json!([other])).as_deref(), Some("other@x"));
+        assert_eq!(
+            selected_email(json!([other, home, work])).as_deref(),
+            Some("work@x")
+        );
+        assert_eq!(selected_email(json!([other, home])).as_deref(), Some("home@x"));
+        assert_eq!(selected_email(json!([other])).as_deref(), Some("other@x"));
     }
 
     #[test]

@@ -22,8 +22,8 @@ const MAX_RANDOM: usize = 4;
 pub(super) fn sanitize(sent: &str) -> String {
     let before = sent.split('@').next().unwrap_or_default();
     let allowed = |character: &char| character.is_ascii_alphanumeric() || "_-.".contains(*character);
-    let kept: String = before.chars().filter(allowed).take(MAX_STEM_LENGTH).collect();
-    let mut name = kept.trim_start_matches('-');
+    let allowed_characters: String = before.chars().filter(allowed).take(MAX_STEM_LENGTH).collect();
+    let mut name = allowed_characters.trim_start_matches('-');
     loop {
         let folded = name.to_ascii_lowercase();
         let end = [".atom", ".git", "."]
@@ -53,8 +53,8 @@ pub(super) async fn find_available(db: &impl ConnectionTrait, sent: &str, outrun
         false => numbered.chain(random).collect(),
         true => random.collect(),
     };
-    let taken = taken_among(db, &all).await?;
-    let mut free = all.into_iter().filter(|name| !taken.contains(&fold(name)));
+    let taken_names = taken_among(db, &all).await?;
+    let mut free = all.into_iter().filter(|name| !taken_names.contains(&fold(name)));
     free.find(|name| names::path_fault(name, true).is_none())
         .ok_or_else(already_taken)
 }
@@ -75,8 +75,9 @@ pub(super) async fn rename(
     }
     let key = fold(&name);
     let fault = names::path_fault(&name, true);
-    let taken = key != user.username_key && !taken_among(db, std::slice::from_ref(&name)).await?.is_empty();
-    if fault.is_none() && !taken {
+    let taken_names =
+        key != user.username_key && !taken_among(db, std::slice::from_ref(&name)).await?.is_empty();
+    if fault.is_none() && !taken_names {
         return Ok(Some(name));
     }
     let numbered = user

@@ -73,8 +73,8 @@ pub async fn enqueue(backend: &Backend, access: &GroupAccess) -> Result<()> {
 /// quota is exceeded.
 pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Download> {
     let user_id = access.caller.signed_in()?.id;
-    let whose = Some(user_id).filter(|_| !access.caller.is_admin());
-    let found = group_exports::current(backend.database.read(), access.group.id, whose, now()).await?;
+    let author_id = Some(user_id).filter(|_| !access.caller.is_admin());
+    let found = group_exports::current(backend.database.read(), access.group.id, author_id, now()).await?;
     let row = found.ok_or(Error::NotFoundOrExpired)?;
     // Only downloads count, because clients poll until an archive is ready.
     rate_limit::consume(backend, user_id, DOWNLOAD_QUOTA).await?;
@@ -252,7 +252,7 @@ fn file_name(full_path: &str) -> String {
 /// export is not retried.
 pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), JobFailure> {
     match run(&backend, &job).await {
-        Err(refused @ Error::Rejected(_)) => Err(JobFailure::permanent(refused)),
+        Err(error @ Error::Rejected(_)) => Err(JobFailure::permanent(error)),
         done => Ok(done?),
     }
 }

@@ -71,7 +71,7 @@ pub struct ImportArchive {
     /// The epics, by their IDs in the archive.
     pub epics: HashMap<i64, EpicReference>,
     /// Unknown relations, by group ID and name.
-    pub strange: Vec<(i64, String)>,
+    pub unknown_files: Vec<(i64, String)>,
 }
 
 /// Returns an error caused by the archive.
@@ -103,7 +103,7 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         all: None,
         version: false,
         epics: HashMap::new(),
-        strange: Vec::new(),
+        unknown_files: Vec::new(),
     };
     let mut archive = Archive::new(GzipReader::new(BufReader::new(archive), MAX_BYTES));
     let (mut entries, mut seen) = (0, HashSet::new());
@@ -133,11 +133,11 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
                 return Err(fault(text));
             }
         }
-        let place = ArchiveEntry::of_file(&name)?;
+        let entry_kind = ArchiveEntry::of_file(&name)?;
         if !seen.insert(names::without_dot_prefix(&name).to_owned()) {
             return Err(fault(format!("The archive contains {name:?} more than once")));
         }
-        reading.file(place, &name, BufReader::new(entry))?;
+        reading.file(entry_kind, &name, BufReader::new(entry))?;
     }
     let mut unpacked = archive.into_inner();
     // An archive ends with two empty blocks, of which the first was read. Reading the rest verifies the gzip
@@ -159,18 +159,18 @@ struct ArchiveReader<'v> {
     all: Option<Vec<i64>>,
     version: bool,
     epics: HashMap<i64, EpicReference>,
-    strange: Vec<(i64, String)>,
+    unknown_files: Vec<(i64, String)>,
 }
 
 impl ArchiveReader<'_> {
-    fn file(&mut self, place: ArchiveEntry, name: &str, mut content: impl BufRead) -> Result<()> {
-        match place {
+    fn file(&mut self, entry_kind: ArchiveEntry, name: &str, mut content: impl BufRead) -> Result<()> {
+        match entry_kind {
             ArchiveEntry::Version => {
                 let text = read_small_file(&mut content, name)?;
                 checks::check_version(&text)?;
                 self.version = true;
             }
-            ArchiveEntry::Beside => {}
+            ArchiveEntry::Ignored => {}
             ArchiveEntry::All => {
                 let mut all = Vec::new();
                 each_line(&mut content, name, |line| {
@@ -193,7 +193,7 @@ impl ArchiveReader<'_> {
                 if group.id != id {
                     return Err(fault(format!("{name}: the ID belongs to the group {}", group.id)));
                 }
-                let attributes = self.keep(&group)?;
+                let attributes = self.append(&group)?;
                 let draft = self.draft(id)?;
                 draft.parent_id = group.parent_id;
                 draft.name = group.name;
@@ -207,9 +207,9 @@ impl ArchiveReader<'_> {
                 draft.relations[relation as usize] = Some(range);
                 draft.records += count;
             }
-            ArchiveEntry::Strange(id, word) => {
+            ArchiveEntry::Unknown(id, word) => {
                 self.draft(id)?;
-                self.strange.push((id, word));
+                self.unknown_files.push((id, word));
             }
         }
         Ok(())
@@ -260,29 +260,29 @@ impl ArchiveReader<'_> {
                     checks::check_milestone(self.validator, &record)?;
                     check_unique(&mut numbers, record.iid, "iid")?;
                     check_unique(&mut titles, text_digest(record.title.trim()), "title")?;
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
                 Relation::Labels => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
                     checks::check_label(self.validator, &record)?;
                     check_unique(&mut titles, text_digest(record.title.trim()), "title")?;
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
                 Relation::Badges => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
                     checks::check_badge(self.validator, &record)?;
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
                 Relation::Members => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
                     checks::check_member(self.validator, &record)?;
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
                 Relation::Boards => {
                     let record: BoardRecord = serde_json::from_slice(line).map_err(fault)?;
                     checks::check_board(self.validator, &record)?;
                     self.count_names(record.labels.0.len() + record.lists.0.len())?;
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
                 Relation::Epics => {
                     let record: EpicRecord = serde_json::from_slice(line).map_err(fault)?;
@@ -297,7 +297,7 @@ impl ArchiveReader<'_> {
                     if self.epics.insert(record.id, named).is_some() {
                         return Err(fault("id is used more than once"));
                     }
-                    self.keep(&record)?;
+                    self.append(&record)?;
                 }
             }
             Ok(())
@@ -317,7 +317,7 @@ impl ArchiveReader<'_> {
     }
 
     /// Appends a record as a line to the temporary file.
-    fn keep(&mut self, record: &impl serde::Serialize) -> Result<ByteRange> {
+    fn append(&mut self, record: &impl serde::Serialize) -> Result<ByteRange> {
         let start = self.position;
         let mut line = serde_json::to_vec(record).map_err(Error::internal)?;
         line.push(b'\n');
@@ -350,14 +350,14 @@ impl ArchiveReader<'_> {
             file,
             groups,
             epics: self.epics,
-            strange: self.strange,
+            unknown_files: self.unknown_files,
         })
     }
 }
 
 /// Adds the position in the archive to an error.
 fn with_position(name: &str, line: usize) -> impl Fn(Error) -> Error {
-    move |error| match checks::text_of(&error) {
+    move |error| match checks::text_of(&error, ToString::to_string) {
         Some(text) => fault(format!("{name}, line {line}: {text}")),
         None => error,
     }

@@ -12,7 +12,7 @@ use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::boards::{check_member, checked, lists};
+use crate::planning::boards::{check_member, lists, valid_row};
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::RecordReader;
@@ -51,7 +51,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
     ) -> Result<()> {
         let Some(range) = self.groups[at].records(Relation::Boards) else {
             return Ok(());
@@ -62,9 +62,9 @@ impl Importer<'_> {
         while let Some(batch) = records.next().await? {
             all.extend(batch);
         }
-        let named = self.named(transaction, place, &all).await?;
+        let named = self.named(transaction, space, &all).await?;
         for board in all {
-            self.import_board(transaction, at, place, &named, board).await?;
+            self.import_board(transaction, at, space, &named, board).await?;
         }
         Ok(())
     }
@@ -72,13 +72,13 @@ impl Importer<'_> {
     async fn named(
         &self,
         transaction: &DatabaseTransaction,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
         all: &[BoardRecord],
     ) -> Result<BoardReferences> {
         let lists = || all.iter().flat_map(|board| &board.lists.0);
         let of_boards = all.iter().flat_map(|board| &board.labels.0);
         let of_lists = lists().filter_map(|list| list.label.as_ref());
-        let labels = labels_named(transaction, place, of_boards.chain(of_lists)).await?;
+        let labels = labels_named(transaction, space, of_boards.chain(of_lists)).await?;
         let of_boards = all.iter().filter_map(|board| board.milestone.as_ref());
         let of_lists = lists().filter_map(|list| list.milestone.as_ref());
         let titles: HashSet<&str> = of_boards
@@ -86,13 +86,13 @@ impl Importer<'_> {
             .map(|milestone| milestone.title.as_str())
             .collect();
         let of_boards = all.iter().filter_map(|board| board.assignee_id);
-        let people: HashSet<i64> = of_boards.chain(lists().filter_map(|list| list.user_id)).collect();
+        let user_sources: HashSet<i64> = of_boards.chain(lists().filter_map(|list| list.user_id)).collect();
         let mut users = HashMap::new();
-        for source in people {
-            let Some(user_id) = self.people.get(&source).copied() else {
+        for source in user_sources {
+            let Some(user_id) = self.user_ids.get(&source).copied() else {
                 continue;
             };
-            match check_member(transaction, place, Some(user_id)).await {
+            match check_member(transaction, space, Some(user_id)).await {
                 Ok(()) => drop(users.insert(source, user_id)),
                 Err(Error::Rejected(_)) => {}
                 Err(error) => return Err(error),
@@ -100,7 +100,7 @@ impl Importer<'_> {
         }
         Ok(BoardReferences {
             labels,
-            milestones: milestones_named(transaction, place, titles).await?,
+            milestones: milestones_named(transaction, space, titles).await?,
             users,
         })
     }
@@ -109,7 +109,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
         named: &BoardReferences,
         mut record: BoardRecord,
     ) -> Result<()> {
@@ -152,7 +152,7 @@ impl Importer<'_> {
             milestone_id: Set(milestone_id),
             assignee_id: Set(assignee_id),
             weight: Set(weight.map_err(|_| Error::parameter("weight is invalid"))?),
-            ..checked(place.scope(), &record.name)?
+            ..valid_row(space.scope(), &record.name)?
         };
         let board = row.insert(transaction).await?;
         let labels: HashSet<i64> = record
@@ -189,17 +189,17 @@ impl Importer<'_> {
         listed.sort_by_key(|list| list.position);
         let (mut seen, mut rows) = (HashSet::new(), Vec::new());
         for list in listed {
-            let mut refuse = |reason: &str| self.report.add(ItemKind::List, path, &record.name, reason);
+            let mut skip_list = |reason: &str| self.report.add(ItemKind::List, path, &record.name, reason);
             if list.list_type != BoardListType::Label && !premium {
-                refuse("the plan of this server does not include milestone and assignee lists");
+                skip_list("the plan of this server does not include milestone and assignee lists");
                 continue;
             }
             let Some(subject) = named.subject(&list) else {
-                refuse("the label, milestone or user of the list does not exist in the group");
+                skip_list("the label, milestone or user of the list does not exist in the group");
                 continue;
             };
-            if !seen.insert(subject) || rows.len() >= lists::MOST {
-                refuse("the board already has this list or the maximum number of lists");
+            if !seen.insert(subject) || rows.len() >= lists::MAX_LISTS {
+                skip_list("the board already has this list or the maximum number of lists");
                 continue;
             }
             let at = now();
@@ -226,15 +226,15 @@ impl Importer<'_> {
 /// Returns the IDs of milestones by title. The group takes precedence over its ancestors, nearest first.
 async fn milestones_named(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     titles: HashSet<&str>,
 ) -> Result<HashMap<String, i64>> {
     if titles.is_empty() {
         return Ok(HashMap::new());
     }
-    let group_id = place.namespace.id;
+    let group_id = space.namespace.id;
     let above = namespace_ancestors::of(transaction, group_id).await?;
-    let found = milestones::available(place.scope(), group_id)
+    let found = milestones::available(space.scope(), group_id)
         .filter(milestones::Column::Title.is_in(titles))
         .all(transaction)
         .await?;

@@ -5,7 +5,6 @@ use storage::entities::{AccessLevel, Scope};
 
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
-use crate::kernel::stored_reason::stored_reason;
 use crate::planning::labels::NewLabel;
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
@@ -39,7 +38,7 @@ pub fn check_version(text: &str) -> Result<()> {
 pub fn check_count(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
         Relation::Badges => badges::MAX_BADGES,
-        Relation::Boards => boards::MOST,
+        Relation::Boards => boards::MAX_BOARDS,
         _ => return Ok(()),
     };
     match count > most {
@@ -89,7 +88,7 @@ pub fn check_milestone(validator: &dyn RecordValidator, record: &MilestoneRecord
         start_date: record.start_date,
         due_date: record.due_date,
     };
-    milestones::checked(new).map(drop)
+    milestones::valid_row(new).map(drop)
 }
 
 /// Rejects an invalid label.
@@ -106,7 +105,7 @@ pub fn check_label(validator: &dyn RecordValidator, record: &LabelRecord) -> Res
         description: None,
         priority: None,
     };
-    labels::checked(VALIDATION_SCOPE, new).map(drop)
+    labels::valid_row(VALIDATION_SCOPE, new).map(drop)
 }
 
 fn check_label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
@@ -164,11 +163,11 @@ pub fn check_member(validator: &dyn RecordValidator, record: &MemberRecord) -> R
 /// Rejects an invalid board.
 pub fn check_board(validator: &dyn RecordValidator, record: &BoardRecord) -> Result<()> {
     check_attributes(validator, "create_group_board", json!({ "name": record.name }))?;
-    boards::checked(VALIDATION_SCOPE, &record.name)?;
+    boards::valid_row(VALIDATION_SCOPE, &record.name)?;
     // A negative weight means none. The import reports it later.
     let weight = record.weight.filter(|weight| *weight >= 0);
     check_attributes(validator, "update_group_board", json!({ "weight": weight }))?;
-    check_label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
+    check_label_names(validator, &record.labels.0, boards::MAX_BOARD_LABELS)?;
     record
         .lists
         .0
@@ -194,8 +193,8 @@ pub fn check_epic(validator: &dyn RecordValidator, record: &EpicRecord) -> Resul
         due_date: record.due_date,
         ..epics::NewEpic::default()
     };
-    epics::checked(0, new)?;
-    check_label_names(validator, &record.labels.0, labels::MOST)
+    epics::new_row(0, new)?;
+    check_label_names(validator, &record.labels.0, labels::MAX_LABELS)
 }
 
 fn check_iid(number: i64) -> Result<()> {
@@ -217,26 +216,27 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     let Value::Object(attributes) = attributes else {
         return Ok(());
     };
-    let faults = validator.body_faults(operation, attributes);
-    match faults.is_empty() {
+    let errors = validator.body_faults(operation, attributes);
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(faults)),
+        false => Err(Error::InvalidParameters(errors)),
     }
 }
 
-/// Returns the user-facing text of an error, or `None` for failures of the server.
-pub fn text_of(error: &Error) -> Option<String> {
+/// Returns the user-facing text of an error, or `None` for failures of the server. `reason` returns the text
+/// of an error without attributes.
+pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {
-            let faults = attributes.iter().flat_map(|(name, texts)| {
+            let errors = attributes.iter().flat_map(|(name, texts)| {
                 texts.iter().map(move |text| match name.as_ref() {
                     "base" => text.to_string(),
                     name => format!("{name} {text}"),
                 })
             });
-            Some(faults.collect::<Vec<_>>().join(", "))
+            Some(errors.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Contention | Error::TimedOut => None,
-        other => Some(stored_reason(other)),
+        other => Some(reason(other)),
     }
 }

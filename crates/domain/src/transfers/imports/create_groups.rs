@@ -11,6 +11,7 @@ use super::checks::text_of;
 use super::report::{ImportReport, ItemKind};
 use super::save_report;
 use crate::instance::settings;
+use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
@@ -29,8 +30,8 @@ impl Importer<'_> {
     /// `Error::NotFound` if the top group was deleted. Returns an error if the database or the disk fails.
     pub async fn create_groups(&mut self) -> Result<()> {
         let backend = self.backend;
-        let made = of_import(backend.database.write(), self.import_id).await?;
-        if made.is_empty() {
+        let created = of_import(backend.database.write(), self.import_id).await?;
+        if created.is_empty() {
             self.report = ImportReport::default();
             let in_force = settings::get(backend).await?;
             return backend
@@ -38,8 +39,8 @@ impl Importer<'_> {
                 .transaction(async |transaction| self.create_all_groups(transaction, in_force).await)
                 .await;
         }
-        let made = made.into_iter().map(|row| (row.source_id, row.namespace_id));
-        self.nodes = made.collect();
+        let created = created.into_iter().map(|row| (row.source_id, row.namespace_id));
+        self.nodes = created.collect();
         Ok(())
     }
 
@@ -62,7 +63,7 @@ impl Importer<'_> {
             None => None,
         };
         let unlocks = groups::can_unlock_sharing(transaction, &self.caller, parent.as_ref()).await?;
-        let mut made: HashMap<i64, namespaces::Model> = HashMap::new();
+        let mut created: HashMap<i64, namespaces::Model> = HashMap::new();
         for at in 0..self.groups.len() {
             let record = self.attributes(at).await?;
             let group = &self.groups[at];
@@ -83,7 +84,11 @@ impl Importer<'_> {
                     reason,
                 );
             }
-            let model = match record.parent_id.and_then(|id| made.get(&id)).filter(|_| at > 0) {
+            let model = match record
+                .parent_id
+                .and_then(|id| created.get(&id))
+                .filter(|_| at > 0)
+            {
                 None => {
                     let mut row = root.clone().into_active_model();
                     settings.apply(self.backend, &mut row)?;
@@ -91,9 +96,9 @@ impl Importer<'_> {
                     row.update(transaction).await?
                 }
                 Some(parent) => {
-                    let said = record.visibility_level.and_then(visibility_of);
-                    let wanted = said.unwrap_or(parent.visibility).min(parent.visibility);
-                    let visibility = in_force.closest_visibility(&self.caller, wanted);
+                    let requested = record.visibility_level.and_then(visibility_of);
+                    let limited = requested.unwrap_or(parent.visibility).min(parent.visibility);
+                    let visibility = in_force.closest_visibility(&self.caller, limited);
                     let new = NewGroup {
                         name: record.name,
                         path: record.path,
@@ -101,8 +106,8 @@ impl Importer<'_> {
                         visibility: Some(visibility),
                         settings,
                     };
-                    let made = groups::insert_subgroup(self.backend, transaction, parent, new).await;
-                    made.map_err(|error| within(&group.full_path, error))?
+                    let created = groups::insert_subgroup(self.backend, transaction, parent, new).await;
+                    created.map_err(|error| with_group_path(self.backend, &group.full_path, error))?
                 }
             };
             report_visibility(
@@ -111,11 +116,11 @@ impl Importer<'_> {
                 record.visibility_level,
                 model.visibility,
             );
-            made.insert(record.id, model);
+            created.insert(record.id, model);
         }
         self.report_unknown_files();
         self.report.groups = self.groups.len() as u64;
-        self.nodes = made
+        self.nodes = created
             .into_iter()
             .map(|(source, group)| (source, group.id))
             .collect();
@@ -150,7 +155,7 @@ impl Importer<'_> {
             .iter()
             .map(|group| (group.draft.id, group.full_path.as_str()))
             .collect();
-        for (id, word) in &self.strange {
+        for (id, word) in &self.unknown_files {
             let path = paths.get(id).copied().unwrap_or_default();
             self.report.add(
                 ItemKind::Relation,
@@ -163,18 +168,20 @@ impl Importer<'_> {
 }
 
 /// Adds the path of the group in the archive to an error.
-fn within(path: &str, error: Error) -> Error {
-    match text_of(&error) {
+fn with_group_path(backend: &Backend, path: &str, error: Error) -> Error {
+    match text_of(&error, backend.stored_reason) {
         Some(text) => fault(format!("The group {path:?}: {text}")),
         None => error,
     }
 }
 
-fn report_visibility(report: &mut ImportReport, path: &str, said: Option<i64>, is: Visibility) {
-    let said = said.and_then(visibility_of).filter(|said| *said > is);
-    if let Some(said) = said {
+fn report_visibility(report: &mut ImportReport, path: &str, requested: Option<i64>, actual: Visibility) {
+    let requested = requested
+        .and_then(visibility_of)
+        .filter(|requested| *requested > actual);
+    if let Some(requested) = requested {
         let word = |one: Visibility| one.as_str();
-        let reason = format!("lowered from {} to {}", word(said), word(is));
+        let reason = format!("lowered from {} to {}", word(requested), word(actual));
         report.add(ItemKind::Visibility, path, path, reason);
     }
 }

@@ -13,7 +13,7 @@ use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::policy::InstancePlan;
-use crate::planning::epics::{NewEpic, checked};
+use crate::planning::epics::{NewEpic, new_row};
 use crate::transfers::imports::archive::ByteRange;
 use crate::transfers::imports::importer::{Importer, map_insert_error};
 use crate::transfers::imports::labels_and_milestones::labels_named;
@@ -26,7 +26,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
     ) -> Result<()> {
         let Some(range) = self.groups[at].records(Relation::Epics) else {
             return Ok(());
@@ -41,12 +41,12 @@ impl Importer<'_> {
         while let Some(batch) = records.next().await? {
             let (path, report) = (&self.groups[at].full_path, &mut self.report);
             let names = batch.iter().flat_map(|record| &record.labels.0);
-            let labels = labels_named(transaction, place, names).await?;
+            let labels = labels_named(transaction, space, names).await?;
             let (mut rows, mut carried) = (Vec::new(), HashMap::new());
             for record in batch {
                 let author = record
                     .author_id
-                    .and_then(|source| self.people.get(&source).copied());
+                    .and_then(|source| self.user_ids.get(&source).copied());
                 if record.author_id.is_some() && author.is_none() {
                     let reason = "the author is unknown; the importing user is set as the author";
                     report.add(ItemKind::Epic, path, &record.title, reason);
@@ -57,7 +57,7 @@ impl Importer<'_> {
                 ids.dedup();
                 carried.insert(record.iid, ids);
                 rows.push(epic(
-                    place,
+                    space,
                     record,
                     author.unwrap_or(self.importer),
                     self.importer,
@@ -69,10 +69,10 @@ impl Importer<'_> {
                 .await
                 .map_err(map_insert_error("an epic"))?;
             let last = numbers.iter().copied().max().unwrap_or(0);
-            iid_counters::reserve(transaction, place.scope(), IidKind::Epics, last).await?;
-            add_labels(transaction, place.namespace.id, numbers, carried).await?;
+            iid_counters::reserve(transaction, space.scope(), IidKind::Epics, last).await?;
+            add_labels(transaction, space.namespace.id, numbers, carried).await?;
         }
-        self.relate(transaction, at, place.namespace.id, range).await
+        self.relate(transaction, at, space.namespace.id, range).await
     }
 
     /// Sets the parents of epics after all epics exist.
@@ -88,14 +88,14 @@ impl Importer<'_> {
             let parts = batch
                 .iter()
                 .filter_map(|record| Some((record, record.parent_id?)));
-            let mut wanted: HashMap<i64, Vec<i64>> = HashMap::new();
+            let mut parents_by_group: HashMap<i64, Vec<i64>> = HashMap::new();
             let mut related = Vec::new();
             for (record, parent) in parts {
                 let parent = self.epics.get(&parent);
                 let above = parent.and_then(|name| Some((*self.nodes.get(&name.group_id)?, name.iid)));
                 match above {
                     Some((group, iid)) => {
-                        wanted.entry(group).or_default().push(iid);
+                        parents_by_group.entry(group).or_default().push(iid);
                         related.push((record.iid, (group, iid)));
                     }
                     None => {
@@ -106,7 +106,7 @@ impl Importer<'_> {
                 }
             }
             let mut ids = HashMap::new();
-            for (group, numbers) in wanted {
+            for (group, numbers) in parents_by_group {
                 let found = epics_by_iid(transaction, group, numbers).await?;
                 ids.extend(found.into_iter().map(|(iid, id)| ((group, iid), id)));
             }
@@ -136,7 +136,7 @@ async fn set_parents(transaction: &DatabaseTransaction, group_id: i64, parents: 
     Ok(())
 }
 
-fn epic(place: &SpaceAccess, record: EpicRecord, author: i64, importer: i64) -> Result<ActiveModel> {
+fn epic(space: &SpaceAccess, record: EpicRecord, author: i64, importer: i64) -> Result<ActiveModel> {
     let folded = record
         .description
         .as_deref()
@@ -151,7 +151,7 @@ fn epic(place: &SpaceAccess, record: EpicRecord, author: i64, importer: i64) -> 
         ..NewEpic::default()
     };
     let closed = record.state == EpicRecordState::Closed;
-    let row = checked(place.namespace.id, new)?;
+    let row = new_row(space.namespace.id, new)?;
     let at = now();
     Ok(ActiveModel {
         iid: Set(record.iid),

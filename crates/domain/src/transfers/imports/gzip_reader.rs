@@ -106,19 +106,19 @@ mod tests {
 
     #[test]
     fn other_data_after_gzip_member_is_rejected() {
-        let whole = packed(b"one");
+        let archive = packed(b"one");
         for rest in [
             &b"x"[..],
             b"\x1F",
             b"\0x",
             b"\0\x1F\x8B\x08",
-            &whole[..whole.len() - 1],
+            &archive[..archive.len() - 1],
         ] {
-            let file = [whole.clone(), rest.to_vec()].concat();
+            let file = [archive.clone(), rest.to_vec()].concat();
             assert!(unpacked(&file, 100).is_err(), "{rest:?}");
         }
         // A member after zeros is rejected.
-        let file = [whole.clone(), vec![0; 9_000], whole].concat();
+        let file = [archive.clone(), vec![0; 9_000], archive].concat();
         assert!(unpacked(&file, 100).is_err());
     }
 

@@ -38,9 +38,9 @@ pub struct Importer<'a> {
     pub(super) file: File,
     pub(super) groups: Vec<GroupNode>,
     pub(super) epics: HashMap<i64, EpicReference>,
-    pub(super) strange: Vec<(i64, String)>,
+    pub(super) unknown_files: Vec<(i64, String)>,
     /// IDs of local users by their IDs in the archive.
-    pub(super) people: HashMap<i64, i64>,
+    pub(super) user_ids: HashMap<i64, i64>,
     /// IDs of local groups by their IDs in the archive.
     pub(super) nodes: HashMap<i64, i64>,
     pub(super) report: ImportReport,
@@ -70,8 +70,8 @@ impl<'a> Importer<'a> {
             file: File::from_std(opened.file),
             groups: opened.groups,
             epics: opened.epics,
-            strange: opened.strange,
-            people: HashMap::new(),
+            unknown_files: opened.unknown_files,
+            user_ids: HashMap::new(),
             nodes: HashMap::new(),
             report,
         })
@@ -111,18 +111,18 @@ impl<'a> Importer<'a> {
         let Some(group) = lock_group(transaction, waiting.namespace_id).await? else {
             return Ok(());
         };
-        let place = SpaceAccess::from(GroupAccess {
+        let space = SpaceAccess::from(GroupAccess {
             caller: self.caller.clone(),
             group,
             role: Some(AccessLevel::Owner),
             above: false,
         });
-        self.import_milestones(transaction, at, &place).await?;
-        self.import_labels(transaction, at, &place).await?;
-        self.import_badges(transaction, at, &place).await?;
-        self.import_members(transaction, at, place.namespace.id).await?;
-        self.import_boards(transaction, at, &place).await?;
-        self.import_epics(transaction, at, &place).await?;
+        self.import_milestones(transaction, at, &space).await?;
+        self.import_labels(transaction, at, &space).await?;
+        self.import_badges(transaction, at, &space).await?;
+        self.import_members(transaction, at, space.namespace.id).await?;
+        self.import_boards(transaction, at, &space).await?;
+        self.import_epics(transaction, at, &space).await?;
         let done = ActiveModel {
             id: Set(waiting.id),
             entered_at: Set(Some(now())),

@@ -12,7 +12,7 @@ use storage::entities::{Scope, badges, fold, labels, milestones, now};
 use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
-use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
+use crate::planning::labels::{DEFAULT_COLOR, NewLabel, find_by_title};
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
@@ -29,7 +29,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
     ) -> Result<()> {
         let Some(range) = self.groups[at].records(Relation::Milestones) else {
             return Ok(());
@@ -37,19 +37,19 @@ impl Importer<'_> {
         let mut records = RecordReader::<MilestoneRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let last = batch.iter().map(|record| record.iid).max().unwrap_or(0);
-            let rows: Result<Vec<_>> = batch.into_iter().map(|record| milestone(place, record)).collect();
+            let rows: Result<Vec<_>> = batch.into_iter().map(|record| milestone(space, record)).collect();
             let mut rows = rows?;
-            let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
-            let taken = inherited_titles(
+            let titles = rows.iter().map(|row| row.title.as_ref().as_str());
+            let existing_titles = inherited_titles(
                 transaction,
                 self.above,
                 milestones::available,
                 milestones::Column::Title,
-                wanted,
+                titles,
             )
             .await?;
-            rows.retain(|row| !taken.contains(row.title.as_ref()));
-            for title in taken {
+            rows.retain(|row| !existing_titles.contains(row.title.as_ref()));
+            for title in existing_titles {
                 let reason = "an ancestor group has a milestone with this title, which is used instead";
                 self.report
                     .add(ItemKind::Milestone, &self.groups[at].full_path, &title, reason);
@@ -60,7 +60,7 @@ impl Importer<'_> {
                     .await
                     .map_err(map_insert_error("a milestone"))?;
             }
-            iid_counters::reserve(transaction, place.scope(), IidKind::Milestones, last).await?;
+            iid_counters::reserve(transaction, space.scope(), IidKind::Milestones, last).await?;
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
     ) -> Result<()> {
         let Some(range) = self.groups[at].records(Relation::Labels) else {
             return Ok(());
@@ -83,20 +83,20 @@ impl Importer<'_> {
                     description: record.description,
                     priority: None,
                 };
-                of_labels::checked(place.scope(), new)
+                of_labels::valid_row(space.scope(), new)
             });
             let mut rows: Vec<labels::ActiveModel> = rows.collect::<Result<_>>()?;
-            let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
-            let taken = inherited_titles(
+            let titles = rows.iter().map(|row| row.title.as_ref().as_str());
+            let existing_titles = inherited_titles(
                 transaction,
                 self.above,
                 labels::available,
                 labels::Column::Title,
-                wanted,
+                titles,
             )
             .await?;
-            rows.retain(|row| !taken.contains(row.title.as_ref()));
-            for title in taken {
+            rows.retain(|row| !existing_titles.contains(row.title.as_ref()));
+            for title in existing_titles {
                 let reason = "an ancestor group has a label with this title, which is used instead";
                 self.report
                     .add(ItemKind::Label, &self.groups[at].full_path, &title, reason);
@@ -110,7 +110,7 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &SpaceAccess,
+        space: &SpaceAccess,
     ) -> Result<()> {
         let Some(range) = self.groups[at].records(Relation::Badges) else {
             return Ok(());
@@ -118,7 +118,7 @@ impl Importer<'_> {
         let mut records = RecordReader::<BadgeRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let rows = batch.into_iter().map(|record| {
-                of_badges::valid_row(place.scope(), record.name, record.link_url, record.image_url)
+                of_badges::valid_row(space.scope(), record.name, record.link_url, record.image_url)
             });
             badges::Entity::insert_many(rows.collect::<Result<Vec<_>>>()?)
                 .exec_without_returning(transaction)
@@ -136,13 +136,13 @@ async fn inherited_titles<E: EntityTrait>(
     above: Option<i64>,
     available: fn(Scope, i64) -> Select<E>,
     title: E::Column,
-    wanted: impl Iterator<Item = &str>,
+    titles: impl Iterator<Item = &str>,
 ) -> Result<BTreeSet<String>> {
     let Some(above) = above else {
         return Ok(BTreeSet::new());
     };
     let found: Vec<String> = available(Scope::Group(above), above)
-        .filter(title.is_in(wanted))
+        .filter(title.is_in(titles))
         .select_only()
         .column(title)
         .into_tuple()
@@ -151,7 +151,7 @@ async fn inherited_titles<E: EntityTrait>(
     Ok(found.into_iter().collect())
 }
 
-fn milestone(place: &SpaceAccess, record: MilestoneRecord) -> Result<milestones::ActiveModel> {
+fn milestone(space: &SpaceAccess, record: MilestoneRecord) -> Result<milestones::ActiveModel> {
     let folded = record
         .description
         .as_deref()
@@ -163,10 +163,10 @@ fn milestone(place: &SpaceAccess, record: MilestoneRecord) -> Result<milestones:
         start_date: record.start_date,
         due_date: record.due_date,
     };
-    let row = of_milestones::checked(new)?;
+    let row = of_milestones::valid_row(new)?;
     let at = now();
     Ok(milestones::ActiveModel {
-        namespace_id: Set(place.scope().namespace_id()),
+        namespace_id: Set(space.scope().namespace_id()),
         iid: Set(record.iid),
         title_key: Set(fold(row.title.as_ref())),
         description_key: Set(folded),
@@ -194,19 +194,19 @@ async fn insert_labels(transaction: &DatabaseTransaction, rows: Vec<labels::Acti
 /// found belonged to an ancestor of the exported group and is created.
 pub async fn labels_named<'a>(
     transaction: &DatabaseTransaction,
-    place: &SpaceAccess,
+    space: &SpaceAccess,
     names: impl Iterator<Item = &'a LabelName>,
 ) -> Result<HashMap<String, i64>> {
-    let mut wanted: BTreeMap<&str, &LabelName> = BTreeMap::new();
+    let mut names_by_title: BTreeMap<&str, &LabelName> = BTreeMap::new();
     for name in names {
-        let known = wanted.entry(name.title.trim()).or_insert(name);
+        let known = names_by_title.entry(name.title.trim()).or_insert(name);
         if known.color.is_none() {
             *known = name;
         }
     }
-    let titles: Vec<&str> = wanted.keys().copied().collect();
-    let mut known = named(transaction, place, &titles).await?;
-    let unknown: Vec<_> = wanted
+    let titles: Vec<&str> = names_by_title.keys().copied().collect();
+    let mut known = find_by_title(transaction, space, &titles).await?;
+    let unknown: Vec<_> = names_by_title
         .iter()
         .filter(|(title, _)| !known.contains_key(**title))
         .collect();
@@ -218,11 +218,11 @@ pub async fn labels_named<'a>(
                 description: None,
                 priority: None,
             };
-            of_labels::checked(place.scope(), new)
+            of_labels::valid_row(space.scope(), new)
         });
         insert_labels(transaction, rows.collect::<Result<_>>()?).await?;
         let titles: Vec<&str> = unknown.iter().map(|(title, _)| **title).collect();
-        known.extend(named(transaction, place, &titles).await?);
+        known.extend(find_by_title(transaction, space, &titles).await?);
     }
     Ok(known
         .into_iter()

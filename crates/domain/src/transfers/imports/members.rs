@@ -83,15 +83,15 @@ impl Importer<'_> {
         for range in all {
             let mut records = RecordReader::<MemberRecord>::new(&mut self.file, range).await?;
             while let Some(batch) = records.next().await? {
-                let wanted = batch
+                let emails = batch
                     .iter()
                     .flat_map(|member| addresses(member.user.as_ref()))
                     .collect();
-                let known = users_by_email(self.backend.database.read(), &wanted).await?;
+                let known = users_by_email(self.backend.database.read(), &emails).await?;
                 for user in batch.iter().filter_map(|member| member.user.as_ref()) {
                     let found = addresses(Some(user)).find_map(|address| known.get(&address).copied());
                     if let Some(user_id) = found {
-                        self.people.entry(user.id).or_insert(user_id);
+                        self.user_ids.entry(user.id).or_insert(user_id);
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl Importer<'_> {
         let mut direct: HashSet<i64> = direct.into_iter().collect();
         let mut records = RecordReader::<MemberRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
-            let user_of = |member: &MemberRecord| self.people.get(&member.user.as_ref()?.id).copied();
+            let user_of = |member: &MemberRecord| self.user_ids.get(&member.user.as_ref()?.id).copied();
             let users = batch.iter().filter_map(user_of);
             let above = inherited_levels(transaction, group_id, users).await?;
             let mut rows = Vec::new();
@@ -133,11 +133,11 @@ impl Importer<'_> {
                 let bounds = RoleLimits {
                     highest: self.highest,
                     above: found.and_then(|user_id| above.get(&user_id).copied()),
-                    there: found.is_some_and(|user_id| direct.contains(&user_id)),
+                    is_member: found.is_some_and(|user_id| direct.contains(&user_id)),
                 };
-                let (said, ends) = (AccessLevel::from_number(member.access_level), member.expires_at);
+                let (requested, ends) = (AccessLevel::from_number(member.access_level), member.expires_at);
                 let name = || display_name(member.user.as_ref());
-                match (found, bounds.level(said, ends)) {
+                match (found, bounds.level(requested, ends)) {
                     (None, _) => {
                         let reason = "no user has confirmed this email address";
                         self.report
@@ -150,10 +150,10 @@ impl Importer<'_> {
                             .add(ItemKind::Member, &group.full_path, &name(), reason);
                     }
                     (Some(user_id), Ok(level)) => {
-                        if let Some(said) = said.filter(|said| level < *said) {
+                        if let Some(requested) = requested.filter(|requested| level < *requested) {
                             let reason = format!(
                                 "lowered from {} to {}, the highest role that the importing user can grant",
-                                said.name(),
+                                requested.name(),
                                 level.name()
                             );
                             self.report
@@ -191,20 +191,24 @@ struct RoleLimits {
     /// The role inherited from ancestor groups.
     above: Option<AccessLevel>,
     /// Whether the user is a direct member already.
-    there: bool,
+    is_member: bool,
 }
 
 impl RoleLimits {
     /// Returns the role of a member, or the reason why there is none.
-    fn level(&self, said: Option<AccessLevel>, ends: Option<NaiveDate>) -> Result<AccessLevel, &'static str> {
-        let said = said.ok_or("the role is unknown")?;
+    fn level(
+        &self,
+        requested: Option<AccessLevel>,
+        ends: Option<NaiveDate>,
+    ) -> Result<AccessLevel, &'static str> {
+        let requested = requested.ok_or("the role is unknown")?;
         if ends.is_some_and(|day| day <= now().date_naive()) {
             return Err("the membership has expired");
         }
-        if self.there {
+        if self.is_member {
             return Err("the user is already a member");
         }
-        let level = said.min(
+        let level = requested.min(
             self.highest
                 .ok_or("the importing user has no role in the parent group")?,
         );

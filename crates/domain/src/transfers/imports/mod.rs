@@ -121,7 +121,7 @@ pub async fn create(
         ..Default::default()
     };
     let row = row.insert(backend.database.write()).await?;
-    let made = async {
+    let stored = async {
         backend.objects.put(&key(&row)?, archive.file).await?;
         groups::insert_with(backend, caller, admitted, async |transaction, group| {
             let mine = ActiveModel {
@@ -135,7 +135,7 @@ pub async fn create(
         })
         .await
     };
-    match made.await {
+    match stored.await {
         Ok(_) => Ok(()),
         Err(error) => {
             discard(backend, &row).await?;
@@ -208,7 +208,7 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
         set_state(backend.database.write(), import_id, ImportState::Started, None).await?;
         let (state, why) = match execute(backend, &row).await {
             Ok(()) => (ImportState::Finished, None),
-            Err(error) => match checks::text_of(&error) {
+            Err(error) => match checks::text_of(&error, backend.stored_reason) {
                 Some(text) => (ImportState::Failed, Some(text)),
                 None => return Err(error),
             },
@@ -259,9 +259,12 @@ async fn execute(backend: &Backend, row: &Model) -> Result<()> {
 
 /// Returns the access of the importing user, who has to be an Owner of the group.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
-    let gone = || fault("The importing user no longer exists");
-    let user = users::not_deleted().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
-    let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
+    let user_missing = || fault("The importing user no longer exists");
+    let user = users::not_deleted().filter(users::Column::Id.eq(row.user_id.ok_or_else(user_missing)?));
+    let user = user
+        .one(backend.database.read())
+        .await?
+        .ok_or_else(user_missing)?;
     authentication::check_account_active(&user)?;
     let group_id = row.namespace_id.unwrap_or_default().to_string();
     let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;

@@ -13,7 +13,7 @@ pub enum ArchiveEntry {
     /// Version of the layout.
     Version,
     /// File next to the version that describes the source server. Ignored.
-    Beside,
+    Ignored,
     /// List of the groups.
     All,
     /// Attributes of a group.
@@ -21,7 +21,7 @@ pub enum ArchiveEntry {
     /// Records of a group.
     Relation(i64, Relation),
     /// Records of a relation that this server does not support.
-    Strange(i64, String),
+    Unknown(i64, String),
 }
 
 /// Returns a name without the optional prefix `./`.
@@ -43,7 +43,7 @@ impl ArchiveEntry {
         }
         let capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
         if !plain.is_empty() && plain.len() <= MAX_IGNORED_NAME_BYTES && plain.bytes().all(capital) {
-            return Ok(Self::Beside);
+            return Ok(Self::Ignored);
         }
         below_groups(plain).ok_or_else(|| unknown_name(name))
     }
@@ -73,7 +73,7 @@ fn below_groups(plain: &str) -> Option<ArchiveEntry> {
     }
     let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let word_like = !word.is_empty() && word.len() <= MAX_IGNORED_NAME_BYTES && word.bytes().all(small);
-    word_like.then(|| ArchiveEntry::Strange(id, word.to_owned()))
+    word_like.then(|| ArchiveEntry::Unknown(id, word.to_owned()))
 }
 
 /// Parses an ID: digits without leading zeros.
@@ -97,7 +97,7 @@ mod tests {
         for (name, known) in [
             ("VERSION", ArchiveEntry::Version),
             ("./VERSION", ArchiveEntry::Version),
-            ("SOME_REVISION", ArchiveEntry::Beside),
+            ("SOME_REVISION", ArchiveEntry::Ignored),
             ("tree/groups/_all.ndjson", ArchiveEntry::All),
             ("./tree/groups/17.json", ArchiveEntry::Group(17)),
             (
@@ -106,7 +106,7 @@ mod tests {
             ),
             (
                 "tree/groups/17/wikis.ndjson",
-                ArchiveEntry::Strange(17, "wikis".to_owned()),
+                ArchiveEntry::Unknown(17, "wikis".to_owned()),
             ),
         ] {
             assert_eq!(ArchiveEntry::of_file(name).expect(name), known);

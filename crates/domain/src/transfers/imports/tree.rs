@@ -91,7 +91,7 @@ fn check_siblings(nodes: &[GroupNode]) -> Result<()> {
     for group in nodes.iter().skip(1) {
         let (draft, full_path) = (&group.draft, &group.full_path);
         if let Err(error) = check_names(Some(&draft.name), Some(&draft.path), false) {
-            let text = super::checks::text_of(&error).unwrap_or_default();
+            let text = super::checks::text_of(&error, ToString::to_string).unwrap_or_default();
             return Err(fault(format!("The group {full_path:?}: {text}")));
         }
         let fresh = names.insert((draft.parent_id, fold(&draft.name)))
@@ -132,7 +132,7 @@ pub fn check_epics(nodes: &[GroupNode], all: &HashMap<i64, EpicReference>) -> Re
         let (mut steps, mut next) = (1, parent.parent_id);
         while let Some(further) = next.and_then(|id| all.get(&id)) {
             steps += 1;
-            if steps > epics::DEEPEST {
+            if steps > epics::MAX_ANCESTORS {
                 return Err(fault(format!(
                     "The epic {id} is nested too deeply or is its own ancestor"
                 )));

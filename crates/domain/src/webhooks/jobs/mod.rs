@@ -1,3 +1,3 @@
 //! Background jobs of webhooks.
 
-pub mod deliver_hook;
+pub mod deliver_webhook;

@@ -14,8 +14,8 @@ use crate::kernel::Backend;
 use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::{Changed, IssuableKind};
-use crate::planning::issues::events::{IssueData, state_id};
+use crate::planning::issuables::IssuableKind;
+use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
 
 #[derive(Debug, Serialize)]
 pub(super) struct IssuePayload {
@@ -25,7 +25,7 @@ pub(super) struct IssuePayload {
     project: ProjectPart,
     object_attributes: IssueAttributes,
     labels: Vec<LabelPart>,
-    changes: BTreeMap<String, Changed>,
+    changes: BTreeMap<String, FieldChange>,
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,
@@ -102,37 +102,37 @@ pub(super) async fn load_attributes(
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<IssuePayload> {
-    let gone = || Error::internal("the issue of the event does not exist");
+    let missing = || Error::internal("the issue of the event does not exist");
     let db = backend.database.read();
-    let id = subject.event.target_id.ok_or_else(gone)?;
-    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;
-    let data = subject.event.data.as_deref().ok_or_else(gone)?;
-    let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
-    let whole = load_relations(backend, issue).await?;
+    let id = subject.event.target_id.ok_or_else(missing)?;
+    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(missing)?;
+    let data = subject.event.data.as_deref().ok_or_else(missing)?;
+    let data: IssuableEventData = serde_json::from_str(data).map_err(Error::internal)?;
+    let issue_detail = load_relations(backend, issue).await?;
     Ok(IssuePayload {
         object_kind: "issue",
-        event_type: if whole.issue.confidential {
+        event_type: if issue_detail.issue.confidential {
             "confidential_issue"
         } else {
             "issue"
         },
         user: subject.user_part(),
         project: subject.project_part(),
-        object_attributes: attributes(subject, &whole, Some(data.action)),
+        object_attributes: attributes(subject, &issue_detail, Some(data.action)),
         changes: data.changes,
         repository: subject.repository_part(false),
-        assignees: whole
+        assignees: issue_detail
             .assignees
             .iter()
             .map(|user| subject.person_part(user))
             .collect(),
-        labels: whole.labels,
+        labels: issue_detail.labels,
     })
 }
 
 fn attributes(
     subject: &PayloadContext,
-    whole: &IssueWithRelations,
+    issue_detail: &IssueWithRelations,
     action: Option<String>,
 ) -> IssueAttributes {
     let IssueWithRelations {
@@ -140,7 +140,7 @@ fn attributes(
         assignees,
         labels,
         weighs,
-    } = whole;
+    } = issue_detail;
     IssueAttributes {
         id: issue.id,
         iid: issue.iid,
@@ -149,7 +149,7 @@ fn attributes(
             issues::IssueState::Opened => "opened",
             issues::IssueState::Closed => "closed",
         },
-        state_id: state_id(issue.state),
+        state_id: IssuableState::from(issue.state).id(),
         author_id: issue.author_id,
         assignee_id: assignees.first().map(|user| user.id),
         assignee_ids: assignees.iter().map(|user| user.id).collect(),

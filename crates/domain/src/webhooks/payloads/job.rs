@@ -56,11 +56,11 @@ struct Commit {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<JobPayload> {
-    let gone = || Error::internal("the job of the event does not exist");
-    let data = subject.event.data.as_deref().ok_or_else(gone)?;
+    let missing = || Error::internal("the job of the event does not exist");
+    let data = subject.event.data.as_deref().ok_or_else(missing)?;
     let data: JobEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let found = pipelines::Entity::find_by_id(data.pipeline_id).one(backend.database.read());
-    let pipeline = found.await?.ok_or_else(gone)?;
+    let pipeline = found.await?.ok_or_else(missing)?;
     let commit = match oid(&pipeline.sha) {
         Some(commit) => subject.repository.commit(commit).await.ok(),
         None => None,

@@ -15,8 +15,7 @@ use crate::code::push_events::oid;
 use crate::kernel::Backend;
 use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
-use crate::planning::issuables::Changed;
-use crate::review::merge_requests::events::{MergeRequestData, state_id};
+use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
 use crate::review::merge_requests::{head_pipeline, is_draft};
 
 #[derive(Debug, Serialize)]
@@ -27,7 +26,7 @@ pub(super) struct MergeRequestPayload {
     project: ProjectPart,
     object_attributes: MergeRequestAttributes,
     labels: Vec<LabelPart>,
-    changes: BTreeMap<String, Changed>,
+    changes: BTreeMap<String, FieldChange>,
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,
@@ -90,13 +89,13 @@ pub(super) async fn load_attributes(
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<MergeRequestPayload> {
-    let gone = || Error::internal("the merge request of the event does not exist");
+    let missing = || Error::internal("the merge request of the event does not exist");
     let db = backend.database.read();
-    let id = subject.event.target_id.ok_or_else(gone)?;
+    let id = subject.event.target_id.ok_or_else(missing)?;
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
-    let merge_request = found.ok_or_else(gone)?;
-    let data = subject.event.data.as_deref().ok_or_else(gone)?;
-    let data: MergeRequestData = serde_json::from_str(data).map_err(Error::internal)?;
+    let merge_request = found.ok_or_else(missing)?;
+    let data = subject.event.data.as_deref().ok_or_else(missing)?;
+    let data: IssuableEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let mut labels = labels_of(db, IssuableKind::MergeRequest, [id]).await?;
     let mut assignees = assignees_of(db, IssuableKind::MergeRequest, [id]).await?;
     let assignees = assignees.remove(&id).unwrap_or_default();
@@ -136,8 +135,8 @@ async fn attributes(
     let source = source.map(|(project, namespace)| ProjectPart::new(&subject.base_url, &namespace, &project));
     let last_commit = last_commit(backend, subject, &of).await?;
     let mut merge_params = BTreeMap::new();
-    if let Some(wanted) = of.force_remove_source_branch {
-        let text = if wanted { "1" } else { "0" };
+    if let Some(force) = of.force_remove_source_branch {
+        let text = if force { "1" } else { "0" };
         merge_params.insert("force_remove_source_branch", text.to_owned());
     }
     Ok(MergeRequestAttributes {
@@ -149,7 +148,7 @@ async fn attributes(
             MergeRequestState::Locked => "locked",
             MergeRequestState::Merged => "merged",
         },
-        state_id: state_id(of.state),
+        state_id: IssuableState::from(of.state).id(),
         source_project_id: of.source_project_id,
         target_project_id: of.target_project_id,
         author_id: of.author_id,
@@ -192,7 +191,7 @@ async fn attributes(
 
 /// Returns the ID of the newest pipeline of the merge request's head.
 async fn head_pipeline_id(backend: &Backend, of: &merge_requests::Model) -> Result<Option<i64>> {
-    let found = head_pipeline::of(backend.database.read(), of).await?;
+    let found = head_pipeline::find(backend.database.read(), of).await?;
     Ok(found.map(|pipeline| pipeline.id))
 }
 

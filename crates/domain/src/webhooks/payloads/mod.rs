@@ -87,10 +87,10 @@ fn to_json(payload: &impl Serialize) -> Result<String> {
 impl PayloadContext {
     async fn load(backend: &Backend, event: events::Model) -> Result<Self> {
         let db = backend.database.read();
-        let gone = || Error::internal("the project of the event does not exist");
-        let project_id = event.project_id.ok_or_else(gone)?;
+        let missing = || Error::internal("the project of the event does not exist");
+        let project_id = event.project_id.ok_or_else(missing)?;
         let found = projects::by_reference(db, &project_id.to_string()).await?;
-        let (project, namespace) = found.ok_or_else(gone)?;
+        let (project, namespace) = found.ok_or_else(missing)?;
         let author = match event.author_id {
             Some(id) => users::Entity::find_by_id(id).one(db).await?,
             None => None,

@@ -104,24 +104,24 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
 }
 
 async fn on_noteable(backend: &Backend, subject: &PayloadContext) -> Result<NotePayload> {
-    let gone = || Error::internal("the note of the event does not exist");
-    let id = subject.event.target_id.ok_or_else(gone)?;
+    let missing = || Error::internal("the note of the event does not exist");
+    let id = subject.event.target_id.ok_or_else(missing)?;
     let note = notes::Entity::find_by_id(id).one(backend.database.read());
-    let note = note.await?.ok_or_else(gone)?;
-    let thing = noteable(backend, subject, &note).await?.ok_or_else(gone)?;
-    let url = format!("{}#note_{id}", thing.page);
+    let note = note.await?.ok_or_else(missing)?;
+    let noteable_part = noteable(backend, subject, &note).await?.ok_or_else(missing)?;
+    let url = format!("{}#note_{id}", noteable_part.page);
     Ok(NotePayload {
         object_kind: "note",
-        event_type: match note.confidential || thing.confidential {
+        event_type: match note.confidential || noteable_part.confidential {
             true => "confidential_note",
             false => "note",
         },
         user: subject.user_part(),
         project_id: subject.project.id,
         project: subject.project_part(),
-        object_attributes: note_attributes(subject, note, thing.kind, thing.id, url),
+        object_attributes: note_attributes(subject, note, noteable_part.kind, noteable_part.id, url),
         repository: subject.repository_part(false),
-        on: thing.on,
+        on: noteable_part.on,
     })
 }
 
@@ -220,11 +220,11 @@ fn discussion(kind: &str, id: i64) -> String {
 }
 
 async fn on_commit(backend: &Backend, subject: &PayloadContext) -> Result<NotePayload> {
-    let gone = || Error::internal("the comment of the event does not exist");
-    let id = subject.event.target_id.ok_or_else(gone)?;
+    let missing = || Error::internal("the comment of the event does not exist");
+    let id = subject.event.target_id.ok_or_else(missing)?;
     let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
-    let comment = found.await?.ok_or_else(gone)?;
-    let sha = oid(&comment.sha).ok_or_else(gone)?;
+    let comment = found.await?.ok_or_else(missing)?;
+    let sha = oid(&comment.sha).ok_or_else(missing)?;
     let commit = subject.repository.commit(sha).await?;
     let change = match &comment.path {
         Some(path) => change_of(subject, sha, path).await,

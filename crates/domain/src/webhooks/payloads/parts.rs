@@ -173,16 +173,16 @@ impl PayloadContext {
         ProjectPart::new(&self.base_url, &self.namespace, &self.project)
     }
 
-    /// Returns the payload part of the repository. `whole` adds the fields of push payloads.
-    pub(super) fn repository_part(&self, whole: bool) -> RepositoryPart {
+    /// Returns the payload part of the repository. `with_urls` adds the fields of push payloads.
+    pub(super) fn repository_part(&self, with_urls: bool) -> RepositoryPart {
         let web_url = self.web_url();
         let ssh_url = urls::ssh_url(&self.base_url, &self.path());
         RepositoryPart {
             name: self.project.name.clone(),
             description: self.project.description.clone(),
-            git_http_url: whole.then(|| format!("{web_url}.git")),
-            git_ssh_url: whole.then(|| ssh_url.clone()),
-            visibility_level: whole.then(|| visibility_level(self.project.visibility)),
+            git_http_url: with_urls.then(|| format!("{web_url}.git")),
+            git_ssh_url: with_urls.then(|| ssh_url.clone()),
+            visibility_level: with_urls.then(|| visibility_level(self.project.visibility)),
             homepage: web_url,
             url: ssh_url,
         }

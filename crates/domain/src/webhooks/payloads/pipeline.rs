@@ -78,11 +78,11 @@ impl From<JobEventData> for BuildPart {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<PipelinePayload> {
-    let gone = || Error::internal("the pipeline of the event does not exist");
-    let id = subject.event.target_id.ok_or_else(gone)?;
+    let missing = || Error::internal("the pipeline of the event does not exist");
+    let id = subject.event.target_id.ok_or_else(missing)?;
     let found = pipelines::Entity::find_by_id(id).one(backend.database.read());
-    let pipeline = found.await?.ok_or_else(gone)?;
-    let data = subject.event.data.as_deref().ok_or_else(gone)?;
+    let pipeline = found.await?.ok_or_else(missing)?;
+    let data = subject.event.data.as_deref().ok_or_else(missing)?;
     let data: PipelineEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let ends = data.started_at.zip(data.finished_at);
     let stages: BTreeSet<String> = data.jobs.iter().map(|job| job.stage.clone()).collect();

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::PayloadContext;
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, avatar_url};
-use crate::activity::push_data::{COUNTED, PushData, RefType};
+use crate::activity::push_data::{MAX_COUNTED_COMMITS, PushData, RefType};
 use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 
@@ -101,7 +101,7 @@ async fn branch(subject: &PayloadContext, data: &PushData) -> Result<RefContents
         Err(git::Error::ObjectNotFound) => return Ok(contents),
         Err(error) => return Err(error.into()),
     }
-    if contents.total >= COUNTED {
+    if contents.total >= MAX_COUNTED_COMMITS {
         contents.total = subject.repository.count_commits(selection, usize::MAX).await?;
     }
     Ok(contents)

@@ -11,7 +11,7 @@ use storage::entities::{hook_deliveries, now};
 use super::attempt::ImmediateRequest;
 use super::delivery::send_now;
 use super::payloads;
-use crate::activity::push_data::{Change, PushData, RefType};
+use crate::activity::push_data::{PushAction, PushData, RefType};
 use crate::code::push_events::between;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -140,9 +140,9 @@ async fn push(access: &ProjectAccess, repository: &Repository) -> Result<PushDat
     Ok(PushData {
         commit_count: newest.len().min(MAX_COMMITS),
         action: if base.is_some() {
-            Change::Pushed
+            PushAction::Pushed
         } else {
-            Change::Created
+            PushAction::Created
         },
         ref_type: RefType::Branch,
         commit_from: base.clone(),
@@ -166,7 +166,7 @@ async fn tag(repository: &Repository) -> Result<PushData> {
     let tag = found.tags.into_iter().next().ok_or_else(none)?;
     Ok(PushData {
         commit_count: 1,
-        action: Change::Created,
+        action: PushAction::Created,
         ref_type: RefType::Tag,
         commit_from: None,
         commit_to: Some(tag.target.to_string()),

@@ -11,8 +11,7 @@ use super::no_data;
 use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::planning::issues::events::IssueData;
-use crate::review::merge_requests::events::MergeRequestData;
+use crate::planning::issuables::events::IssuableEventData;
 
 /// Returns an event of the newest issue, as if it had just reached its state. `plain` has the other columns.
 /// Confidential issues and others never replace each other.
@@ -33,9 +32,10 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
         issues::IssueState::Opened => (EventAction::Created, "open"),
         issues::IssueState::Closed => (EventAction::Closed, "close"),
     };
-    let data = IssueData {
+    let data = IssuableEventData {
         action: word.to_owned(),
         changes: BTreeMap::new(),
+        oldrev: None,
     };
     Ok(Model {
         action,
@@ -62,7 +62,7 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
         MergeRequestState::Closed => (EventAction::Closed, "close"),
         MergeRequestState::Merged => (EventAction::Merged, "merge"),
     };
-    let data = MergeRequestData {
+    let data = IssuableEventData {
         action: word.to_owned(),
         changes: BTreeMap::new(),
         oldrev: None,
@@ -144,7 +144,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
         .and_where(Expr::col((notes::Entity, notes::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
         .cond_where(of_kind)
         .take();
-    let mut there = Condition::any().add(
+    let mut condition = Condition::any().add(
         Condition::all()
             .add(Column::TargetType.eq(EventTargetType::Note))
             .add(Expr::exists(on_thing)),
@@ -158,7 +158,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
                     .eq(Expr::col((Entity, Column::TargetId))),
             )
             .take();
-        there = there.add(
+        condition = condition.add(
             Condition::all()
                 .add(Column::TargetType.eq(EventTargetType::CommitNote))
                 .add(Expr::exists(on_commit)),
@@ -167,7 +167,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
     let newest = Entity::find()
         .filter(Column::ProjectId.eq(plain.project_id))
         .filter(Column::Action.eq(EventAction::Commented))
-        .filter(there)
+        .filter(condition)
         .order_by_desc(Column::Id);
     let found = newest.one(backend.database.read()).await?;
     let found = found.ok_or_else(|| match confidential {

@@ -84,7 +84,7 @@ async fn commit_creates_same_objects_as_git() {
         .iter()
         .map(|(path, content)| create(path, content))
         .collect();
-    let made = commit(&fixture.repository, actions).await.unwrap();
+    let result = commit(&fixture.repository, actions).await.unwrap();
 
     let index = fixture.root.path().join("index");
     let git = |arguments: &[&str], input: &str| {
@@ -105,7 +105,7 @@ async fn commit_creates_same_objects_as_git() {
     git(&["update-index", "--index-info"], &info);
     let tree = git(&["write-tree"], "");
     let expected = git(&["commit-tree", tree.trim()], "Subject\n\nBody\n");
-    assert_eq!(made.commit.to_string(), expected.trim());
+    assert_eq!(result.commit.to_string(), expected.trim());
     assert_eq!(fixture.git(&["rev-parse", "main"]), expected);
     fixture.fsck();
 }
@@ -206,14 +206,14 @@ async fn actions_preserve_type_of_symlinks_and_submodules() {
     let tree = fixture.git_stdin(&["mktree"], listed.as_bytes());
     let tip = fixture.git(&["commit-tree", "-m", "m", "-p", "main", tree.trim()]);
     fixture.git(&["update-ref", "refs/heads/main", tip.trim()]);
-    let refused = [
+    let rejected_actions = [
         chmod("link", true),
         rename("link", "x/.gitmodules", None),
         update("sub", "x"),
         chmod("sub", true),
         rename("sub", "x", None),
     ];
-    for action in refused {
+    for action in rejected_actions {
         let result = commit(repository, vec![action]).await;
         assert!(matches!(result, Err(Error::Action(_))), "{result:?}");
     }
@@ -239,13 +239,13 @@ async fn first_commit_sets_default_branch() {
         repository.commit_actions(start).await,
         Err(Error::BranchNotFound)
     ));
-    let made = repository
+    let result = repository
         .commit_actions(request("dev", vec![create("a", "1")]))
         .await
         .unwrap();
-    assert_eq!((made.branch_created, made.old), (true, None));
+    assert_eq!((result.branch_created, result.old), (true, None));
     assert_eq!(repository.default_branch().await.unwrap(), "dev");
-    assert!(repository.commit(made.commit).await.unwrap().parents.is_empty());
+    assert!(repository.commit(result.commit).await.unwrap().parents.is_empty());
     // From here on a branch must exist, or the commit must start from another branch.
     let next = repository
         .commit_actions(request("main", vec![create("b", "1")]))
@@ -265,35 +265,35 @@ async fn commit_uses_start_point_and_replaces_branch_only_with_force() {
         force,
         ..request(branch, vec![update("a", branch)])
     };
-    let made = repository
+    let result = repository
         .commit_actions(from("new", BranchStart::Branch("main".into()), false))
         .await
         .unwrap();
-    assert_eq!((made.branch_created, made.old), (true, None));
-    assert_eq!(repository.commit(made.commit).await.unwrap().parents, [second]);
-    let made = repository
+    assert_eq!((result.branch_created, result.old), (true, None));
+    assert_eq!(repository.commit(result.commit).await.unwrap().parents, [second]);
+    let result = repository
         .commit_actions(from("old", BranchStart::Sha(first), false))
         .await
         .unwrap();
-    assert_eq!(repository.commit(made.commit).await.unwrap().parents, [first]);
+    assert_eq!(repository.commit(result.commit).await.unwrap().parents, [first]);
 
     for start in [BranchStart::Branch("main".into()), BranchStart::Sha(first)] {
-        let refused = repository.commit_actions(from("new", start, false)).await;
-        assert!(matches!(refused, Err(Error::ReferenceExists)));
+        let result = repository.commit_actions(from("new", start, false)).await;
+        assert!(matches!(result, Err(Error::ReferenceExists)));
     }
     let before = repository.branch("new").await.unwrap().commit;
-    let made = repository
+    let result = repository
         .commit_actions(from("new", BranchStart::Sha(first), true))
         .await
         .unwrap();
-    assert_eq!((made.branch_created, made.old), (false, Some(before)));
-    assert_eq!(repository.commit(made.commit).await.unwrap().parents, [first]);
+    assert_eq!((result.branch_created, result.old), (false, Some(before)));
+    assert_eq!(repository.commit(result.commit).await.unwrap().parents, [first]);
     // The branch itself as start point is the same as none, and force without a start point only appends.
-    let made = repository
+    let result = repository
         .commit_actions(from("main", BranchStart::Branch("main".into()), false))
         .await
         .unwrap();
-    assert_eq!(made.old, Some(second));
+    assert_eq!(result.old, Some(second));
     let request = CommitRequest {
         force: true,
         ..request("main", vec![update("a", "forced")])
@@ -301,7 +301,7 @@ async fn commit_uses_start_point_and_replaces_branch_only_with_force() {
     let appended = repository.commit_actions(request).await.unwrap();
     assert_eq!(
         repository.commit(appended.commit).await.unwrap().parents,
-        [made.commit]
+        [result.commit]
     );
 
     let missing = repository
@@ -418,10 +418,10 @@ async fn random_actions_match_map_model() {
             let content = format!("{round}.{step}");
             let kind = random.random_range(0..5);
             let free = |next: &BTreeMap<String, (bool, String)>, path: &str| {
-                next.keys().all(|held| {
-                    held != path
-                        && !held.starts_with(&format!("{path}/"))
-                        && !path.starts_with(&format!("{held}/"))
+                next.keys().all(|existing| {
+                    existing != path
+                        && !existing.starts_with(&format!("{path}/"))
+                        && !path.starts_with(&format!("{existing}/"))
                 })
             };
             actions.push(match kind {

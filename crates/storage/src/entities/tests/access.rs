@@ -193,15 +193,15 @@ async fn roles_of_many_projects_match_single_queries(kind: Kind) {
             (theirs, bob.personal),
         ];
         let levels = access::levels(db.read(), ada.id, &found, today()).await.unwrap();
-        for (project, wanted) in [
+        for (project, expected) in [
             (mine, Some(Owner)),
             (ours, Some(Reporter)),
             (more, Some(Maintainer)),
             (less, Some(Reporter)),
             (theirs, None),
         ] {
-            assert_eq!(levels.projects.get(&project).copied(), wanted);
-            assert_eq!(level(&db, ada, project).await, wanted);
+            assert_eq!(levels.projects.get(&project).copied(), expected);
+            assert_eq!(level(&db, ada, project).await, expected);
         }
         let direct = |project| levels.direct.get(&project).copied();
         assert_eq!(
@@ -224,12 +224,12 @@ async fn visible_projects_depend_on_visibility_and_role(kind: Kind) {
         let secret = world.project("g", "secret").await;
         let inside = world.project("g", "inside").await;
         let open = world.project("g", "open").await;
-        let gone = world.project("g", "gone").await;
+        let deleted = world.project("g", "gone").await;
         world.visibility(inside, Internal).await;
         world.visibility(open, Public).await;
-        world.visibility(gone, Public).await;
+        world.visibility(deleted, Public).await;
         let row = projects::ActiveModel {
-            id: sea_orm::ActiveValue::Set(gone),
+            id: sea_orm::ActiveValue::Set(deleted),
             deletion_started_at: sea_orm::ActiveValue::Set(Some(crate::entities::now())),
             ..Default::default()
         };

@@ -65,7 +65,7 @@ async fn timestamps_and_dates_round_trip(kind: Kind) {
 
 async fn timestamps_of_any_precision_sort_by_time(kind: Kind) {
     on_migrated(kind, async |db| {
-        let whole = now().trunc_subsecs(0);
+        let whole_second = now().trunc_subsecs(0);
         let world = World::new(&db).await;
         let project = {
             world.user("ada").await;
@@ -77,13 +77,13 @@ async fn timestamps_of_any_precision_sort_by_time(kind: Kind) {
                 project_id: Set(project),
                 kind: Set(ref_updates::RefUpdateKind::Push),
                 changes: Set("[]".into()),
-                created_at: Set(whole + TimeDelta::microseconds(offset)),
+                created_at: Set(whole_second + TimeDelta::microseconds(offset)),
                 ..Default::default()
             };
             ref_updates::Entity::insert(row).exec(db.write()).await.unwrap();
         }
         for (count, offset) in offsets.into_iter().enumerate() {
-            let before = whole + TimeDelta::microseconds(offset);
+            let before = whole_second + TimeDelta::microseconds(offset);
             assert_eq!(
                 ref_updates::pending(db.read(), before).await.unwrap().len(),
                 count
@@ -271,7 +271,7 @@ async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: Kind
             ..Default::default()
         };
         projects::Entity::update(row).exec(db.write()).await.unwrap();
-        for (path, taken) in [
+        for (path, is_taken) in [
             ("ADA", true),
             ("g", true),
             ("G/Sub", true),
@@ -287,7 +287,7 @@ async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: Kind
             );
             assert_eq!(
                 namespaces::is_path_taken(&tx, path).await.unwrap(),
-                taken,
+                is_taken,
                 "{path}"
             );
             tx.rollback().await.unwrap();

@@ -8,7 +8,10 @@ use storage::entities::row_conditions::has_rows;
 use storage::entities::selectivity::TARGET_ID;
 use storage::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 
-use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
+use super::{
+    ConditionSet, IndexedCondition, IssuableConditions, IssuableFilter, IssuableScope, ListScope, Presence,
+    is_null, search,
+};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -16,59 +19,62 @@ use crate::kernel::policy::InstancePlan;
 use crate::kernel::query::at_or_before;
 
 /// Maximum labels that are matched one by one, so that the rarest one can drive the query.
-const SEVERAL: usize = 5;
+const MAX_SINGLE_LABELS: usize = 5;
 
 /// Returns the conflicts and invalid values of a filter.
-pub(crate) fn faults(backend: &Backend, filter: &Filter) -> Vec<String> {
-    let mut faults = Vec::new();
-    check(&filter.wanted, "", backend.instance.plan, &mut faults);
-    check(&filter.unwanted, "not", backend.instance.plan, &mut faults);
-    faults
+pub(crate) fn filter_errors(backend: &Backend, filter: &IssuableFilter) -> Vec<String> {
+    let mut errors = Vec::new();
+    collect_errors(&filter.include, "", backend.instance.plan, &mut errors);
+    collect_errors(&filter.exclude, "not", backend.instance.plan, &mut errors);
+    errors
 }
 
 /// Returns the conditions of a valid filter.
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the filter refers to the caller and no user is signed in.
-pub(crate) fn sieves(
+pub(crate) fn condition_set(
     backend: &Backend,
     caller: &Caller,
     kind: IssuableKind,
-    place: Place,
-    filter: &Filter,
-) -> Result<Sieves> {
-    let mut sieves = Sieves::new(kind, backend.database.read().get_database_backend());
-    match place {
-        Place::Everywhere => {}
-        Place::Project(id) => sieves.narrow(all(kind.column(kind.project()).eq(id))),
-        Place::Group(id) => {
-            let inside = in_group(kind, id, &sieves);
-            sieves.add(inside);
+    scope: ListScope,
+    filter: &IssuableFilter,
+) -> Result<ConditionSet> {
+    let mut set = ConditionSet::new(kind, backend.database.read().get_database_backend());
+    match scope {
+        ListScope::Instance => {}
+        ListScope::Project(id) => set.add_covered(all(kind.column(kind.project()).eq(id))),
+        ListScope::Group(id) => {
+            let in_group = in_group(kind, id, &set);
+            set.add(in_group);
         }
     }
     if filter.non_archived {
-        let live = all(projects::Column::Archived.eq(false));
-        sieves.test(all(in_projects(kind, live)));
+        let active = all(projects::Column::Archived.eq(false));
+        set.add_test(all(in_projects(kind, active)));
     }
     match filter.scope {
-        None | Some(Scope::All) => {}
-        Some(Scope::CreatedByMe) => {
-            sieves.narrow(all(kind.column("author_id").eq(caller.signed_in()?.id)));
+        None | Some(IssuableScope::All) => {}
+        Some(IssuableScope::CreatedByMe) => {
+            set.add_covered(all(kind.column("author_id").eq(caller.signed_in()?.id)));
         }
-        Some(Scope::AssignedToMe) => sieves.add(assigned(kind, user(kind).eq(caller.signed_in()?.id))),
+        Some(IssuableScope::AssignedToMe) => set.add(assigned_to(
+            kind,
+            assignee_column(kind).eq(caller.signed_in()?.id),
+        )),
     }
-    sieves.narrow(own(kind, filter));
+    set.add_covered(covered(kind, filter));
     if filter.updated_after.is_some() || filter.updated_before.is_some() {
         let condition = between(kind, "updated_at", filter.updated_after, filter.updated_before);
-        sieves.add(Sieve::of_things(kind, condition.clone(), condition));
+        set.add(IndexedCondition::on_row(kind, condition.clone(), condition));
     }
     // No user has the ID 0, so an anonymous caller has no award emoji.
     let user_id = caller.as_user().map_or(0, |user| user.id);
-    wanted(kind, place, &filter.wanted, user_id, &mut sieves);
-    unwanted(kind, place, filter, user_id, &mut sieves);
-    search::wanted(kind, &filter.wanted, backend, &mut sieves);
-    search::unwanted(kind, filter, backend, &mut sieves);
-    Ok(sieves)
+    include(kind, scope, &filter.include, user_id, &mut set);
+    exclude(kind, scope, filter, user_id, &mut set);
+    search::include(kind, &filter.include, backend, &mut set);
+    search::exclude(kind, filter, backend, &mut set);
+    Ok(set)
 }
 
 fn all(expr: Expr) -> Condition {
@@ -76,14 +82,19 @@ fn all(expr: Expr) -> Condition {
 }
 
 /// Collects conflicts and invalid values.
-fn check(conditions: &Conditions, inside: &str, plan: InstancePlan, faults: &mut Vec<String>) {
-    let name = |name: &str| match inside {
+fn collect_errors(
+    conditions: &IssuableConditions,
+    prefix: &str,
+    plan: InstancePlan,
+    errors: &mut Vec<String>,
+) {
+    let name = |name: &str| match prefix {
         "" => name.to_owned(),
-        outer => format!("{outer}[{name}]"),
+        prefix => format!("{prefix}[{name}]"),
     };
     let mut exclusive = |both: bool, one: &str, other: &str| {
         if both {
-            faults.push(format!("{}, {} are mutually exclusive", name(one), name(other)));
+            errors.push(format!("{}, {} are mutually exclusive", name(one), name(other)));
         }
     };
     exclusive(
@@ -98,7 +109,7 @@ fn check(conditions: &Conditions, inside: &str, plan: InstancePlan, faults: &mut
     );
     let names = &conditions.assignee_usernames;
     if plan == InstancePlan::Free && names.len() > 1 {
-        faults.push(format!(
+        errors.push(format!(
             "{} allows one value, but found {}: {}",
             name("assignee_username"),
             names.len(),
@@ -106,30 +117,30 @@ fn check(conditions: &Conditions, inside: &str, plan: InstancePlan, faults: &mut
         ));
     }
     if let Some(text) = &conditions.assignee_id {
-        numbered(text, &name("assignee_id"), "an integer", faults);
+        parse_number(text, &name("assignee_id"), "an integer", errors);
     }
 }
 
-/// Parses a number or one of the two keywords. Adds a fault otherwise.
-pub(crate) fn numbered(
+/// Parses a number or one of the two keywords. Adds an error otherwise.
+pub(crate) fn parse_number(
     text: &str,
     name: &str,
-    what: &str,
-    faults: &mut Vec<String>,
+    expected: &str,
+    errors: &mut Vec<String>,
 ) -> Option<Presence<i64>> {
-    let found = match presence(text) {
+    let number = match parse_presence(text) {
         Presence::Is(text) => text.parse().ok().map(Presence::Is),
         Presence::None => Some(Presence::None),
         Presence::Any => Some(Presence::Any),
     };
-    if found.is_none() {
-        faults.push(format!("{name} should be {what}, 'None' or 'Any'"));
+    if number.is_none() {
+        errors.push(format!("{name} should be {expected}, 'None' or 'Any'"));
     }
-    found
+    number
 }
 
 /// Parses the keywords for none and at least one, case-insensitively.
-fn presence(text: &str) -> Presence<&str> {
+fn parse_presence(text: &str) -> Presence<&str> {
     let text = text.trim();
     match text.to_ascii_lowercase().as_str() {
         "none" => Presence::None,
@@ -139,10 +150,10 @@ fn presence(text: &str) -> Presence<&str> {
 }
 
 /// Returns conditions on the row itself that the indexes of the sort orders cover.
-fn own(kind: IssuableKind, filter: &Filter) -> Condition {
+fn covered(kind: IssuableKind, filter: &IssuableFilter) -> Condition {
     Condition::all()
         .add_option(filter.milestone_id.map(|id| kind.column("milestone_id").eq(id)))
-        .add_option(filter.wanted.author_id.map(|id| kind.column("author_id").eq(id)))
+        .add_option(filter.include.author_id.map(|id| kind.column("author_id").eq(id)))
         .add(between(
             kind,
             "created_at",
@@ -163,12 +174,12 @@ fn between(
 }
 
 /// Matches issuables in the projects of a group and its subgroups.
-fn in_group(kind: IssuableKind, group_id: i64, sieves: &Sieves) -> Sieve {
-    let of_group = projects_of(group_id).into_query();
-    Sieve::of_things(
+fn in_group(kind: IssuableKind, group_id: i64, set: &ConditionSet) -> IndexedCondition {
+    let project_ids = projects_of(group_id).into_query();
+    IndexedCondition::on_row(
         kind,
-        all(sieves.one_of(kind.column(kind.project()), of_group)),
-        all(in_projects(kind, inside(group_id))),
+        all(set.id_in(kind.column(kind.project()), project_ids)),
+        all(in_projects(kind, is_in_group(group_id))),
     )
 }
 
@@ -177,11 +188,11 @@ fn projects_of(group_id: i64) -> Select<projects::Entity> {
     projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
-        .filter(inside(group_id))
+        .filter(is_in_group(group_id))
 }
 
 /// Matches projects of a group and its subgroups.
-fn inside(group_id: i64) -> Condition {
+fn is_in_group(group_id: i64) -> Condition {
     all(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
 }
 
@@ -197,109 +208,114 @@ fn in_projects(kind: IssuableKind, condition: Condition) -> Expr {
 }
 
 /// Returns the column of the assignee.
-fn user(kind: IssuableKind) -> Expr {
+fn assignee_column(kind: IssuableKind) -> Expr {
     Expr::col((kind.assignees(), "user_id"))
 }
 
-fn assigned(kind: IssuableKind, condition: Expr) -> Sieve {
-    Sieve::rows(kind, kind.assignees(), all(condition))
+fn assigned_to(kind: IssuableKind, condition: Expr) -> IndexedCondition {
+    IndexedCondition::on_related_rows(kind, kind.assignees(), all(condition))
 }
 
-fn assigned_at_all(kind: IssuableKind) -> Condition {
-    Sieve::rows(kind, kind.assignees(), Condition::all()).test
+fn has_assignees(kind: IssuableKind) -> Condition {
+    IndexedCondition::on_related_rows(kind, kind.assignees(), Condition::all()).test
 }
 
-/// Matches labels with these titles that are available at a place: those of its projects and of the groups
+/// Matches labels with these titles that are available in a scope: those of its projects and of the groups
 /// around them.
-fn titled(place: Place, titles: &[&str]) -> Condition {
+fn labels_titled(scope: ListScope, titles: &[&str]) -> Condition {
     use labels::Column::{NamespaceId, ProjectId, Title};
 
     let all = Condition::all().add(Title.is_in(titles.iter().copied()));
-    let within = match place {
-        Place::Everywhere => return all,
-        Place::Group(id) => Condition::any()
+    let in_scope = match scope {
+        ListScope::Instance => return all,
+        ListScope::Group(id) => Condition::any()
             .add(ProjectId.in_subquery(projects_of(id).into_query()))
             .add(NamespaceId.in_subquery(namespace_ancestors::at_or_below(id)))
             .add(NamespaceId.in_subquery(namespace_ancestors::at_or_above(id))),
-        Place::Project(id) => Condition::any()
+        ListScope::Project(id) => Condition::any()
             .add(ProjectId.eq(id))
             .add(NamespaceId.in_subquery(namespace_ancestors::around_project(id))),
     };
-    all.add(within)
+    all.add(in_scope)
 }
 
-fn labelled_with_any(kind: IssuableKind, place: Place, titles: &[&str], sieves: &Sieves) -> Sieve {
+fn labeled_with_any(
+    kind: IssuableKind,
+    scope: ListScope,
+    titles: &[&str],
+    set: &ConditionSet,
+) -> IndexedCondition {
     let label = Expr::col((kind.labels(), "label_id"));
-    let ids = |place| {
+    let ids = |scope| {
         labels::Entity::find()
             .select_only()
             .column(labels::Column::Id)
-            .filter(titled(place, titles))
+            .filter(labels_titled(scope, titles))
             .into_query()
     };
-    let looked_up = sieves.one_of(label.clone(), ids(place));
+    let lookup = set.id_in(label.clone(), ids(scope));
     // For a row that is checked, the title is sufficient.
-    let tried = label.in_subquery(ids(Place::Everywhere));
-    Sieve {
-        ids: Sieve::rows(kind, kind.labels(), all(looked_up)).ids,
-        ..Sieve::rows(kind, kind.labels(), all(tried))
+    let row_test = label.in_subquery(ids(ListScope::Instance));
+    IndexedCondition {
+        ids: IndexedCondition::on_related_rows(kind, kind.labels(), all(lookup)).ids,
+        ..IndexedCondition::on_related_rows(kind, kind.labels(), all(row_test))
     }
 }
 
 /// Matches issuables with all of many labels, by counting: one condition, and one statement that finds it.
-fn labelled_with_all(kind: IssuableKind, place: Place, mut titles: Vec<&str>) -> Sieve {
+fn labeled_with_all(kind: IssuableKind, scope: ListScope, mut titles: Vec<&str>) -> IndexedCondition {
     titles.sort_unstable();
     titles.dedup();
-    let several = i64::try_from(titles.len()).unwrap_or(i64::MAX);
-    let thing = || Expr::col((kind.labels(), kind.key()));
-    let carried = Query::select()
+    let count_of_titles = i64::try_from(titles.len()).unwrap_or(i64::MAX);
+    let issuable = || Expr::col((kind.labels(), kind.key()));
+    let labels = Query::select()
         .from(kind.labels())
         .inner_join(
             labels::Entity,
             Expr::col((labels::Entity, labels::Column::Id)).eq(Expr::col((kind.labels(), "label_id"))),
         )
-        .cond_where(titled(place, &titles))
+        .cond_where(labels_titled(scope, &titles))
         .take();
     // Labels of a project and of a group may have the same title.
     let count = Expr::from(Func::count_distinct(Expr::col((
         labels::Entity,
         labels::Column::Title,
     ))));
-    let ids = carried
+    let ids = labels
         .clone()
-        .expr_as(thing(), TARGET_ID)
-        .add_group_by([thing()])
-        .and_having(count.clone().eq(several))
+        .expr_as(issuable(), TARGET_ID)
+        .add_group_by([issuable()])
+        .and_having(count.clone().eq(count_of_titles))
         .take();
-    let row = carried
+    let row = labels
         .clone()
         .expr(count)
-        .and_where(thing().eq(kind.column("id")))
+        .and_where(issuable().eq(kind.column("id")))
         .take();
-    let test = Expr::from(SubQueryStatement::from(row)).eq(several);
-    Sieve {
+    let test = Expr::from(SubQueryStatement::from(row)).eq(count_of_titles);
+    IndexedCondition {
         ids,
         test: all(test),
         own: None,
     }
 }
 
-fn labelled_at_all(kind: IssuableKind) -> Condition {
-    Sieve::rows(kind, kind.labels(), Condition::all()).test
+fn has_labels(kind: IssuableKind) -> Condition {
+    IndexedCondition::on_related_rows(kind, kind.labels(), Condition::all()).test
 }
 
 fn milestones_titled(title: &str) -> SelectStatement {
-    let of = milestones::Entity::find()
+    let milestones = milestones::Entity::find()
         .select_only()
         .column(milestones::Column::Id);
     let today = now().date_naive();
     use milestones::Column as Milestone;
-    let named = match title {
+    let matching = match title {
         // Active milestones that are due in the future.
-        "#upcoming" => of
+        "#upcoming" => milestones
             .filter(Milestone::State.eq(milestones::MilestoneState::Active))
             .filter(Milestone::DueDate.gt(today)),
-        "#started" => of
+        "#started" => milestones
             .filter(Milestone::State.eq(milestones::MilestoneState::Active))
             .filter(Milestone::StartDate.lte(today))
             .filter(
@@ -307,9 +323,9 @@ fn milestones_titled(title: &str) -> SelectStatement {
                     .add(Milestone::DueDate.is_null())
                     .add(Milestone::DueDate.gte(today)),
             ),
-        title => of.filter(Milestone::Title.eq(title)),
+        title => milestones.filter(Milestone::Title.eq(title)),
     };
-    named.into_query()
+    matching.into_query()
 }
 
 fn users_named(name: &str) -> SelectStatement {
@@ -321,118 +337,138 @@ fn users_named(name: &str) -> SelectStatement {
 }
 
 /// Matches issuables with an award emoji of a user.
-fn reacted(kind: IssuableKind, user_id: i64, name: Option<&str>) -> Sieve {
+fn with_award_emoji(kind: IssuableKind, user_id: i64, name: Option<&str>) -> IndexedCondition {
     const AWARDS: &str = "award_emoji";
     let condition = Condition::all()
         .add(Expr::col((AWARDS, "user_id")).eq(user_id))
         .add(Expr::col((AWARDS, kind.key())).is_not_null())
         .add_option(name.map(|name| Expr::col((AWARDS, "name")).eq(name)));
-    Sieve::rows(kind, AWARDS, condition)
+    IndexedCondition::on_related_rows(kind, AWARDS, condition)
 }
 
-fn wanted(kind: IssuableKind, place: Place, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
+fn include(
+    kind: IssuableKind,
+    scope: ListScope,
+    conditions: &IssuableConditions,
+    user_id: i64,
+    set: &mut ConditionSet,
+) {
     if let Some(iids) = &conditions.iids {
-        sieves.add(Sieve::of_number(kind, "iid", |column| {
+        set.add(IndexedCondition::on_number(kind, "iid", |column| {
             column.is_in(iids.iter().copied())
         }));
     }
-    match labels_of(&conditions.labels) {
-        Presence::None => sieves.test(labelled_at_all(kind).not()),
-        Presence::Any => sieves.test(labelled_at_all(kind)),
-        Presence::Is(titles) if titles.len() > SEVERAL => sieves.add(labelled_with_all(kind, place, titles)),
+    match parse_labels(&conditions.labels) {
+        Presence::None => set.add_test(has_labels(kind).not()),
+        Presence::Any => set.add_test(has_labels(kind)),
+        Presence::Is(titles) if titles.len() > MAX_SINGLE_LABELS => {
+            set.add(labeled_with_all(kind, scope, titles))
+        }
         Presence::Is(titles) => {
             for title in titles {
-                let label = labelled_with_any(kind, place, &[title], sieves);
-                sieves.add(label);
+                let label = labeled_with_any(kind, scope, &[title], set);
+                set.add(label);
             }
         }
     }
-    match conditions.milestone.as_deref().map(presence) {
+    match conditions.milestone.as_deref().map(parse_presence) {
         None => {}
-        Some(Presence::None) => sieves.test(absent(kind.column("milestone_id"))),
-        Some(Presence::Any) => sieves.test(all(kind.column("milestone_id").is_not_null())),
-        Some(Presence::Is(title)) => sieves.add_one_of("milestone_id", milestones_titled(title)),
+        Some(Presence::None) => set.add_test(is_null(kind.column("milestone_id"))),
+        Some(Presence::Any) => set.add_test(all(kind.column("milestone_id").is_not_null())),
+        Some(Presence::Is(title)) => set.add_id_in("milestone_id", milestones_titled(title)),
     }
     if let Some(name) = &conditions.author_username {
-        sieves.add_one_of("author_id", users_named(name));
+        set.add_id_in("author_id", users_named(name));
     }
-    match conditions.assignee_id.as_deref().map(assignee) {
+    match conditions.assignee_id.as_deref().map(parse_assignee) {
         None => {}
-        Some(Presence::None) => sieves.test(assigned_at_all(kind).not()),
-        Some(Presence::Any) => sieves.test(assigned_at_all(kind)),
-        Some(Presence::Is(id)) => sieves.add(assigned(kind, user(kind).eq(id))),
+        Some(Presence::None) => set.add_test(has_assignees(kind).not()),
+        Some(Presence::Any) => set.add_test(has_assignees(kind)),
+        Some(Presence::Is(id)) => set.add(assigned_to(kind, assignee_column(kind).eq(id))),
     }
     for name in &conditions.assignee_usernames {
-        sieves.add(assigned(kind, user(kind).in_subquery(users_named(name))));
+        set.add(assigned_to(
+            kind,
+            assignee_column(kind).in_subquery(users_named(name)),
+        ));
     }
-    match conditions.my_reaction_emoji.as_deref().map(presence) {
+    match conditions.my_reaction_emoji.as_deref().map(parse_presence) {
         None => {}
-        Some(Presence::None) => sieves.test(reacted(kind, user_id, None).test.not()),
-        Some(Presence::Any) => sieves.add(reacted(kind, user_id, None)),
-        Some(Presence::Is(name)) => sieves.add(reacted(kind, user_id, Some(name))),
+        Some(Presence::None) => set.add_test(with_award_emoji(kind, user_id, None).test.not()),
+        Some(Presence::Any) => set.add(with_award_emoji(kind, user_id, None)),
+        Some(Presence::Is(name)) => set.add(with_award_emoji(kind, user_id, Some(name))),
     }
 }
 
 /// Each condition is negated separately, so that a match of any of them excludes the row.
-fn unwanted(kind: IssuableKind, place: Place, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
-    let conditions = &filter.unwanted;
+fn exclude(
+    kind: IssuableKind,
+    scope: ListScope,
+    filter: &IssuableFilter,
+    user_id: i64,
+    set: &mut ConditionSet,
+) {
+    let conditions = &filter.exclude;
     if let Some(iids) = &conditions.iids {
-        sieves.test(all(kind.column("iid").is_in(iids.iter().copied())).not());
+        set.add_test(all(kind.column("iid").is_in(iids.iter().copied())).not());
     }
-    match labels_of(&conditions.labels) {
-        Presence::None => sieves.test(labelled_at_all(kind)),
-        Presence::Any => sieves.test(labelled_at_all(kind).not()),
+    match parse_labels(&conditions.labels) {
+        Presence::None => set.add_test(has_labels(kind)),
+        Presence::Any => set.add_test(has_labels(kind).not()),
         Presence::Is(titles) => {
             if !titles.is_empty() {
-                let labels = labelled_with_any(kind, place, &titles, sieves);
-                sieves.leave_out(labels);
+                let labels = labeled_with_any(kind, scope, &titles, set);
+                set.exclude(labels);
             }
         }
     }
-    match conditions.milestone.as_deref().map(presence) {
+    match conditions.milestone.as_deref().map(parse_presence) {
         None => {}
-        Some(Presence::None) => sieves.test(absent(kind.column("milestone_id")).not()),
-        Some(Presence::Any) => sieves.test(all(kind.column("milestone_id").is_not_null()).not()),
-        Some(Presence::Is(title)) => sieves.test(
-            known(kind, "milestone_id", |column| {
+        Some(Presence::None) => set.add_test(is_null(kind.column("milestone_id")).not()),
+        Some(Presence::Any) => set.add_test(all(kind.column("milestone_id").is_not_null()).not()),
+        Some(Presence::Is(title)) => set.add_test(
+            not_null_and(kind, "milestone_id", |column| {
                 column.in_subquery(milestones_titled(title))
             })
             .not(),
         ),
     }
     if let Some(id) = conditions.author_id {
-        sieves.test(known(kind, "author_id", |column| column.eq(id)).not());
+        set.add_test(not_null_and(kind, "author_id", |column| column.eq(id)).not());
     }
     if let Some(name) = &conditions.author_username {
-        sieves.test(known(kind, "author_id", |column| column.in_subquery(users_named(name))).not());
+        set.add_test(not_null_and(kind, "author_id", |column| column.in_subquery(users_named(name))).not());
     }
-    match conditions.assignee_id.as_deref().map(assignee) {
+    match conditions.assignee_id.as_deref().map(parse_assignee) {
         None => {}
-        Some(Presence::None) => sieves.test(assigned_at_all(kind)),
-        Some(Presence::Any) => sieves.test(assigned_at_all(kind).not()),
-        Some(Presence::Is(id)) => sieves.leave_out(assigned(kind, user(kind).eq(id))),
+        Some(Presence::None) => set.add_test(has_assignees(kind)),
+        Some(Presence::Any) => set.add_test(has_assignees(kind).not()),
+        Some(Presence::Is(id)) => set.exclude(assigned_to(kind, assignee_column(kind).eq(id))),
     }
     for name in &conditions.assignee_usernames {
-        sieves.leave_out(assigned(kind, user(kind).in_subquery(users_named(name))));
+        set.exclude(assigned_to(
+            kind,
+            assignee_column(kind).in_subquery(users_named(name)),
+        ));
     }
-    match conditions.my_reaction_emoji.as_deref().map(presence) {
+    match conditions.my_reaction_emoji.as_deref().map(parse_presence) {
         None => {}
-        Some(Presence::None) => sieves.test(reacted(kind, user_id, None).test),
-        Some(Presence::Any) => sieves.leave_out(reacted(kind, user_id, None)),
-        Some(Presence::Is(name)) => sieves.leave_out(reacted(kind, user_id, Some(name))),
+        Some(Presence::None) => set.add_test(with_award_emoji(kind, user_id, None).test),
+        Some(Presence::Any) => set.exclude(with_award_emoji(kind, user_id, None)),
+        Some(Presence::Is(name)) => set.exclude(with_award_emoji(kind, user_id, Some(name))),
     }
 }
 
 /// Returns a condition on a nullable column that is false, not null, for null.
-fn known(kind: IssuableKind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
+fn not_null_and(kind: IssuableKind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
     Condition::all()
         .add(kind.column(column).is_not_null())
         .add(condition(kind.column(column)))
 }
 
 /// Parses an assignee. The ID 0 means none.
-fn assignee(text: &str) -> Presence<i64> {
-    match presence(text) {
+fn parse_assignee(text: &str) -> Presence<i64> {
+    match parse_presence(text) {
         Presence::None => Presence::None,
         Presence::Any => Presence::Any,
         // Validated before, so a parse error is treated as none.
@@ -447,20 +483,20 @@ fn assignee(text: &str) -> Presence<i64> {
 pub(crate) const NO_LABEL: &[&str] = &["none", "no label", "no+label"];
 
 /// Returns the titles of labels, or one of the keywords. The one for none takes precedence.
-fn labels_of(titles: &[String]) -> Presence<Vec<&str>> {
+fn parse_labels(titles: &[String]) -> Presence<Vec<&str>> {
     let titles: Vec<&str> = titles
         .iter()
         .map(|title| title.trim())
         .filter(|title| !title.is_empty())
         .collect();
-    let has = |words: &[&str]| {
+    let has_keyword = |keywords: &[&str]| {
         titles
             .iter()
-            .any(|title| words.iter().any(|word| title.eq_ignore_ascii_case(word)))
+            .any(|title| keywords.iter().any(|keyword| title.eq_ignore_ascii_case(keyword)))
     };
-    if has(NO_LABEL) {
+    if has_keyword(NO_LABEL) {
         Presence::None
-    } else if has(&["any"]) {
+    } else if has_keyword(&["any"]) {
         Presence::Any
     } else {
         Presence::Is(titles)

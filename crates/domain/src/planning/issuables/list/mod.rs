@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
 use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait};
 
-pub(crate) use conditions::{NO_LABEL, faults, numbered, sieves};
-pub(crate) use indexed::{Sieve, Sieves, absent};
+pub(crate) use conditions::{NO_LABEL, condition_set, filter_errors, parse_number};
+pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
 use storage::entities::issuables::IssuableKind;
 use storage::entities::row_conditions::has_rows;
@@ -19,9 +19,9 @@ use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{bounded_count, count_for_page};
 
-/// Relation to the caller.
+/// Relation of listed issuables to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum IssuableScope {
     /// All issuables.
     All,
     /// Created by the caller.
@@ -32,9 +32,9 @@ pub enum Scope {
 
 /// Part of the instance that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ListScope {
     /// The whole instance.
-    Everywhere,
+    Instance,
     /// The projects of a group and its subgroups.
     Group(i64),
     /// A single project.
@@ -54,7 +54,7 @@ pub enum Presence<T> {
 
 /// Conditions that can be negated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Conditions {
+pub struct IssuableConditions {
     /// Titles of labels.
     pub labels: Vec<String>,
     /// Title of the milestone.
@@ -80,10 +80,10 @@ pub struct Conditions {
 /// Filter of both kinds, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    pub scope: Option<Scope>,
-    pub wanted: Conditions,
-    pub unwanted: Conditions,
+pub struct IssuableFilter {
+    pub scope: Option<IssuableScope>,
+    pub include: IssuableConditions,
+    pub exclude: IssuableConditions,
     pub created_after: Option<DateTime<Utc>>,
     pub created_before: Option<DateTime<Utc>>,
     pub updated_after: Option<DateTime<Utc>>,
@@ -95,9 +95,45 @@ pub struct Filter {
     pub ascending: bool,
 }
 
+/// Sort attribute of issues and merge requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IssuableOrder {
+    /// Time of creation.
+    #[default]
+    CreatedAt,
+    /// Time of the last update.
+    UpdatedAt,
+    /// Due date of the milestone, then label priority.
+    Priority,
+    /// Label priority.
+    LabelPriority,
+    /// Due date of the milestone.
+    MilestoneDue,
+    /// Number of `thumbsup` award emoji.
+    Popularity,
+}
+
+impl IssuableOrder {
+    /// Returns the sort order by this attribute.
+    pub(crate) fn sort(self, ascending: bool) -> SortOrder {
+        SortOrder {
+            columns: match self {
+                Self::CreatedAt => &["created_at"],
+                Self::UpdatedAt => &["updated_at"],
+                // The order within the same due date is unspecified, and this order has an index.
+                Self::Priority | Self::MilestoneDue => &["milestone_due_on", "label_priority"],
+                Self::LabelPriority => &["label_priority"],
+                Self::Popularity => &["upvotes"],
+            },
+            nullable: !matches!(self, Self::CreatedAt | Self::UpdatedAt),
+            ascending,
+        }
+    }
+}
+
 /// Sort order. Null values come last in both directions, and ties are sorted newest first.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ordering {
+pub(crate) struct SortOrder {
     /// The columns.
     pub columns: &'static [&'static str],
     /// Whether the columns are nullable.
@@ -111,9 +147,9 @@ const ORDERED: &str = "ordered";
 /// Name of the subquery with the IDs that match the conditions, unordered.
 const FOUND: &str = "found";
 /// Number of rows that are read in list order before matches are looked up instead.
-const NEAR: u64 = 4_000;
+const MAX_NEAR_ROWS: u64 = 4_000;
 
-impl Ordering {
+impl SortOrder {
     /// Orders rows whose columns are given by name.
     fn apply(self, column: impl Fn(&'static str) -> Expr, rows: &mut SelectStatement) {
         let direction = match self.ascending {
@@ -132,15 +168,15 @@ impl Ordering {
 }
 
 /// A list of which a page is requested.
-struct List<'a> {
+struct ListQuery<'a> {
     kind: IssuableKind,
     visible: Condition,
-    sieves: &'a Sieves,
-    order: Ordering,
+    conditions: &'a ConditionSet,
+    order: SortOrder,
     page: &'a PageRequest,
 }
 
-impl List<'_> {
+impl ListQuery<'_> {
     fn ids(&self, condition: Condition) -> SelectStatement {
         Query::select()
             .expr_as(self.kind.column("id"), TARGET_ID)
@@ -151,26 +187,26 @@ impl List<'_> {
 
     /// Returns the page, with one more row if the list continues.
     async fn page(&self, db: &impl ConnectionTrait) -> Result<Vec<i64>> {
-        if self.sieves.may_lie_far() {
-            let mut near = self.ordered(self.sieves.narrowed());
-            near.limit(NEAR);
-            let tests = self.sieves.tests().add(self.visible.clone());
-            let found = self.read(db, self.of_ordered(near, tests)).await?;
+        if self.conditions.needs_deep_scan() {
+            let mut near = self.ordered(self.conditions.covered());
+            near.limit(MAX_NEAR_ROWS);
+            let tests = self.conditions.tests().add(self.visible.clone());
+            let found = self.read_ids(db, self.filter_ordered(near, tests)).await?;
             if found.len() as u64 > self.page.limit() {
                 return Ok(found);
             }
-            let parts = self.sieves.parts();
-            let found = parts.ids.map(|ids| self.kind.column("id").in_subquery(ids));
-            let all = self.ordered(parts.own.add_option(found)).offset(0).take();
-            let left = parts.left.add(self.visible.clone());
-            return self.read(db, self.of_ordered(all, left)).await;
+            let scan = self.conditions.deep_scan();
+            let matching = scan.ids.map(|ids| self.kind.column("id").in_subquery(ids));
+            let all = self.ordered(scan.own.add_option(matching)).offset(0).take();
+            let tests = scan.row_tests.add(self.visible.clone());
+            return self.read_ids(db, self.filter_ordered(all, tests)).await;
         }
-        let mut wanted = self.ids(self.sieves.in_order(self.visible.clone()));
-        self.order.apply(|name| self.kind.column(name), &mut wanted);
-        self.read(db, wanted).await
+        let mut ids = self.ids(self.conditions.in_list_order(self.visible.clone()));
+        self.order.apply(|name| self.kind.column(name), &mut ids);
+        self.read_ids(db, ids).await
     }
 
-    async fn read(&self, db: &impl ConnectionTrait, mut ids: SelectStatement) -> Result<Vec<i64>> {
+    async fn read_ids(&self, db: &impl ConnectionTrait, mut ids: SelectStatement) -> Result<Vec<i64>> {
         ids.offset(self.page.offset()).limit(self.page.limit() + 1);
         let rows = db.query_all(&ids).await?;
         let ids = rows.iter().map(|row| row.try_get_by_index::<i64>(0));
@@ -178,15 +214,15 @@ impl List<'_> {
     }
 
     /// Returns the query for all rows of the list, for counting.
-    fn counted(&self) -> SelectStatement {
-        if !self.sieves.may_lie_far() {
-            return self.ids(self.sieves.looked_up().add(self.visible.clone()));
+    fn count_query(&self) -> SelectStatement {
+        if !self.conditions.needs_deep_scan() {
+            return self.ids(self.conditions.lookup().add(self.visible.clone()));
         }
-        let parts = self.sieves.parts();
-        let left = parts.left.add(self.visible.clone());
-        let (ids, tests) = match parts.ids {
-            Some(ids) => (ids, parts.tests.add(left)),
-            None => (self.ids(parts.own), left),
+        let scan = self.conditions.deep_scan();
+        let tests = scan.row_tests.add(self.visible.clone());
+        let (ids, tests) = match scan.ids {
+            Some(ids) => (ids, scan.own_tests.add(tests)),
+            None => (self.ids(scan.own), tests),
         };
         // In a single query, PostgreSQL estimates the visibility checks as very expensive and everything else
         // as negligible. It then repeatedly reads whole tables and indexes to avoid a few checks.
@@ -198,13 +234,13 @@ impl List<'_> {
         Query::select()
             .expr(Expr::val(1))
             .from(FOUND)
-            .and_where(self.meets(Expr::col((FOUND, TARGET_ID)), tests))
+            .and_where(self.row_meets(Expr::col((FOUND, TARGET_ID)), tests))
             .with_cte(found)
             .take()
     }
 
     /// Returns whether the row with an ID meets a condition, checked row by row.
-    fn meets(&self, id: Expr, condition: Condition) -> Expr {
+    fn row_meets(&self, id: Expr, condition: Condition) -> Expr {
         let mut row = Query::select()
             .expr(Expr::val(1))
             .from(self.kind.table())
@@ -229,11 +265,11 @@ impl List<'_> {
     }
 
     /// Returns the ordered rows that meet a condition, which is checked one by one until the page is full.
-    fn of_ordered(&self, ordered: SelectStatement, condition: Condition) -> SelectStatement {
+    fn filter_ordered(&self, ordered: SelectStatement, condition: Condition) -> SelectStatement {
         let mut rows = Query::select()
             .expr(Expr::col((ORDERED, "id")))
             .from_subquery(ordered, ORDERED)
-            .and_where(self.meets(Expr::col((ORDERED, "id")), condition))
+            .and_where(self.row_meets(Expr::col((ORDERED, "id")), condition))
             .take();
         self.order.apply(|name| Expr::col((ORDERED, name)), &mut rows);
         rows
@@ -248,25 +284,25 @@ pub(crate) async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
     kind: IssuableKind,
     visible: Condition,
-    mut sieves: Sieves,
-    order: Ordering,
+    mut conditions: ConditionSet,
+    order: SortOrder,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
-    sieves.look(db).await?;
-    if sieves.let_nothing_through() {
+    conditions.find_few(db).await?;
+    if conditions.match_nothing() {
         return Ok(Page::new(page, Vec::new(), 0));
     }
-    let list = List {
+    let list = ListQuery {
         kind,
         visible,
-        sieves: &sieves,
+        conditions: &conditions,
         order,
         page,
     };
-    let (ids, counted) = match list.sieves.may_lie_far() {
+    let (ids, total) = match list.conditions.needs_deep_scan() {
         // Both queries are slow and independent of each other.
         true => {
-            let (ids, total) = tokio::try_join!(list.page(db), bounded_count(db, list.counted()))?;
+            let (ids, total) = tokio::try_join!(list.page(db), bounded_count(db, list.count_query()))?;
             (ids, Some(total))
         }
         false => (list.page(db).await?, None),
@@ -275,10 +311,10 @@ pub(crate) async fn page_of<E: EntityTrait>(
     // list order and compares each row with the page.
     let mut rows = E::find().filter(kind.column("id").is_in(ids));
     order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
-    let found = rows.all(db).await?;
-    let total = match counted {
+    let rows = rows.all(db).await?;
+    let total = match total {
         Some(total) => total,
-        None => count_for_page(db, page, found.len(), list.counted()).await?,
+        None => count_for_page(db, page, rows.len(), list.count_query()).await?,
     };
-    Ok(Page::new(page, found, total))
+    Ok(Page::new(page, rows, total))
 }

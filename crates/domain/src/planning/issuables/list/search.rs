@@ -6,59 +6,69 @@ use storage::entities::fold;
 use storage::entities::issuables::IssuableKind;
 use storage::entities::selectivity::TARGET_ID;
 
-use super::{Conditions, Filter, Sieve, Sieves};
+use super::{ConditionSet, IndexedCondition, IssuableConditions, IssuableFilter};
 use crate::kernel::Backend;
 use crate::kernel::query::contains_in_any_case;
 
 /// Minimum length of a word that is searched within texts, in characters.
-const SHORTEST: usize = 3;
+const MIN_WORD_LENGTH: usize = 3;
 
 /// Maximum non-ASCII letters of a short text for which all spellings are searched.
-const MOST_LETTERS: usize = 6;
+const MAX_NON_ASCII_LETTERS: usize = 6;
 
 /// The search: words within a text, or a whole text. Case is folded by the database, which may know different
 /// letters.
 #[derive(Debug, PartialEq, Eq)]
-enum Sought {
+enum SearchTerms {
     Words(Vec<String>),
-    Whole(String),
+    Text(String),
 }
 
-pub(super) fn wanted(kind: IssuableKind, conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
+pub(super) fn include(
+    kind: IssuableKind,
+    conditions: &IssuableConditions,
+    backend: &Backend,
+    set: &mut ConditionSet,
+) {
     let fields = fields(conditions.fields.as_deref());
-    if let Some(sought) = conditions.search.as_deref().and_then(sought) {
-        sieves.add(sieve(
+    if let Some(terms) = conditions.search.as_deref().and_then(parse_terms) {
+        set.add(search_condition(
             kind,
-            &sought,
+            &terms,
             &fields,
             backend.database.read().get_database_backend(),
         ));
     }
 }
 
-pub(super) fn unwanted(kind: IssuableKind, filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
-    let inside = filter
-        .unwanted
+pub(super) fn exclude(
+    kind: IssuableKind,
+    filter: &IssuableFilter,
+    backend: &Backend,
+    set: &mut ConditionSet,
+) {
+    let names = filter
+        .exclude
         .fields
         .as_deref()
-        .or(filter.wanted.fields.as_deref());
-    let fields = fields(inside);
-    if let Some(sought) = filter.unwanted.search.as_deref().and_then(sought) {
-        let found = match (&sought, backend.database.read().get_database_backend()) {
-            (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, &fields).test,
+        .or(filter.include.fields.as_deref());
+    let fields = fields(names);
+    if let Some(terms) = filter.exclude.search.as_deref().and_then(parse_terms) {
+        let condition = match (&terms, backend.database.read().get_database_backend()) {
+            (SearchTerms::Words(words), DatabaseBackend::Sqlite) => full_text(kind, words, &fields).test,
             // Null counts as an empty description, so that the condition is never null.
-            _ => like(kind, &sought, &fields, |column| {
+            _ => like(kind, &terms, &fields, |column| {
                 Func::coalesce([column, Expr::val("")]).into()
             }),
         };
-        sieves.test(found.not());
+        set.add_test(condition.not());
     }
 }
 
 /// Returns the columns to search; both if none or only unknown ones are named.
-fn fields(named: Option<&[String]>) -> Vec<&'static str> {
-    let named = named.unwrap_or_default();
-    let known = named.iter().filter_map(|name| match name.trim() {
+fn fields(names: Option<&[String]>) -> Vec<&'static str> {
+    let names = names.unwrap_or_default();
+    let known = names.iter().filter_map(|name| match name.trim() {
         "title" => Some("title"),
         "description" => Some("description"),
         _ => None,
@@ -72,7 +82,7 @@ fn fields(named: Option<&[String]>) -> Vec<&'static str> {
 
 /// Splits a search text into words. A quoted phrase is one word. Short words are ignored unless all of them
 /// are short.
-fn sought(text: &str) -> Option<Sought> {
+fn parse_terms(text: &str) -> Option<SearchTerms> {
     let text = text.trim();
     if text.is_empty() {
         return None;
@@ -84,19 +94,24 @@ fn sought(text: &str) -> Option<Sought> {
             _ => words.extend(part.split_whitespace().map(str::to_owned)),
         }
     }
-    words.retain(|word| word.chars().count() >= SHORTEST);
+    words.retain(|word| word.chars().count() >= MIN_WORD_LENGTH);
     Some(match words.is_empty() {
-        true => Sought::Whole(text.to_owned()),
-        false => Sought::Words(words),
+        true => SearchTerms::Text(text.to_owned()),
+        false => SearchTerms::Words(words),
     })
 }
 
-fn sieve(kind: IssuableKind, sought: &Sought, fields: &[&'static str], database: DatabaseBackend) -> Sieve {
-    match (sought, database) {
-        (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, fields),
+fn search_condition(
+    kind: IssuableKind,
+    terms: &SearchTerms,
+    fields: &[&'static str],
+    database: DatabaseBackend,
+) -> IndexedCondition {
+    match (terms, database) {
+        (SearchTerms::Words(words), DatabaseBackend::Sqlite) => full_text(kind, words, fields),
         _ => {
-            let condition = like(kind, sought, fields, |column| column);
-            Sieve::of_things(kind, condition.clone(), condition)
+            let condition = like(kind, terms, fields, |column| column);
+            IndexedCondition::on_row(kind, condition.clone(), condition)
         }
     }
 }
@@ -104,19 +119,19 @@ fn sieve(kind: IssuableKind, sought: &Sought, fields: &[&'static str], database:
 /// Matches texts that contain all words in the same column.
 fn like(
     kind: IssuableKind,
-    sought: &Sought,
+    terms: &SearchTerms,
     fields: &[&'static str],
     text: impl Fn(Expr) -> Expr,
 ) -> Condition {
     fields.iter().fold(Condition::any(), |any, field| {
         let column = Expr::expr(Func::lower(text(kind.column(field))));
-        any.add(match sought {
-            Sought::Whole(text) => {
+        any.add(match terms {
+            SearchTerms::Text(text) => {
                 let spelled = spellings(&fold(text)).into_iter().map(Expr::val);
                 let as_sent = Expr::from(Func::lower(Expr::val(text.as_str())));
                 Condition::all().add(column.is_in(spelled.chain([as_sent])))
             }
-            Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
+            SearchTerms::Words(words) => words.iter().fold(Condition::all(), |all, word| {
                 all.add(contains_in_any_case(column.clone(), word))
             }),
         })
@@ -127,7 +142,7 @@ fn like(
 /// letter in either case. With more than six such letters, all of them have the same case.
 fn spellings(folded: &str) -> Vec<String> {
     let others = folded.chars().filter(|letter| !letter.is_ascii());
-    if others.count() > MOST_LETTERS {
+    if others.count() > MAX_NON_ASCII_LETTERS {
         return vec![folded.to_owned(), folded.to_uppercase().to_ascii_lowercase()];
     }
     let mut all = vec![String::new()];
@@ -146,7 +161,7 @@ fn spellings(folded: &str) -> Vec<String> {
 }
 
 /// The same as a full-text query, which is case-insensitive by itself.
-fn matching(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> Sieve {
+fn full_text(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> IndexedCondition {
     let texts = kind.texts();
     let phrases: Vec<String> = words
         .iter()
@@ -154,20 +169,20 @@ fn matching(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> Si
         .collect();
     let all = phrases.join(" AND ");
     let columns: Vec<String> = fields.iter().map(|field| format!("{field} : ({all})")).collect();
-    let question = columns.join(" OR ");
-    let found = |question: String| Expr::col(texts).binary(BinOper::Custom("MATCH"), question);
+    let query = columns.join(" OR ");
+    let matches = |query: String| Expr::col(texts).binary(BinOper::Custom("MATCH"), query);
     let ids = Query::select()
         .expr_as(Expr::col((texts, "rowid")), TARGET_ID)
         .from(texts)
-        .and_where(found(question.clone()))
+        .and_where(matches(query.clone()))
         .take();
     let row = Query::select()
         .expr(Expr::val(1))
         .from(texts)
-        .and_where(found(question))
+        .and_where(matches(query))
         .and_where(Expr::col((texts, "rowid")).eq(kind.column("id")))
         .take();
-    Sieve {
+    IndexedCondition {
         ids,
         test: Condition::all().add(Expr::exists(row)),
         own: None,
@@ -178,25 +193,25 @@ fn matching(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> Si
 mod tests {
     use super::*;
 
-    fn words(all: &[&str]) -> Option<Sought> {
-        Some(Sought::Words(all.iter().map(ToString::to_string).collect()))
+    fn words(all: &[&str]) -> Option<SearchTerms> {
+        Some(SearchTerms::Words(all.iter().map(ToString::to_string).collect()))
     }
 
     #[test]
     fn quoted_words_are_one_term_and_short_words_are_ignored() {
         assert_eq!(
-            sought("Fix the \"Broken Build\" of CI"),
+            parse_terms("Fix the \"Broken Build\" of CI"),
             words(&["Fix", "the", "Broken Build"])
         );
-        assert_eq!(sought("ÄRGER an"), words(&["ÄRGER"]));
-        assert_eq!(sought("\"open quote"), words(&["open quote"]));
+        assert_eq!(parse_terms("ÄRGER an"), words(&["ÄRGER"]));
+        assert_eq!(parse_terms("\"open quote"), words(&["open quote"]));
     }
 
     #[test]
     fn text_of_only_short_words_is_one_term() {
-        assert_eq!(sought(" Go "), Some(Sought::Whole("Go".to_owned())));
-        assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
-        assert_eq!(sought("  "), None);
+        assert_eq!(parse_terms(" Go "), Some(SearchTerms::Text("Go".to_owned())));
+        assert_eq!(parse_terms("a b"), Some(SearchTerms::Text("a b".to_owned())));
+        assert_eq!(parse_terms("  "), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::*;
 
 const SEED: u64 = 0x5eed_7a65;
 
-fn wish(delete: &str) -> CleanupRules {
+fn delete_rules(delete: &str) -> CleanupRules {
     CleanupRules {
         delete: delete.to_owned(),
         keep: None,
@@ -159,7 +159,7 @@ fn hostile_regexes_match_in_linear_time() {
         "(?:a{0,40}){0,40}c",
         "[ab]*a[ab]{300}",
     ] {
-        let rules = CompiledRules::compile(&wish(expression)).expect(expression);
+        let rules = CompiledRules::compile(&delete_rules(expression)).expect(expression);
         let begun = Instant::now();
         for _ in 0..100 {
             assert!(!rules.matches(&name), "{expression}");
@@ -187,18 +187,18 @@ fn tags(days: &[Option<i64>]) -> Vec<TagCandidate> {
         .collect()
 }
 
-fn chosen(wish: &CleanupRules, days: &[Option<i64>]) -> Vec<i64> {
-    let mut ids = CompiledRules::compile(wish).expect("rules").select(tags(days));
+fn chosen(rules: &CleanupRules, days: &[Option<i64>]) -> Vec<i64> {
+    let mut ids = CompiledRules::compile(rules).expect("rules").select(tags(days));
     ids.sort_unstable();
     ids
 }
 
 #[test]
 fn latest_tag_is_never_deleted() {
-    let rules = CompiledRules::compile(&wish(".*")).expect("rules");
+    let rules = CompiledRules::compile(&delete_rules(".*")).expect("rules");
     assert!(!rules.matches("latest") && rules.matches("Latest") && rules.matches("latest-1"));
     assert!(
-        !CompiledRules::compile(&wish("latest"))
+        !CompiledRules::compile(&delete_rules("latest"))
             .expect("rules")
             .matches("latest")
     );
@@ -206,39 +206,39 @@ fn latest_tag_is_never_deleted() {
 
 #[test]
 fn keep_regex_overrides_delete_regex() {
-    let asked = CleanupRules {
+    let cleanup_rules = CleanupRules {
         keep: Some("v1.*".to_owned()),
-        ..wish("v.*")
+        ..delete_rules("v.*")
     };
-    let rules = CompiledRules::compile(&asked).expect("rules");
+    let rules = CompiledRules::compile(&cleanup_rules).expect("rules");
     assert!(rules.matches("v2") && rules.matches("v") && !rules.matches("v1") && !rules.matches("v10"));
     assert!(rules.matches("vv1"), "it matches whole names as well");
     let nothing = CleanupRules {
         keep: Some(".*".to_owned()),
-        ..wish(".*")
+        ..delete_rules(".*")
     };
     assert!(!CompiledRules::compile(&nothing).expect("rules").matches("v2"));
     let empty = CleanupRules {
         keep: Some(String::new()),
-        ..wish(".*")
+        ..delete_rules(".*")
     };
     assert!(CompiledRules::compile(&empty).expect("rules").matches("v2"));
 }
 
 #[test]
 fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
-    let keep = |keep_n| CleanupRules {
+    let keep_newest = |keep_n| CleanupRules {
         keep_n: Some(keep_n),
-        ..wish(".*")
+        ..delete_rules(".*")
     };
     let days = [Some(3), None, Some(1), Some(2), None];
-    assert_eq!(chosen(&keep(0), &days), [1, 2, 3, 4, 5]);
-    assert_eq!(chosen(&keep(1), &days), [1, 2, 3, 4]);
-    assert_eq!(chosen(&keep(2), &days), [1, 3, 4]);
-    assert_eq!(chosen(&keep(3), &days), [3, 4]);
-    assert_eq!(chosen(&keep(u64::MAX), &days), [0_i64; 0]);
+    assert_eq!(chosen(&keep_newest(0), &days), [1, 2, 3, 4, 5]);
+    assert_eq!(chosen(&keep_newest(1), &days), [1, 2, 3, 4]);
+    assert_eq!(chosen(&keep_newest(2), &days), [1, 3, 4]);
+    assert_eq!(chosen(&keep_newest(3), &days), [3, 4]);
+    assert_eq!(chosen(&keep_newest(u64::MAX), &days), [0_i64; 0]);
     assert_eq!(
-        chosen(&keep(1), &[Some(1), Some(1), Some(1)]),
+        chosen(&keep_newest(1), &[Some(1), Some(1), Some(1)]),
         [1, 2],
         "the last of one age stays"
     );
@@ -248,7 +248,7 @@ fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
 fn older_than_retains_newer_and_undated_tags() {
     let old = CleanupRules {
         before: day(3),
-        ..wish(".*")
+        ..delete_rules(".*")
     };
     assert_eq!(chosen(&old, &[Some(1), Some(2), Some(3), Some(4), None]), [1, 2]);
     let both = CleanupRules {
@@ -262,26 +262,26 @@ fn older_than_retains_newer_and_undated_tags() {
 
 /// Reference implementation of the same rules: each rule filters the result of the one before.
 fn model(
-    wish: &CleanupRules,
+    rules: &CleanupRules,
     tags: &[(i64, String, Option<DateTime<Utc>>)],
     expressions: [fn(&str) -> bool; 2],
 ) -> Vec<i64> {
-    let mut left: Vec<_> = tags.iter().filter(|tag| tag.1 != "latest").collect();
-    left.retain(|tag| expressions[0](&tag.1));
-    if wish.keep.is_some() {
-        left.retain(|tag| !expressions[1](&tag.1));
+    let mut remaining: Vec<_> = tags.iter().filter(|tag| tag.1 != "latest").collect();
+    remaining.retain(|tag| expressions[0](&tag.1));
+    if rules.keep.is_some() {
+        remaining.retain(|tag| !expressions[1](&tag.1));
     }
-    for _ in 0..wish.keep_n.unwrap_or(0) {
+    for _ in 0..rules.keep_n.unwrap_or(0) {
         let age = |tag: &&(i64, String, Option<DateTime<Utc>>)| (tag.2.is_none(), tag.2, tag.0);
-        let Some(newest) = left.iter().max_by_key(|tag| age(tag)).map(|tag| tag.0) else {
+        let Some(newest) = remaining.iter().max_by_key(|tag| age(tag)).map(|tag| tag.0) else {
             break;
         };
-        left.retain(|tag| tag.0 != newest);
+        remaining.retain(|tag| tag.0 != newest);
     }
-    if let Some(before) = wish.before {
-        left.retain(|tag| tag.2.is_some_and(|time| time < before));
+    if let Some(before) = rules.before {
+        remaining.retain(|tag| tag.2.is_some_and(|time| time < before));
     }
-    left.iter().map(|tag| tag.0).collect()
+    remaining.iter().map(|tag| tag.0).collect()
 }
 
 /// Predicate on names.
@@ -318,7 +318,7 @@ fn random_selections_match_reference_and_resume() {
             .collect();
         let delete = MEANINGS[random.random_range(0..MEANINGS.len())];
         let keep = MEANINGS[random.random_range(0..MEANINGS.len())];
-        let asked = CleanupRules {
+        let cleanup_rules = CleanupRules {
             delete: delete.0.to_owned(),
             keep: (random.random_range(0..2) == 0).then(|| keep.0.to_owned()),
             keep_n: (random.random_range(0..2) == 0).then(|| random.random_range(0..15)),
@@ -326,10 +326,10 @@ fn random_selections_match_reference_and_resume() {
                 .then(|| day(random.random_range(0..20)).map(|day| day + TimeDelta::hours(1)))
                 .flatten(),
         };
-        let rules = CompiledRules::compile(&asked).expect("rules");
-        let choose = |gone: &[i64]| {
-            let there = tags.iter().filter(|tag| !gone.contains(&tag.0));
-            let matching = there.filter(|tag| rules.matches(&tag.1));
+        let rules = CompiledRules::compile(&cleanup_rules).expect("rules");
+        let choose = |deleted: &[i64]| {
+            let existing = tags.iter().filter(|tag| !deleted.contains(&tag.0));
+            let matching = existing.filter(|tag| rules.matches(&tag.1));
             let mut ids = rules.select(
                 matching
                     .map(|(id, _, created_at)| TagCandidate {
@@ -341,12 +341,12 @@ fn random_selections_match_reference_and_resume() {
             ids.sort_unstable();
             ids
         };
-        let mut wanted = model(&asked, &tags, [delete.1, keep.1]);
-        wanted.sort_unstable();
-        let whole = choose(&[]);
-        assert_eq!(whole, wanted, "round {round}: {asked:?} {tags:?}");
+        let mut expected = model(&cleanup_rules, &tags, [delete.1, keep.1]);
+        expected.sort_unstable();
+        let all = choose(&[]);
+        assert_eq!(all, expected, "round {round}: {cleanup_rules:?} {tags:?}");
         // After an interruption, the remaining tags are selected and no others.
-        let (gone, rest) = whole.split_at(random.random_range(0..=whole.len()));
-        assert_eq!(choose(gone), rest, "round {round}: {asked:?} {tags:?}");
+        let (deleted, rest) = all.split_at(random.random_range(0..=all.len()));
+        assert_eq!(choose(deleted), rest, "round {round}: {cleanup_rules:?} {tags:?}");
     }
 }

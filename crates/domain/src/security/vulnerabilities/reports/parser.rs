@@ -220,7 +220,7 @@ fn begin(file: &mut File) -> io::Result<()> {
 }
 
 fn parse_error(error: serde_json::Error, trail: &DocumentPosition) -> Error {
-    let (what, place) = parts(&error);
+    let (what, position) = parts(&error);
     match (error.classify(), error.io_error_kind()) {
         // Limits enforced by `LimitedReader`.
         (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(what),
@@ -228,20 +228,20 @@ fn parse_error(error: serde_json::Error, trail: &DocumentPosition) -> Error {
         (Category::Data, _) => {
             let pointer = trail.pointer();
             let pointer = if pointer.is_empty() { "/" } else { &pointer };
-            Error::attribute(trail.attribute(), format!("{pointer}: {what}{place}"))
+            Error::attribute(trail.attribute(), format!("{pointer}: {what}{position}"))
         }
         (Category::Syntax | Category::Eof, _) => {
-            Error::parameter(format!("the body is not valid JSON: {what}{place}"))
+            Error::parameter(format!("the body is not valid JSON: {what}{position}"))
         }
     }
 }
 
 /// Returns a short reason and the position of an error.
 fn parts(error: &serde_json::Error) -> (String, String) {
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let whole = error.to_string();
-    let what = whole.strip_suffix(&place).unwrap_or(&whole);
-    (truncate(what, MAX_FAULT_LENGTH), place)
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    let what = text.strip_suffix(&position).unwrap_or(&text);
+    (truncate(what, MAX_FAULT_LENGTH), position)
 }
 
 /// Reader that limits what the parser buffers regardless of size: texts, and the nesting of skipped values.

@@ -121,10 +121,10 @@ impl Vulnerability {
             None if self.id.is_some() => ["id", "", plain(self.id.as_ref())],
             None => ["title", "", title],
         };
-        let place = self.location.as_ref().map(Location::parts).unwrap_or_default();
+        let location = self.location.as_ref().map(Location::parts).unwrap_or_default();
         let mut parts = vec!["security", report_type_name(kind)];
         parts.extend(what);
-        parts.extend(place.iter().map(String::as_str));
+        parts.extend(location.iter().map(String::as_str));
         digest(&parts)
     }
 }

@@ -199,7 +199,7 @@ impl SarifResult {
     }
 
     /// Returns the file and the position in it.
-    fn place(&self, run: &SarifRun) -> (String, String) {
+    fn location(&self, run: &SarifRun) -> (String, String) {
         let location = self.locations.as_ref().and_then(|all| all.0.first());
         let physical = location.and_then(|one| one.physical_location.as_ref());
         let file = physical.and_then(|one| one.artifact_location.as_ref());
@@ -218,8 +218,8 @@ impl SarifResult {
 
     /// Returns the fingerprint, which is based on the fingerprints of the scanner, otherwise on the location.
     fn fingerprint(&self, run: &SarifRun, rule: &str, text: &str) -> [u8; 32] {
-        let (uri, place) = self.place(run);
-        let said = |all: &Option<BoundedMap<BoundedString<1_000>, MAX_ARGUMENTS>>| {
+        let (uri, location) = self.location(run);
+        let joined = |all: &Option<BoundedMap<BoundedString<1_000>, MAX_ARGUMENTS>>| {
             let all = all.as_ref().filter(|all| !all.0.is_empty())?;
             let pairs = all
                 .0
@@ -228,18 +228,18 @@ impl SarifResult {
             Some(pairs.collect::<Vec<String>>())
         };
         let mut parts = vec!["sarif", report_type_name(run.report_type), &run.driver.name, rule];
-        let whole = said(&self.fingerprints);
-        let partial = said(&self.partial_fingerprints);
-        if let Some(all) = &whole {
+        let full = joined(&self.fingerprints);
+        let partial = joined(&self.partial_fingerprints);
+        if let Some(all) = &full {
             parts.push("fingerprints");
             parts.extend(all.iter().map(String::as_str));
         } else if let Some(all) = &partial {
             parts.extend(["partial", &uri]);
             parts.extend(all.iter().map(String::as_str));
         } else {
-            parts.extend(["place", &uri, &place]);
+            parts.extend(["place", &uri, &location]);
             // Results without a location are distinguished by their text.
-            if uri.is_empty() && place.is_empty() {
+            if uri.is_empty() && location.is_empty() {
                 parts.push(text);
             }
         }

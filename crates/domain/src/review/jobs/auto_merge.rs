@@ -2,7 +2,7 @@
 
 use storage::jobs::JobFailure;
 
-use crate::delivery::jobs::merge_waiting::MergeWaiting;
+use crate::delivery::jobs::auto_merge::AutoMerge;
 use crate::kernel::Backend;
 use crate::review::merge_requests;
 
@@ -10,6 +10,6 @@ use crate::review::merge_requests;
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: MergeWaiting) -> Result<(), JobFailure> {
-    Ok(merge_requests::merge_waiting(&backend, job.merge_request_id).await?)
+pub async fn run(backend: Backend, job: AutoMerge) -> Result<(), JobFailure> {
+    Ok(merge_requests::run_auto_merge(&backend, job.merge_request_id).await?)
 }

@@ -5,12 +5,12 @@ use storage::jobs::Job;
 
 /// Delivers the events of one webhook in order. At most one such job runs for a webhook at a time.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct DeliverHook {
+pub struct DeliverWebhook {
     /// The webhook.
     pub hook_id: i64,
 }
 
-impl Job for DeliverHook {
+impl Job for DeliverWebhook {
     const KIND: &'static str = "deliver_hook";
     // A failure of the receiver is not a failure of the job, which runs until the outbox is done.
     const MAX_ATTEMPTS: u16 = u16::MAX;

@@ -5,7 +5,7 @@ use storage::jobs::Job;
 
 /// Closes the issues that a merged merge request closes, and deletes its source branch.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct FinishMerge {
+pub struct PostMerge {
     /// The merge request.
     pub merge_request_id: i64,
     /// The user who merged it. The job uses the permissions of this user.
@@ -14,7 +14,7 @@ pub struct FinishMerge {
     pub remove_source_branch: bool,
 }
 
-impl Job for FinishMerge {
+impl Job for PostMerge {
     const KIND: &'static str = "finish_merge";
     const MAX_ATTEMPTS: u16 = 10;
 }

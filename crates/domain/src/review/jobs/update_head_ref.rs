@@ -6,12 +6,12 @@ use storage::jobs::Job;
 /// Fetches the head of a merge request into the repository of its target and updates the ref that clients
 /// fetch.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct KeepMergeRequest {
+pub struct UpdateHeadRef {
     /// The merge request.
     pub merge_request_id: i64,
 }
 
-impl Job for KeepMergeRequest {
+impl Job for UpdateHeadRef {
     const KIND: &'static str = "keep_merge_request";
     const MAX_ATTEMPTS: u16 = 5;
 

@@ -5,7 +5,7 @@ use storage::jobs::Job;
 
 /// Commits pushed to a branch. IDs have 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unread {
+pub struct PendingMessages {
     /// Short name of the branch.
     pub branch: String,
     /// The commit whose history is excluded, if any.
@@ -16,15 +16,15 @@ pub struct Unread {
 
 /// Processes the messages of commits that were pushed to branches of a project.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ReadMessages {
+pub struct ProcessCommitMessages {
     /// The project.
     pub project_id: i64,
     /// The user who pushed them.
     pub user_id: i64,
     /// The commits, by branch.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<PendingMessages>,
 }
 
-impl Job for ReadMessages {
+impl Job for ProcessCommitMessages {
     const KIND: &'static str = "read_messages";
 }

@@ -2,7 +2,7 @@
 
 use storage::jobs::JobFailure;
 
-use crate::activity::jobs::deliver_hook::DeliverHook;
+use crate::activity::jobs::deliver_webhook::DeliverWebhook;
 use crate::kernel::Backend;
 use crate::webhooks::delivery::deliver;
 
@@ -10,6 +10,6 @@ use crate::webhooks::delivery::deliver;
 ///
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeliverHook) -> Result<(), JobFailure> {
+pub async fn run(backend: Backend, job: DeliverWebhook) -> Result<(), JobFailure> {
     Ok(deliver(&backend, job.hook_id).await?)
 }
