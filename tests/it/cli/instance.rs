@@ -1,4 +1,4 @@
-//! Data directories and databases that belong together, and those that do not.
+//! Matching and mismatched data directories and databases.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,21 +11,21 @@ use tokio::process::Command;
 use crate::support::git::{self, Work};
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
 
-/// How long a command may take that is to be refused.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Every command that opens an instance, but `serve`.
+/// Maximum time until a command is refused.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// All commands that open an instance, except `serve`.
 const COMMANDS: [&[&str]; 7] = [
     &["doctor"],
     &["backup", "copy"],
     &["worker"],
     &["admin", "create-user", "eve", "--email", "eve@example.com"],
     &["admin", "create-token", "root"],
-    &["admin", "import-repo", "--project", "root/q", "/unused_address"],
+    &["admin", "import-repo", "--project", "root/q", "/missing"],
     &["admin", "sync-members", "--group", "g", "--allow-empty"],
 ];
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 
-/// A run of the binary on a data directory, with a database or with the one that it chooses.
+/// Returns a command of the binary for a data directory. Without a URL, the command selects the database.
 fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
@@ -46,7 +46,7 @@ fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
 
 /// Runs a command that must exit with status 1, and returns its output.
 async fn rejected(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
-    let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
+    let output = tokio::time::timeout(TIME_LIMIT, command(data, url, arguments).output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not exit")).expect("the binary");
     let printed = git::output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
@@ -58,12 +58,12 @@ async fn serve(data: &Path, url: &str) -> Process {
     Site::ready(command(data, Some(url), SERVE)).await
 }
 
-/// All files and directories below a directory.
+/// Returns all files and directories below a directory.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // What SQLite keeps next to a database that is open comes and goes.
+        // SQLite creates and deletes these files while a database is open.
         if !path.to_string_lossy().ends_with("-shm") && !path.to_string_lossy().ends_with("-wal") {
             found.extend(entries(&path));
             found.push(path);
@@ -73,7 +73,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The ID of the instance that a data directory names.
+/// Returns the instance ID in a data directory.
 fn instance_id(data: &Path) -> String {
     let text = std::fs::read_to_string(data.join("instance.json")).expect("an instance file");
     let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -86,14 +86,14 @@ async fn execute(url: &str, sql: &str) {
     database.close().await.expect("closing");
 }
 
-/// Makes an instance look like one of a version that did not record identities.
-async fn forget_identity(site: &Site) {
+/// Removes the identity of an instance, as if an older version had created the instance.
+async fn remove_identity(site: &Site) {
     std::fs::remove_file(site.data.join("instance.json")).expect("an instance file");
     std::fs::remove_file(site.data.join("repositories/.store-id")).expect("a store ID");
     execute(&site.database_url(), "DELETE FROM instances").await;
 }
 
-/// A stopped server with one project that has a repository.
+/// Creates an instance with one project that has a repository.
 async fn with_project(site: &Site) -> Work {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
@@ -101,7 +101,7 @@ async fn with_project(site: &Site) -> Work {
     work
 }
 
-async fn database_of_another_kind_is_refused(site: Site) {
+async fn commands_reject_database_of_another_kind(site: Site) {
     with_project(&site).await;
     let before = entries(site.data.parent().unwrap());
     let (url, expected, found) = match site.kind {
@@ -136,7 +136,7 @@ async fn commands_create_no_database(site: Site) {
     other.remove().await;
 }
 
-async fn database_of_another_instance_is_refused(site: Site) {
+async fn commands_reject_database_of_another_instance(site: Site) {
     with_project(&site).await;
     let other = site.another().await;
     with_project(&other).await;
@@ -152,7 +152,7 @@ async fn database_of_another_instance_is_refused(site: Site) {
     other.remove().await;
 }
 
-async fn server_with_another_data_directory_is_refused(site: Site) {
+async fn serve_rejects_another_data_directory(site: Site) {
     let server = site.serve(&[]).await;
     let url = site.database_url();
     let fresh = site.sibling_path("fresh");
@@ -161,7 +161,7 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     assert!(printed.contains(message) && printed.contains(&instance_id(&site.data)), "{printed}");
     assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
 
-    // One with a key and repositories of its own.
+    // A data directory with another key and other repositories.
     let own = Site::new(&crate::support::Kind::Sqlite).await;
     own.serve(&[]).await.stop().await;
     for file in ["instance.json", "serve.lock"] {
@@ -172,7 +172,7 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     assert!(stores.iter().all(|store| printed.contains(store.trim())), "{printed}");
     assert!(!own.data.join("instance.json").exists());
 
-    // One with the key and the file of the instance, but without its repositories.
+    // A data directory with the key and the file of the instance, but without its repositories.
     let copied = site.sibling_path("copied");
     std::fs::create_dir(&copied).unwrap();
     for file in ["instance.json", "secret.key"] {
@@ -185,17 +185,17 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     site.succeeds(&["doctor"]).await;
 }
 
-async fn start_that_was_killed_before_the_file_is_completed(site: Site) {
+async fn missing_instance_file_is_written_by_next_server(site: Site) {
     with_project(&site).await;
     let id = instance_id(&site.data);
     std::fs::remove_file(site.data.join("instance.json")).unwrap();
     site.succeeds(&["doctor"]).await;
-    assert!(!site.data.join("instance.json").exists(), "only a server writes it");
+    assert!(!site.data.join("instance.json").exists(), "only a server writes the file");
     site.serve(&[]).await.stop().await;
     assert_eq!(instance_id(&site.data), id);
 }
 
-async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
+async fn damaged_instance_file_is_rejected_until_it_is_removed(site: Site) {
     with_project(&site).await;
     let (file, id) = (site.data.join("instance.json"), instance_id(&site.data));
     for text in ["", "{", "{\"format\": 9}"] {
@@ -210,14 +210,14 @@ async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
     assert_eq!(instance_id(&site.data), id);
 }
 
-async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site) {
+async fn data_directory_without_identity_gets_one_from_next_server(site: Site) {
     with_project(&site).await;
-    forget_identity(&site).await;
+    remove_identity(&site).await;
     let copy = site.sibling_path("copy");
     site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert!(!site.data.join("instance.json").exists());
 
-    // Neither an empty database nor another directory is taken for the missing part.
+    // Neither an empty database nor another directory is accepted as the missing part.
     let other = site.another().await;
     for arguments in [&["doctor"][..], SERVE] {
         let printed = rejected(&site.data, Some(&other.database_url()), arguments).await;
@@ -233,7 +233,7 @@ async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site)
     site.succeeds(&["doctor"]).await;
 }
 
-async fn restored_instance_is_another_one(site: Site) {
+async fn restored_instance_has_another_identity(site: Site) {
     let work = with_project(&site).await;
     let copy = site.sibling_path("copy");
     let printed = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
@@ -262,19 +262,19 @@ async fn restored_instance_is_another_one(site: Site) {
     other.remove().await;
 }
 
-async fn first_starts_at_the_same_time_agree(site: Site) {
+async fn concurrent_first_starts_create_one_identity(site: Site) {
     let url = site.database_url();
     let start = || {
         let mut command = command(&site.data, Some(&url), SERVE);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
     };
     let mut nodes = [start(), start(), start()];
-    // On SQLite all but one are refused; on PostgreSQL all serve.
+    // On SQLite one server starts; on PostgreSQL all of them start.
     let mut ready = Vec::new();
     for node in &mut nodes {
         use tokio::io::{AsyncBufReadExt, BufReader};
         let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
-        let reading = async {
+        let is_ready = async {
             while let Some(line) = lines.next_line().await.expect("a line") {
                 if line.starts_with("Health: ") {
                     return true;
@@ -282,7 +282,7 @@ async fn first_starts_at_the_same_time_agree(site: Site) {
             }
             false
         };
-        ready.push(tokio::time::timeout(PATIENCE, reading).await.expect("a start or an end"));
+        ready.push(tokio::time::timeout(TIME_LIMIT, is_ready).await.expect("a start or an exit"));
     }
     let expected = match site.kind {
         crate::support::Kind::Sqlite => 1,
@@ -299,7 +299,7 @@ async fn first_starts_at_the_same_time_agree(site: Site) {
     site.succeeds(&["doctor"]).await;
 }
 
-async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
+async fn data_directory_of_killed_server_can_be_served_again(site: Site) {
     let server = site.serve(&[]).await;
     if !kind_is_postgresql(&site.kind) {
         let printed = rejected(&site.data, Some(&site.database_url()), SERVE).await;
@@ -312,16 +312,16 @@ async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
 }
 
 on_every_site![
-    database_of_another_kind_is_refused,
+    commands_reject_database_of_another_kind,
     commands_create_no_database,
-    database_of_another_instance_is_refused,
-    server_with_another_data_directory_is_refused,
-    start_that_was_killed_before_the_file_is_completed,
-    damaged_instance_file_is_refused_until_it_is_removed,
-    older_data_directory_gets_its_identity_from_the_next_server,
-    restored_instance_is_another_one,
-    first_starts_at_the_same_time_agree,
-    directory_is_free_again_when_its_server_was_killed,
+    commands_reject_database_of_another_instance,
+    serve_rejects_another_data_directory,
+    missing_instance_file_is_written_by_next_server,
+    damaged_instance_file_is_rejected_until_it_is_removed,
+    data_directory_without_identity_gets_one_from_next_server,
+    restored_instance_has_another_identity,
+    concurrent_first_starts_create_one_identity,
+    data_directory_of_killed_server_can_be_served_again,
 ];
 
 fn kind_is_postgresql(kind: &crate::support::Kind) -> bool {

@@ -83,9 +83,11 @@ impl Fixture {
         let words = json!({"body": format!("{SECRET} note, see #{open} and @guest, @stranger, @reporter")});
         let on_note = Self::write(&root, &format!("{on_secret}/notes"), words).await;
         let words = json!({"body": format!("{SECRET} aside for @guest, #{secret}"), "confidential": true});
-        let aside = Self::write(&root, &format!("{on_open}/notes"), words).await;
+        let confidential_note = Self::write(&root, &format!("{on_open}/notes"), words).await;
         let mut awards = Vec::new();
-        for to in [on_secret.clone(), format!("{on_secret}/notes/{on_note}"), format!("{on_open}/notes/{aside}")] {
+        for to in
+            [on_secret.clone(), format!("{on_secret}/notes/{on_note}"), format!("{on_open}/notes/{confidential_note}")]
+        {
             awards.push(Self::write(&root, &format!("{to}/award_emoji"), json!({"name": "tada"})).await);
         }
         root.post(&format!("{on_secret}/add_spent_time"), json!({"duration": "1h"})).await.expect(201);
@@ -119,7 +121,7 @@ impl Fixture {
             author: 1,
             values: vec![
                 ("issue_iid", vec![open, secret]),
-                ("note_id", vec![on_note, aside, on_epic]),
+                ("note_id", vec![on_note, confidential_note, on_epic]),
                 ("award_id", awards),
                 ("merge_request_iid", vec![merge_request]),
                 ("milestone_id", vec![milestone]),
@@ -198,15 +200,15 @@ impl Fixture {
         for operation in operations().iter().filter(|operation| operation.method == "GET" && is_selected(operation.id))
         {
             // An operation without filters needs only one query.
-            let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
-            let lists = asks("scope") || asks("search");
+            let has_parameter = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
+            let lists = has_parameter("scope") || has_parameter("search");
             let queries = if lists { QUERIES.as_slice() } else { &QUERIES[..1] };
             for path in self.paths(operation) {
                 for query in queries {
                     let path = format!("{path}?{query}");
-                    let answer = client.get(&path).await;
-                    assert!(answer.status < 500, "{path}: {}", answer.status);
-                    if String::from_utf8_lossy(&answer.body).contains(SECRET) {
+                    let response = client.get(&path).await;
+                    assert!(response.status < 500, "{path}: {}", response.status);
+                    if String::from_utf8_lossy(&response.body).contains(SECRET) {
                         leaks.push((operation.id, path));
                     }
                 }
@@ -221,14 +223,16 @@ fn ultimate_plan() -> ConfigOptions {
 }
 
 async fn no_route_leaks_confidential_text(server: TestServer) {
-    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let (guest, non_member) = (server.create_user("guest").await, server.create_user("stranger").await);
     let reporter = server.create_user("reporter").await;
     let fixture = Fixture::new(&server).await;
     server.insert_member(fixture.project, guest.id, AccessLevel::Guest).await;
     spaces::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
     fixture.mention(&server.root(), &reporter.client).await;
     server.finish_jobs().await;
-    for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
+    for (who, client) in
+        [("guest", &guest.client), ("non-member", &non_member.client), ("anonymous", &server.anonymous())]
+    {
         let leaks = fixture.leaks(client).await;
         assert!(leaks.is_empty(), "{who} can read {leaks:#?}");
         // A cross-reference would reveal the IID of the confidential issue.

@@ -8,7 +8,7 @@ use reqwest::Method;
 
 use crate::support::client::ApiResponse;
 use crate::support::contract::check;
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::repository::Sample;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database, spaces};
@@ -67,10 +67,10 @@ const NO_TIME: &str = "the time of its last change is not stored";
 
 fn other_delete_operations_support_if_unmodified_since() {
     for operation in operations().iter().filter(|operation| operation.method == "DELETE") {
-        let takes = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
+        let has_parameter = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
         let conditional = !UNCONDITIONAL.iter().any(|(id, _)| *id == operation.id);
-        let (sends, answers) = (takes("If-Unmodified-Since"), operation.statuses.contains(&412));
-        assert_eq!((sends, answers), (conditional, conditional), "{}", operation.id);
+        let (has_header, documents_412) = (has_parameter("If-Unmodified-Since"), operation.statuses.contains(&412));
+        assert_eq!((has_header, documents_412), (conditional, conditional), "{}", operation.id);
     }
 }
 
@@ -83,14 +83,14 @@ async fn call(client: &Client, operation: &Operation, path: &str) -> ApiResponse
 async fn errors(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
     let mut errors = Vec::new();
     for operation in operations() {
-        let answer = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
+        let response = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
         // SCIM authenticates first, except for errors of the HTTP layer, and tokens of users are not valid.
         let expected = match operation.access.on {
             ResourceKind::Scim if status < 414 => 401,
             _ => status,
         };
-        if answer.status != expected {
-            errors.push(format!("{}: {}", operation.id, answer.status));
+        if response.status != expected {
+            errors.push(format!("{}: {}", operation.id, response.status));
         }
     }
     errors
@@ -122,9 +122,9 @@ async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
             operation.method,
             operation.body_limit + 1,
         );
-        let mut wire = Wire::connect(&server.base).await;
+        let mut wire = RawConnection::connect(&server.base).await;
         wire.send(head).await;
-        let raw = wire.answer().await;
+        let raw = wire.response().await;
         assert_eq!(raw.status, 413, "{}", operation.id);
         check(operation.method, &path, &raw.into());
     }

@@ -21,7 +21,7 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
     let form = Form::new().text("name", name).text("scopes[]", "api").text("scopes[]", "sudo").text("expires_at", day);
     let query = format!("{PATH}?name=a%20b%26c&scopes[]=api&scopes%5B%5D=sudo&expires_at={day}");
     let half = format!("{PATH}?name=ignored&scopes[]=api&scopes[]=sudo");
-    for (form, answer) in [
+    for (form, response) in [
         ("JSON", root.post(PATH, json!({ "name": name, "scopes": ["api", "sudo"], "expires_at": day })).await),
         (
             "urlencoded",
@@ -41,7 +41,7 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
             .await,
         ),
     ] {
-        let created = answer.expect(201).json();
+        let created = response.expect(201).json();
         assert_eq!(
             (&created["name"], &created["scopes"], &created["expires_at"]),
             (&json!(name), &json!(["api", "sudo"]), &json!(day)),

@@ -93,12 +93,12 @@ async fn import_after_killed_import_completes(site: Site) {
         cut += u64::from(import.try_wait().unwrap().is_none());
         import.kill().await.unwrap();
         // Child processes may still run for a moment, as after a real kill.
-        let deleted = async {
+        let exited = async {
             while left.iter().any(|(id, _)| std::path::Path::new(&format!("/proc/{id}")).exists()) {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), deleted).await.expect("the end of the child processes");
+        tokio::time::timeout(Duration::from_secs(60), exited).await.expect("the end of the child processes");
     }
     assert!(cut > 0, "no import was killed");
     site.import("p", &work.path).await;

@@ -95,15 +95,16 @@ async fn cached_raw_file_supports_ranges_and_conditional_requests(server: TestSe
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let path = format!("/projects/{work}/repository/files/README.md/raw?ref=master");
     server.finish_jobs().await;
-    let whole = root.get(&path).await.expect(200);
+    let full = root.get(&path).await.expect(200);
     for _ in 0..2 {
         let again = root.get(&path).await.expect(200);
-        assert_eq!((&again.body, again.headers.get("content-type")), (&whole.body, whole.headers.get("content-type")));
+        assert_eq!((&again.body, again.headers.get("content-type")), (&full.body, full.headers.get("content-type")));
         let part = root.send(root.request(Method::GET, &path).header("Range", "bytes=2-4")).await.expect(206);
-        assert_eq!(part.body, whole.body[2..5]);
-        let held = root.send(root.request(Method::GET, &path).header("If-None-Match", whole.header("etag"))).await;
-        assert_eq!((held.status, held.body.len()), (304, 0));
-        assert_eq!(held.header("etag"), whole.header("etag"));
+        assert_eq!(part.body, full.body[2..5]);
+        let not_modified =
+            root.send(root.request(Method::GET, &path).header("If-None-Match", full.header("etag"))).await;
+        assert_eq!((not_modified.status, not_modified.body.len()), (304, 0));
+        assert_eq!(not_modified.header("etag"), full.header("etag"));
     }
 }
 

@@ -77,7 +77,7 @@ struct Ids {
 fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let body = operation.body.map(|input| required_fields(fields(input))).unwrap_or_default();
-    let make = |about: String, placed: Option<(&str, &str)>, requested: Option<(String, String)>, body: &Map<_, _>| {
+    let case = |about: String, placed: Option<(&str, &str)>, requested: Option<(String, String)>, body: &Map<_, _>| {
         let mut path = match operation.path.strip_prefix("/api/v4") {
             Some(below) => below.to_owned(),
             None => format!("/{}", operation.path),
@@ -112,12 +112,12 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
             match parameter.location {
                 // A path longer than the maximum request line is rejected before routing.
                 ParameterLocation::Path if !sent.is_empty() && sent.len() < 10_000 => {
-                    created.push(make(about, Some((parameter.name, &sent)), None, &body));
+                    created.push(case(about, Some((parameter.name, &sent)), None, &body));
                 }
                 // A valid DELETE would remove the data that the other requests need.
                 ParameterLocation::Query if operation.method != "DELETE" && sent.len() < 10_000 => {
                     let requested = (parameter.name.to_owned(), sent.clone());
-                    created.push(make(about, None, Some(requested), &body));
+                    created.push(case(about, None, Some(requested), &body));
                 }
                 _ => {}
             }
@@ -127,14 +127,14 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
             let about = format!("{} {}={short:?}", operation.id, field.name);
             let mut bad = body.clone();
             bad.insert(field.name.to_owned(), value.clone());
-            created.push(make(about, None, None, &bad));
+            created.push(case(about, None, None, &bad));
             for inner in fields(field.input) {
                 let about = format!("{} {}.{}={short:?}", operation.id, field.name, inner.name);
                 let mut entry = required_fields(fields(field.input));
                 entry.insert(inner.name.to_owned(), value.clone());
                 let mut bad = body.clone();
                 bad.insert(field.name.to_owned(), json!([entry]));
-                created.push(make(about, None, None, &bad));
+                created.push(case(about, None, None, &bad));
             }
         }
     }
@@ -147,11 +147,12 @@ async fn failure(client: &Client, attack: Attack) -> Option<String> {
         request = request.json(&attack.body);
     }
     // A response that violates the contract panics; report it together with its request.
-    let Ok(answer) = AssertUnwindSafe(client.send(request)).catch_unwind().await else {
+    let Ok(response) = AssertUnwindSafe(client.send(request)).catch_unwind().await else {
         return Some(attack.about);
     };
-    let has_message = answer.status < 400 || attack.method == Method::HEAD || answer.json().get("message").is_some();
-    (answer.status >= 500 || !has_message).then(|| format!("{}: {}", attack.about, answer.status))
+    let has_message =
+        response.status < 400 || attack.method == Method::HEAD || response.json().get("message").is_some();
+    (response.status >= 500 || !has_message).then(|| format!("{}: {}", attack.about, response.status))
 }
 
 async fn hostile_values_never_cause_server_errors(server: TestServer) {
@@ -173,8 +174,8 @@ async fn hostile_values_never_cause_server_errors(server: TestServer) {
 
 async fn timestamps_outside_database_range_return_400(server: TestServer) {
     for time in ["-262143-01-01", "%2B262142-12-31T00:00:00Z", "0000-12-31T23:00:00Z", "9999-12-31T23:59:59-01:00"] {
-        let answer = server.root().get(&format!("/users?created_after={time}")).await.expect(400);
-        assert_eq!(answer.message(), "created_after is invalid", "{time}");
+        let response = server.root().get(&format!("/users?created_after={time}")).await.expect(400);
+        assert_eq!(response.message(), "created_after is invalid", "{time}");
     }
     server.root().get("/users?created_after=0001-01-01T00:00:00Z").await.expect(200);
 }

@@ -28,9 +28,9 @@ const PRIVATE_KEY: &str = "planted-private-key-9";
 /// them. Returns the trigger token of the project.
 async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) -> String {
     let rejected = async |client: &Client, path: String, body: Value| {
-        let answer = client.post(&path, body).await;
-        assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
-        assert!(!answer.text().contains("planted"), "{path}: {}", answer.text());
+        let response = client.post(&path, body).await;
+        assert!((400..500).contains(&response.status), "{path}: {}", response.status);
+        assert!(!response.text().contains("planted"), "{path}: {}", response.text());
     };
     for (number, all) in ["/admin/ci", project, group].into_iter().enumerate() {
         let all = format!("{all}/variables");

@@ -38,7 +38,7 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
             .map(|(operation, _)| *operation)
             .min_by_key(|operation| operation.path.matches('{').count())
     };
-    // A HEAD request without an operation of its own is answered by the GET operation.
+    // The GET operation responds to a HEAD request without an operation of its own.
     found(method).or_else(|| if method == "HEAD" { found("GET") } else { None })
 }
 
@@ -50,37 +50,43 @@ fn matches(template: &[&str], sent: &[&str]) -> bool {
 }
 
 /// Panics if a response violates the contract.
-pub fn check(method: &str, path: &str, answer: &ApiResponse) {
-    let body = || String::from_utf8_lossy(&answer.body).chars().take(2_000).collect::<String>();
-    assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
+pub fn check(method: &str, path: &str, response: &ApiResponse) {
+    let body = || String::from_utf8_lossy(&response.body).chars().take(2_000).collect::<String>();
+    assert_ne!(response.status, 500, "{method} {path} failed: {}", body());
     // Duplicate slashes are accepted in some paths.
-    let expected = path.replace("//", "/");
-    let expected = expected.strip_suffix('/').unwrap_or(&expected);
-    let Some(operation) = operation(method, path).or_else(|| operation(method, expected)) else {
-        assert!(matches!(answer.status, 404 | 405 | 410), "{method} {path} is no operation but {}", answer.status);
+    let normalized = path.replace("//", "/");
+    let normalized = normalized.strip_suffix('/').unwrap_or(&normalized);
+    let Some(operation) = operation(method, path).or_else(|| operation(method, normalized)) else {
+        assert!(matches!(response.status, 404 | 405 | 410), "{method} {path} is no operation but {}", response.status);
         if method != "HEAD" {
-            assert!(answer.json()["message"].is_string(), "{method} {path}: {}", body());
+            assert!(response.json()["message"].is_string(), "{method} {path}: {}", body());
         }
         return;
     };
-    seen(operation.id, answer.status);
+    record(operation.id, response.status);
     let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
-    let response = &item["responses"][answer.status.to_string()];
-    assert!(!response.is_null(), "{} answered {}, which is not documented: {}", operation.id, answer.status, body());
-    let response = deref(response);
-    for (name, header) in response["headers"].as_object().into_iter().flatten() {
+    let documented = &item["responses"][response.status.to_string()];
+    assert!(
+        !documented.is_null(),
+        "{} returned {}, which is not documented: {}",
+        operation.id,
+        response.status,
+        body()
+    );
+    let documented = deref(documented);
+    for (name, header) in documented["headers"].as_object().into_iter().flatten() {
         let required = deref(header)["required"] == json!(true);
-        assert!(!required || answer.headers.contains_key(name), "{} lacks header {name}", operation.id);
+        assert!(!required || response.headers.contains_key(name), "{} lacks header {name}", operation.id);
     }
-    let Some(content) = response["content"].as_object().filter(|_| method != "HEAD") else {
-        assert!(answer.body.is_empty(), "{} has a body: {}", operation.id, body());
+    let Some(content) = documented["content"].as_object().filter(|_| method != "HEAD") else {
+        assert!(response.body.is_empty(), "{} has a body: {}", operation.id, body());
         return;
     };
-    let essence = answer.header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
-    assert!(content.contains_key(&essence), "{} answered {essence:?}, documented {:?}", operation.id, content.keys());
+    let essence = response.header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
+    assert!(content.contains_key(&essence), "{} returned {essence:?}, documented {:?}", operation.id, content.keys());
     if essence == "application/json" || essence.ends_with("+json") {
         let schema = &content[&essence]["schema"];
-        validate((operation.id, answer.status, essence), schema, &answer.json());
+        validate((operation.id, response.status, essence), schema, &response.json());
     }
 }
 
@@ -96,10 +102,10 @@ pub fn deref(value: &'static Value) -> &'static Value {
 type Documented = (&'static str, u16, String);
 
 /// Panics if a value violates its schema.
-fn validate(answer: Documented, schema: &Value, value: &Value) {
+fn validate(response: Documented, schema: &Value, value: &Value) {
     static VALIDATORS: LazyLock<Mutex<HashMap<Documented, Validator>>> = LazyLock::new(Mutex::default);
     let mut validators = VALIDATORS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let validator = validators.entry(answer.clone()).or_insert_with(|| {
+    let validator = validators.entry(response.clone()).or_insert_with(|| {
         let mut schema = schema.clone();
         to_json_schema(&mut schema);
         let options = jsonschema::options().with_draft(Draft::Draft4);
@@ -108,17 +114,17 @@ fn validate(answer: Documented, schema: &Value, value: &Value) {
     });
     let errors: Vec<String> =
         validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-    assert!(errors.is_empty(), "{answer:?} breaks its schema:\n{}\n{value:#}", errors.join("\n"));
+    assert!(errors.is_empty(), "{response:?} violates its schema:\n{}\n{value:#}", errors.join("\n"));
 }
 
 /// Base URI of the referenced components.
-const WHOLE: &str = "urn:contract";
+const COMPONENTS_URI: &str = "urn:contract";
 
-/// Components that schemas refer to. They are large, so all validators share them.
+/// Components that schemas reference. They are large, so all validators share them.
 static COMPONENTS: LazyLock<Registry<'static>> = LazyLock::new(|| {
-    let mut whole = json!({ "components": DOCUMENT["components"] });
-    to_json_schema(&mut whole);
-    let registry = Registry::new().draft(Draft::Draft4).add(WHOLE, whole);
+    let mut components = json!({ "components": DOCUMENT["components"] });
+    to_json_schema(&mut components);
+    let registry = Registry::new().draft(Draft::Draft4).add(COMPONENTS_URI, components);
     registry.expect("an address").prepare().expect("components")
 });
 
@@ -129,7 +135,7 @@ fn to_json_schema(schema: &mut Value) {
         Value::Object(entries) => {
             entries.values_mut().for_each(to_json_schema);
             if let Some(Value::String(reference)) = entries.get_mut("$ref") {
-                reference.insert_str(0, WHOLE);
+                reference.insert_str(0, COMPONENTS_URI);
             }
             if entries.get("properties").is_some_and(Value::is_object)
                 && entries.get("type") == Some(&json!("object"))
@@ -147,7 +153,7 @@ fn to_json_schema(schema: &mut Value) {
 }
 
 /// Records the status of an operation for the coverage check that runs after all tests.
-fn seen(id: &str, status: u16) {
+fn record(id: &str, status: u16) {
     if let Ok(folder) = std::env::var("HOLDFAST_COVERAGE_DIR") {
         std::fs::create_dir_all(&folder).expect("a coverage folder");
         std::fs::write(format!("{folder}/{id}.{status}"), "").expect("a coverage mark");

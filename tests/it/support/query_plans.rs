@@ -14,8 +14,8 @@ pub async fn statements(server: &TestServer, client: &Client, path: &str) -> Vec
 /// Returns the statement of a list request that contains all these parts.
 pub async fn statement_with(server: &TestServer, client: &Client, path: &str, parts: &[&str]) -> String {
     let texts = statements(server, client, path).await;
-    let expected = |text: &&String| parts.iter().all(|part| text.contains(part));
-    texts.iter().find(expected).expect("the statement").clone()
+    let has_parts = |text: &&String| parts.iter().all(|part| text.contains(part));
+    texts.iter().find(has_parts).expect("the statement").clone()
 }
 
 /// Returns the lines of the plan of a statement. In PostgreSQL each parameter except the limit is `value`, or unknown.
@@ -72,47 +72,47 @@ pub async fn full_scans(
     server: &TestServer,
     clients: &[&Client],
     lists: &[String],
-    questions: &[&str],
+    queries: &[&str],
     table: &str,
 ) -> Vec<String> {
-    let mut whole = Vec::new();
+    let mut full_scans = Vec::new();
     for list in lists {
         for client in clients {
-            for question in questions {
-                let path = match question.contains("scope=") {
-                    true => format!("{}?{question}", list.split('?').next().expect("a path")),
-                    false => format!("{list}&{question}"),
+            for query in queries {
+                let path = match query.contains("scope=") {
+                    true => format!("{}?{query}", list.split('?').next().expect("a path")),
+                    false => format!("{list}&{query}"),
                 };
                 let all = statements(server, client, &path).await;
                 assert!(all.len() <= MAX_STATEMENTS, "{path}: {} statements", all.len());
-                let concerns =
+                let of_table =
                     |sql: &&String| sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)");
-                for sql in all.iter().filter(concerns) {
+                for sql in all.iter().filter(of_table) {
                     let plan = plan(server, sql, None).await;
                     if reads_all(&plan, table, sql.contains("\"few\"")) {
-                        whole.push(format!("{path}: {sql} {plan:#?}"));
+                        full_scans.push(format!("{path}: {sql} {plan:#?}"));
                     }
                 }
             }
         }
     }
-    whole
+    full_scans
 }
 
 /// Returns whether a plan scans a whole table without using an order. If `few` is set, the rows of the condition must
-/// be looked up: no other index may be walked.
+/// be looked up: no other index may be scanned.
 fn reads_all(plan: &[String], table: &str, few: bool) -> bool {
     plan.iter().enumerate().any(|(at, line)| {
         let line = line.trim();
         let next = plan.get(at + 1).map_or("", |line| line.trim());
-        let whole = line == format!("SCAN {table}") || line.contains(&format!("Seq Scan on {table}"));
-        let unsought = line.starts_with(&format!("SCAN {table} "))
-            || line.contains("Scan using") && named(line, table) && next.starts_with("Filter");
-        whole || few && unsought
+        let full_scan = line == format!("SCAN {table}") || line.contains(&format!("Seq Scan on {table}"));
+        let other_index = line.starts_with(&format!("SCAN {table} "))
+            || line.contains("Scan using") && refers_to(line, table) && next.starts_with("Filter");
+        full_scan || few && other_index
     })
 }
 
 /// Returns whether a line of a PostgreSQL plan refers to a table.
-fn named(line: &str, table: &str) -> bool {
+fn refers_to(line: &str, table: &str) -> bool {
     line.split_once(" on ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(table))
 }

@@ -25,13 +25,13 @@ const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum S3Reply {
     /// The request succeeds.
-    Answered,
+    Success,
     /// The request fails with this status.
-    Refused(u16),
+    Failure(u16),
     /// The connection is closed in the middle of the response.
     Cut,
     /// The request gets no response.
-    Held,
+    Hang,
 }
 
 type Script = Arc<dyn Fn(&str) -> S3Reply + Send + Sync>;
@@ -41,7 +41,8 @@ type Script = Arc<dyn Fn(&str) -> S3Reply + Send + Sync>;
 struct Contents {
     objects: BTreeMap<String, Vec<u8>>,
     uploads: HashMap<String, BTreeMap<u32, Vec<u8>>>,
-    begun: usize,
+    /// Number of multipart uploads that were started.
+    started_uploads: usize,
     requests: Vec<String>,
     errors: Vec<String>,
 }
@@ -61,9 +62,9 @@ impl Drop for Bucket {
 }
 
 impl Bucket {
-    /// Starts a bucket that answers every request.
+    /// Starts a bucket in which every request succeeds.
     pub async fn start() -> Self {
-        Self::with(|_| S3Reply::Answered).await
+        Self::with(|_| S3Reply::Success).await
     }
 
     /// Starts a bucket that calls `script` with the method, path and query of each request.
@@ -73,12 +74,13 @@ impl Bucket {
         let contents = Arc::new(Mutex::new(Contents::default()));
         let changed = Arc::new(Notify::new());
         let script: Script = Arc::new(script);
-        let (remaining, told) = (Arc::clone(&contents), Arc::clone(&changed));
+        let (task_contents, task_changed) = (Arc::clone(&contents), Arc::clone(&changed));
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
-                let (contents, changed, script) = (Arc::clone(&remaining), Arc::clone(&told), Arc::clone(&script));
+                let (contents, changed, script) =
+                    (Arc::clone(&task_contents), Arc::clone(&task_changed), Arc::clone(&script));
                 connections.spawn(async move {
                     serve(stream, &contents, &script).await;
                     changed.notify_waiters();
@@ -89,7 +91,7 @@ impl Bucket {
     }
 
     /// Sets the environment variables of a command so that it uses this bucket.
-    pub fn announce(&self, command: &mut Command, prefix: &str) {
+    pub fn configure(&self, command: &mut Command, prefix: &str) {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
             command.env_remove(name);
         }
@@ -104,50 +106,50 @@ impl Bucket {
 
     /// Returns the keys of all objects.
     pub fn keys(&self) -> Vec<String> {
-        self.look(|contents| contents.objects.keys().cloned().collect())
+        self.with_contents(|contents| contents.objects.keys().cloned().collect())
     }
 
     /// Returns the number of incomplete multipart uploads.
     pub fn incomplete_uploads(&self) -> usize {
-        self.look(|contents| contents.uploads.len())
+        self.with_contents(|contents| contents.uploads.len())
     }
 
     /// Returns the number of multipart uploads that were started.
     pub fn started_uploads(&self) -> usize {
-        self.look(|contents| contents.begun)
+        self.with_contents(|contents| contents.started_uploads)
     }
 
     /// Returns the number of requests whose method, path and query contain `part`.
     pub fn requests(&self, part: &str) -> usize {
-        let has = |contents: &Contents| contents.requests.iter().filter(|line| line.contains(part)).count();
-        self.look(has)
+        let matching = |contents: &Contents| contents.requests.iter().filter(|line| line.contains(part)).count();
+        self.with_contents(matching)
     }
 
     /// Waits until a condition is true.
-    pub async fn until(&self, holds: impl Fn(&Self) -> bool) {
-        let waited = async {
+    pub async fn wait_until(&self, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
             loop {
                 let changed = self.changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
-                if holds(self) {
+                if condition(self) {
                     return;
                 }
                 changed.await;
             }
         };
         let limit = std::time::Duration::from_secs(60);
-        tokio::time::timeout(limit, waited).await.expect("it never holds");
+        tokio::time::timeout(limit, wait).await.expect("the condition in time");
     }
 
     /// Asserts that a real S3 server would have accepted every request.
     pub fn assert_valid_requests(&self) {
-        let errors = self.look(|contents| contents.errors.clone());
+        let errors = self.with_contents(|contents| contents.errors.clone());
         assert!(errors.is_empty(), "{errors:#?}");
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Contents) -> T) -> T {
-        look(&self.contents.lock().expect("the contents"))
+    fn with_contents<T>(&self, read: impl FnOnce(&Contents) -> T) -> T {
+        read(&self.contents.lock().expect("the contents"))
     }
 }
 
@@ -162,7 +164,7 @@ struct Request {
 }
 
 /// A response to send.
-struct ApiResponse {
+struct S3Response {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
@@ -170,9 +172,9 @@ struct ApiResponse {
     length: usize,
 }
 
-fn answer(status: u16, body: impl Into<Vec<u8>>) -> ApiResponse {
+fn response(status: u16, body: impl Into<Vec<u8>>) -> S3Response {
     let body = body.into();
-    ApiResponse {
+    S3Response {
         status,
         headers: vec![("ETag", "\"tag\"".to_owned()), ("Last-Modified", CHANGED.to_owned())],
         length: body.len(),
@@ -183,22 +185,22 @@ fn answer(status: u16, body: impl Into<Vec<u8>>) -> ApiResponse {
 async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Script) -> Option<()> {
     let (line, request) = read(&mut stream).await?;
     contents.lock().expect("the contents").requests.push(line.clone());
-    let fate = script(&line);
-    let answer = match fate {
-        S3Reply::Held => std::future::pending().await,
-        S3Reply::Refused(status) => answer(status, "<Error><Code>Refused</Code></Error>"),
-        S3Reply::Answered | S3Reply::Cut => contents.lock().expect("the contents").answer(&request),
+    let reply = script(&line);
+    let response = match reply {
+        S3Reply::Hang => std::future::pending().await,
+        S3Reply::Failure(status) => response(status, "<Error><Code>Refused</Code></Error>"),
+        S3Reply::Success | S3Reply::Cut => contents.lock().expect("the contents").response(&request),
     };
     let mut head =
-        format!("HTTP/1.1 {} Said\r\nConnection: close\r\nContent-Length: {}\r\n", answer.status, answer.length);
-    for (name, value) in &answer.headers {
+        format!("HTTP/1.1 {} Status\r\nConnection: close\r\nContent-Length: {}\r\n", response.status, response.length);
+    for (name, value) in &response.headers {
         write!(head, "{name}: {value}\r\n").expect("text");
     }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes()).await.ok()?;
-    let sent = match fate {
-        S3Reply::Cut => &answer.body[..answer.body.len() / 2],
-        _ => &answer.body[..],
+    let sent = match reply {
+        S3Reply::Cut => &response.body[..response.body.len() / 2],
+        _ => &response.body[..],
     };
     stream.write_all(sent).await.ok()?;
     stream.shutdown().await.ok()
@@ -226,39 +228,39 @@ async fn read(stream: &mut TcpStream) -> Option<(String, Request)> {
 }
 
 impl Contents {
-    fn answer(&mut self, request: &Request) -> ApiResponse {
+    fn response(&mut self, request: &Request) -> S3Response {
         self.check(request);
         let (key, query) = (request.key.clone(), |name: &str| request.query.get(name));
         match (request.method.as_str(), query("uploadId"), query("partNumber")) {
             ("PUT", Some(upload), Some(part)) => {
                 let Some(parts) = self.uploads.get_mut(upload) else {
-                    return answer(404, "<Error><Code>NoSuchUpload</Code></Error>");
+                    return response(404, "<Error><Code>NoSuchUpload</Code></Error>");
                 };
                 parts.insert(part.parse().expect("a number"), request.body.clone());
-                answer(200, "")
+                response(200, "")
             }
             ("PUT", ..) => {
                 self.objects.insert(key, request.body.clone());
-                answer(200, "")
+                response(200, "")
             }
             ("POST", Some(upload), _) => {
                 let Some(parts) = self.uploads.remove(upload) else {
-                    return answer(404, "<Error><Code>NoSuchUpload</Code></Error>");
+                    return response(404, "<Error><Code>NoSuchUpload</Code></Error>");
                 };
                 let small = parts.values().rev().skip(1).any(|part| part.len() < 5 << 20);
                 if small {
-                    return answer(400, "<Error><Code>EntityTooSmall</Code></Error>");
+                    return response(400, "<Error><Code>EntityTooSmall</Code></Error>");
                 }
                 self.objects.insert(key, parts.into_values().flatten().collect());
                 let done = "<CompleteMultipartUploadResult><ETag>\"tag\"</ETag></CompleteMultipartUploadResult>";
-                answer(200, done)
+                response(200, done)
             }
             ("POST", ..) if query("delete").is_some() => self.delete(&request.body),
             ("POST", ..) => {
-                self.begun += 1;
-                let upload = format!("upload-{}", self.begun);
+                self.started_uploads += 1;
+                let upload = format!("upload-{}", self.started_uploads);
                 self.uploads.insert(upload.clone(), BTreeMap::new());
-                answer(
+                response(
                     200,
                     format!(
                         "<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
@@ -267,50 +269,50 @@ impl Contents {
             }
             ("DELETE", Some(upload), _) => {
                 self.uploads.remove(upload);
-                answer(204, "")
+                response(204, "")
             }
             ("DELETE", ..) => {
                 self.objects.remove(&key);
-                answer(204, "")
+                response(204, "")
             }
             ("GET", ..) if key.is_empty() => self.list(query("prefix").map_or("", String::as_str)),
             ("GET" | "HEAD", ..) => self.get(request),
-            _ => answer(405, ""),
+            _ => response(405, ""),
         }
     }
 
-    fn delete(&mut self, body: &[u8]) -> ApiResponse {
+    fn delete(&mut self, body: &[u8]) -> S3Response {
         let mut done = "<DeleteResult>".to_owned();
-        let requested = String::from_utf8_lossy(body);
-        for key in requested.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
+        let body = String::from_utf8_lossy(body);
+        for key in body.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
             self.objects.remove(key);
             write!(done, "<Deleted><Key>{key}</Key></Deleted>").expect("text");
         }
-        answer(200, done + "</DeleteResult>")
+        response(200, done + "</DeleteResult>")
     }
 
-    fn get(&self, request: &Request) -> ApiResponse {
+    fn get(&self, request: &Request) -> S3Response {
         let Some(object) = self.objects.get(&request.key) else {
-            return answer(404, "<Error><Code>NoSuchKey</Code></Error>");
+            return response(404, "<Error><Code>NoSuchKey</Code></Error>");
         };
         let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
-        let mut found = match range.and_then(|range| range.split_once('-')) {
-            None => answer(200, object.clone()),
+        let mut response = match range.and_then(|range| range.split_once('-')) {
+            None => response(200, object.clone()),
             Some((start, last)) => {
                 let start: usize = start.parse().expect("a number");
                 let last = last.parse().unwrap_or(object.len()).min(object.len() - 1);
-                let mut part = answer(206, &object[start..=last]);
+                let mut part = response(206, &object[start..=last]);
                 part.headers.push(("Content-Range", format!("bytes {start}-{last}/{}", object.len())));
                 part
             }
         };
         if request.method == "HEAD" {
-            found.body.clear();
+            response.body.clear();
         }
-        found
+        response
     }
 
-    fn list(&self, prefix: &str) -> ApiResponse {
+    fn list(&self, prefix: &str) -> S3Response {
         let mut body = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
         for (key, object) in self.objects.range(prefix.to_owned()..) {
             if !key.starts_with(prefix) {
@@ -325,20 +327,20 @@ impl Contents {
             .expect("text");
         }
         body.push_str("</ListBucketResult>");
-        answer(200, body)
+        response(200, body)
     }
 
     /// Records protocol violations that a real S3 server would reject.
     fn check(&mut self, request: &Request) {
         let header = |name: &str| request.headers.get(name).map_or("", String::as_str);
-        let signed = header("authorization");
+        let authorization = header("authorization");
         let credential = format!("AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/");
-        if !signed.starts_with(&credential) || !signed.contains(&format!("/{REGION}/s3/aws4_request")) {
-            self.errors.push(format!("not signed as it should be: {signed}"));
+        if !authorization.starts_with(&credential) || !authorization.contains(&format!("/{REGION}/s3/aws4_request")) {
+            self.errors.push(format!("invalid signature: {authorization}"));
         }
         let digest = header("x-amz-content-sha256");
         if digest != hex::encode(Sha256::digest(&request.body)) {
-            self.errors.push(format!("the body is not that of the digest {digest}"));
+            self.errors.push(format!("the body does not have the digest {digest}"));
         }
         if header("content-length").is_empty() && matches!(request.method.as_str(), "PUT") {
             self.errors.push("a body without a length".to_owned());

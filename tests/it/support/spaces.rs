@@ -13,26 +13,26 @@ use super::{Client, TestServer};
 impl TestServer {
     /// Creates a user for each role of a group, named after the role.
     pub async fn create_member_per_role(&self, owner: &Client, group: i64) -> Vec<(i64, TestUser)> {
-        let mut cast = Vec::new();
+        let mut members_by_role = Vec::new();
         for (level, name) in [(10, "guest"), (20, "reporter"), (30, "developer"), (40, "maintainer"), (50, "owner")] {
             let user = self.create_user(name).await;
             join(owner, &format!("/groups/{group}"), user.id, level).await;
-            cast.push((level, user));
+            members_by_role.push((level, user));
         }
-        cast
+        members_by_role
     }
 
     /// Returns the ID of the group with this path and creates missing groups.
     pub async fn insert_group(&self, full_path: &str, visibility: Visibility) -> i64 {
         let db = self.backend.database.write();
         let mut parent = None;
-        let mut whole = String::new();
+        let mut full_path_so_far = String::new();
         for path in full_path.split('/') {
-            if !whole.is_empty() {
-                whole.push('/');
+            if !full_path_so_far.is_empty() {
+                full_path_so_far.push('/');
             }
-            whole.push_str(path);
-            let found = namespaces::by_full_path(db, &whole).await.expect("a lookup");
+            full_path_so_far.push_str(path);
+            let found = namespaces::by_full_path(db, &full_path_so_far).await.expect("a lookup");
             if let Some(found) = found {
                 parent = Some(found.id);
                 continue;
@@ -43,8 +43,8 @@ impl TestServer {
                 name: Set(path.to_owned()),
                 name_key: Set(fold(path)),
                 path: Set(path.to_owned()),
-                full_path: Set(whole.clone()),
-                full_path_key: Set(fold(&whole)),
+                full_path: Set(full_path_so_far.clone()),
+                full_path_key: Set(fold(&full_path_so_far)),
                 description: Set(String::new()),
                 visibility: Set(visibility),
                 created_at: Set(now()),
@@ -79,10 +79,10 @@ impl TestServer {
         row
     }
 
-    /// Creates a project like [`Self::bare_project`], and missing public parent groups.
+    /// Creates a project like [`Self::insert_project`], and missing public parent groups.
     pub async fn insert_project_at(&self, full_path: &str, visibility: Visibility) -> projects::Model {
-        let (above, path) = full_path.rsplit_once('/').expect("a whole path");
-        let group = self.insert_group(above, Visibility::Public).await;
+        let (parent, path) = full_path.rsplit_once('/').expect("a full path");
+        let group = self.insert_group(parent, Visibility::Public).await;
         self.insert_project(group, path, visibility).await
     }
 
@@ -156,9 +156,9 @@ pub async fn project(client: &Client, path: &str, extra: Value) -> i64 {
 }
 
 /// Adds a user as a member of `/groups/:id` or `/projects/:id`.
-pub async fn join(client: &Client, base_path: &str, user_id: i64, level: i64) {
+pub async fn join(client: &Client, parent: &str, user_id: i64, level: i64) {
     let body = json!({ "user_id": user_id, "access_level": level });
-    client.post(&format!("{base_path}/members"), body).await.expect(201);
+    client.post(&format!("{parent}/members"), body).await.expect(201);
 }
 
 /// Returns the `id` of a JSON object.

@@ -128,8 +128,8 @@ async fn attributes_are_limited_to_100_and_survive_concurrent_writes(server: Tes
         let (root, path) = (root.clone(), format!("{all}/same"));
         async move { root.put(&path, json!({"value": number.to_string()})).await }
     });
-    for answer in futures_util::future::join_all(same).await {
-        answer.expect(200);
+    for response in futures_util::future::join_all(same).await {
+        response.expect(200);
     }
     for number in 1..100 {
         root.put(&format!("{all}/k{number}"), json!({"value": "1"})).await.expect(200);

@@ -97,8 +97,8 @@ async fn revoke_rejects_the_token_and_deletes_its_bot(server: TestServer) {
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
     ada.delete(&one).await.expect(204);
     assert_eq!(bot.get("/user").await.status, 401);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Project Access Token Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Project Access Token Not Found".to_owned()));
     }
     let user = created["user_id"].as_i64().expect("an id");
     assert_eq!(ada.get(&format!("/users/{user}")).await.status, 404);

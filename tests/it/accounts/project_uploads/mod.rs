@@ -34,8 +34,8 @@ async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u
     client.send(request).await
 }
 
-fn url(answer: &ApiResponse) -> String {
-    format!("/{}", answer.json()["full_path"].as_str().expect("an address"))
+fn url(response: &ApiResponse) -> String {
+    format!("/{}", response.json()["full_path"].as_str().expect("an address"))
 }
 
 /// Returns all files below a directory.
@@ -194,14 +194,14 @@ async fn upload_rejects_missing_and_malformed_files(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let path = format!("/projects/{id}/uploads");
-    for (answer, message) in [
+    for (response, message) in [
         (root.post(&path, json!({})).await, "file is missing"),
         (root.post_form(&path, &[("file", "text")]).await, "file is missing"),
         (send_raw(&root, id, "name=\"other\"", b"x").await, "file is missing"),
         (send_raw(&root, id, "name=\"file\"", b"x").await, "file is invalid"),
         (send_raw(&root, id, "name=\"other\"", b"\xff").await, "other is invalid"),
     ] {
-        assert_eq!(answer.expect(400).message(), message);
+        assert_eq!(response.expect(400).message(), message);
     }
     let request = |kind: &str, body: &'static str| {
         root.request(Method::POST, &path).header("content-type", kind.to_owned()).body(body)
@@ -246,7 +246,7 @@ async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: Tes
         // The helper of the client panics on server errors, so the request is sent directly.
         let form = Form::new().part("file", Part::bytes(vec![7; size]).file_name("a"));
         let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
-        let rejected = request.send().await.expect("an answer");
+        let rejected = request.send().await.expect("a response");
         assert_eq!(rejected.status(), 500);
         assert_eq!(rejected.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
     }

@@ -24,7 +24,7 @@ fn bytes(count: usize) -> Vec<u8> {
 async fn serve(site: &Site, bucket: &Bucket, arguments: &[&str]) -> Process {
     let arguments = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
     let mut command = site.command(&arguments);
-    bucket.announce(&mut command, "hold/fast");
+    bucket.configure(&mut command, "hold/fast");
     Site::ready(command).await
 }
 
@@ -50,9 +50,9 @@ async fn uploads_in_bucket_are_stored_read_by_range_and_deleted(site: Site) {
     let mut sent = Vec::new();
     for count in [0, 5, 200_000, 5 << 20, LARGE] {
         let content = bytes(count);
-        let answer = send(&client, id, "a.bin", content.clone()).await.expect(201);
-        assert!(client.get(&url(&answer)).await.expect(200).body == content, "{count}");
-        sent.push((url(&answer), content));
+        let response = send(&client, id, "a.bin", content.clone()).await.expect(201);
+        assert!(client.get(&url(&response)).await.expect(200).body == content, "{count}");
+        sent.push((url(&response), content));
     }
     assert_eq!((bucket.started_uploads(), bucket.incomplete_uploads(), local_file_count(&site)), (2, 0, 0));
     let folder = format!("hold/fast/projects/{id}/");
@@ -73,7 +73,7 @@ async fn uploads_in_bucket_are_stored_read_by_range_and_deleted(site: Site) {
     let client = Client::new(&server.base, Some(TOKEN));
     assert!(client.get(address).await.expect(200).body == *content);
     client.delete(&format!("/projects/{id}")).await.expect(202);
-    bucket.until(|bucket| bucket.keys().is_empty()).await;
+    bucket.wait_until(|bucket| bucket.keys().is_empty()).await;
     bucket.assert_valid_requests();
     server.stop().await;
 }
@@ -87,13 +87,13 @@ async fn backup_and_restore_include_files_of_the_bucket(site: Site) {
     let copy = site.sibling_path("copy");
     let copy = copy.to_str().expect("a path");
     let mut command = site.command(&["backup", copy]);
-    bucket.announce(&mut command, "hold/fast");
+    bucket.configure(&mut command, "hold/fast");
     assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
     server.stop().await;
     let other = site.another().await;
     let elsewhere = Bucket::start().await;
     let mut command = other.command(&["restore", copy]);
-    elsewhere.announce(&mut command, "hold/fast");
+    elsewhere.configure(&mut command, "hold/fast");
     assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
     assert_eq!(elsewhere.keys(), bucket.keys());
     let server = serve(&other, &elsewhere, &[]).await;
@@ -109,8 +109,8 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     let broken = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&broken);
     let bucket = Bucket::with(move |line| match line.contains("partNumber=2") && state.load(Ordering::SeqCst) {
-        true => S3Reply::Refused(403),
-        false => S3Reply::Answered,
+        true => S3Reply::Failure(403),
+        false => S3Reply::Success,
     })
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
@@ -119,7 +119,7 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     // The helper of the client panics on server errors, so the request is sent directly.
     let form = Form::new().part("file", Part::bytes(bytes(LARGE)).file_name("a.bin"));
     let request = client.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
-    let rejected = request.send().await.expect("an answer");
+    let rejected = request.send().await.expect("a response");
     assert_eq!(rejected.status(), 500);
     // The response does not contain the location of files.
     let message = rejected.text().await.expect("a text");
@@ -135,15 +135,15 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
 
 async fn timed_out_upload_aborts_its_parts() {
     let bucket = Bucket::with(|line| match line.contains("partNumber=2") {
-        true => S3Reply::Held,
-        false => S3Reply::Answered,
+        true => S3Reply::Hang,
+        false => S3Reply::Success,
     })
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &["--request-timeout", "3"]).await;
     let (client, id) = prepare(&server).await;
     send(&client, id, "a.bin", bytes(LARGE)).await.expect(503);
-    bucket.until(|bucket| bucket.requests("DELETE") > 0 && bucket.incomplete_uploads() == 0).await;
+    bucket.wait_until(|bucket| bucket.requests("DELETE") > 0 && bucket.incomplete_uploads() == 0).await;
     assert_eq!((bucket.started_uploads(), bucket.keys().len()), (1, 0));
     server.stop().await;
 }
@@ -154,8 +154,8 @@ async fn transient_bucket_errors_are_retried() {
     let bucket = Bucket::with(move |line| {
         let affected = line.contains("partNumber=2") || line.contains("?uploads");
         match affected && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-            true => S3Reply::Refused(503),
-            false => S3Reply::Answered,
+            true => S3Reply::Failure(503),
+            false => S3Reply::Success,
         }
     })
     .await;
@@ -174,7 +174,7 @@ async fn interrupted_bucket_download_is_resumed() {
     let bucket = Bucket::with(move |line| {
         match line.starts_with("GET /files/hold") && count.fetch_add(1, Ordering::SeqCst) == 0 {
             true => S3Reply::Cut,
-            false => S3Reply::Answered,
+            false => S3Reply::Success,
         }
     })
     .await;

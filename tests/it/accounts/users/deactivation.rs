@@ -46,8 +46,8 @@ async fn deactivate_recently_active_user_returns_403(server: TestServer) {
     change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
     eve.client.get("/user").await.expect(200);
     for (user, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
-        let answer = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
-        assert_eq!(answer.status, status, "{}", user.row.username);
+        let response = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
+        assert_eq!(response.status, status, "{}", user.row.username);
     }
 }
 

@@ -9,8 +9,8 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-fn names(answer: ApiResponse) -> Vec<String> {
-    let names = answer.expect(200).pluck("username");
+fn names(response: ApiResponse) -> Vec<String> {
+    let names = response.expect(200).pluck("username");
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
@@ -56,12 +56,12 @@ async fn get_current_user_requires_read_user_scope(server: TestServer) {
 
 async fn anonymous_list_users_requires_username_filter(server: TestServer) {
     server.create_user("Ada").await;
-    let stranger = server.anonymous();
-    let found = stranger.get("/users?username=aDA").await.expect(200).json();
+    let non_member = server.anonymous();
+    let found = non_member.get("/users?username=aDA").await.expect(200).json();
     assert_eq!(keys(&found[0]), ["id", "username", "name", "state", "avatar_url", "web_url"]);
-    assert_eq!(stranger.get("/users?username=nobody").await.expect(200).json(), json!([]));
+    assert_eq!(non_member.get("/users?username=nobody").await.expect(200).json(), json!([]));
     for path in ["/users", "/users?search=ada", "/users?username="] {
-        let rejected = stranger.get(path).await;
+        let rejected = non_member.get(path).await;
         assert_eq!(rejected.status, 401, "{path}");
         assert_eq!(rejected.message(), "401 Unauthorized");
     }
@@ -72,9 +72,9 @@ async fn list_users_returns_all_fields_only_to_administrators(server: TestServer
     let seen = ada.client.get("/users").await.expect(200).json();
     assert_eq!(seen.as_array().map(Vec::len), Some(2));
     assert_eq!(keys(&seen[0]).len(), 6);
-    let whole = server.root().get("/users").await.json();
+    let full = server.root().get("/users").await.json();
     for field in ["email", "is_admin", "identities", "can_create_project", "current_sign_in_at", "note"] {
-        assert!(whole[0].get(field).is_some(), "{field}");
+        assert!(full[0].get(field).is_some(), "{field}");
     }
 }
 
@@ -183,8 +183,8 @@ async fn get_user_fields_depend_on_caller(server: TestServer) {
             "job_title",
         ]
     );
-    let whole = server.root().get(&path).await.expect(200).json();
-    assert_eq!((&whole["email"], &whole["is_admin"]), (&json!("bob@example.com"), &json!(false)));
+    let full = server.root().get(&path).await.expect(200).json();
+    assert_eq!((&full["email"], &full["is_admin"]), (&json!("bob@example.com"), &json!(false)));
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     let token = server.create_token(ada.id, &["read_repository"]).await;
     assert_eq!(server.with_token(&token).get(&path).await.status, 403);

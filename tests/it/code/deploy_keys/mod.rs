@@ -228,7 +228,7 @@ async fn deleting_last_project_deletes_deploy_key(server: TestServer) {
     for (deleted, left) in [(first, [1, 1, 1]), (second, [0, 0, 0])] {
         let db = server.backend.database.read();
         let row = storage::entities::projects::Entity::find_by_id(deleted).one(db).await.expect("a lookup");
-        deletion::projects::remove(&server.backend, &row.expect("a project")).await.expect("a removal");
+        deletion::projects::delete_with_files(&server.backend, &row.expect("a project")).await.expect("a removal");
         assert_eq!(stored_rows(&server).await, left);
     }
 }

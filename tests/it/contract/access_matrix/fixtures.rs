@@ -21,7 +21,7 @@ use crate::support::{Client, TestServer, spaces};
 use crate::transfers::group_transfers;
 
 /// A group and projects of one visibility.
-pub struct Place<'a> {
+pub struct Space<'a> {
     pub visibility: Visibility,
     /// `top/mid/low`.
     pub group: i64,
@@ -78,8 +78,8 @@ pub struct Place<'a> {
     pub registry_repository: i64,
 }
 
-/// Creates a place with its members.
-pub async fn place<'a>(
+/// Creates a project and a group with their members.
+pub async fn create_space<'a>(
     server: &'a TestServer,
     visibility: Visibility,
     name: &str,
@@ -87,10 +87,10 @@ pub async fn place<'a>(
     inherited: &[TestUser],
     guests: &[(i64, AccessLevel)],
     expired: &TestUser,
-) -> Place<'a> {
+) -> Space<'a> {
     let root = server.root();
     let shown = json!({ "visibility": name });
-    let top = spaces::group(&root, &format!("place-{name}"), shown).await;
+    let top = spaces::group(&root, &format!("space-{name}"), shown).await;
     let below = |parent: i64| json!({ "visibility": name, "parent_id": parent });
     let mid = spaces::group(&root, "mid", below(top)).await;
     let group = spaces::group(&root, "low", below(mid)).await;
@@ -100,8 +100,8 @@ pub async fn place<'a>(
     project.git(&["tag", "v1", "main~1"]);
     let moved = projects::ActiveModel { id: Set(project.id), namespace_id: Set(mid), ..Default::default() };
     moved.update(server.backend.database.write()).await.expect("an update");
-    let noteables = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
-    for (namespace_id, project_id) in noteables {
+    let spaces_of_members = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
+    for (namespace_id, project_id) in spaces_of_members {
         for (user, role) in direct.iter().zip(ROLES) {
             insert_member(server, user, (namespace_id, project_id), role, None).await;
         }
@@ -117,9 +117,9 @@ pub async fn place<'a>(
     let token = json!({ "name": "token", "scopes": ["api"] });
     let token = root.post(&format!("/projects/{}/access_tokens", project.id), token).await.expect(201);
     let (hook, delivery) = webhook(server, project.id).await;
-    for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
-        attach(server, &place).await;
-        variables::variable(&root, &format!("{place}/variables"), "there").await;
+    for path in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+        attach(server, &path).await;
+        variables::variable(&root, &format!("{path}/variables"), "there").await;
     }
     let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
     let merge_request = merge_requests::propose(&root, project.id, "feature/x", "main", json!({})).await;
@@ -143,7 +143,7 @@ pub async fn place<'a>(
     let on_epic = format!("{in_group}/epics/{}", epic.0);
     let (label, group_label) =
         (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
-    Place {
+    Space {
         badge: badges::badge(&root, &in_project, "there").await,
         group_badge: badges::badge(&root, &in_group, "there").await,
         board: board_with(&root, &in_project, label).await,
@@ -190,9 +190,9 @@ pub async fn place<'a>(
 }
 
 /// Creates a board with a list of a label.
-async fn board_with(client: &Client, place: &str, label: i64) -> (i64, i64) {
-    let board = boards::board(client, place, "there").await;
-    let list = boards::list(client, place, board, json!({ "label_id": label })).await;
+async fn board_with(client: &Client, parent: &str, label: i64) -> (i64, i64) {
+    let board = boards::board(client, parent, "there").await;
+    let list = boards::list(client, parent, board, json!({ "label_id": label })).await;
     (board, list)
 }
 
@@ -237,8 +237,8 @@ async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
 }
 
 /// Sets the custom attribute that reads request.
-pub async fn attach(server: &TestServer, place: &str) {
-    let path = format!("{place}/custom_attributes/there");
+pub async fn attach(server: &TestServer, parent: &str) {
+    let path = format!("{parent}/custom_attributes/there");
     server.root().put(&path, json!({ "value": "x" })).await.expect(200);
 }
 

@@ -12,7 +12,7 @@ use contract::operation::{MinimumAccess, Operation, ResourceKind};
 use contract::table::operations;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use domain::identity::job_tokens;
-use fixtures::{Place, attach, place};
+use fixtures::{Space, attach, create_space};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use storage::entities::access_tokens::TokenKind;
@@ -180,7 +180,7 @@ fn callers(operation: &Operation) -> Vec<Caller> {
 struct Fixture<'a> {
     anonymous: Client,
     wrong_scope: Client,
-    stranger: Client,
+    non_member: Client,
     expired: Client,
     job: Client,
     members: Vec<TestUser>,
@@ -193,7 +193,7 @@ struct Fixture<'a> {
     key: i64,
     /// A public snippet outside of projects.
     snippet: i64,
-    places: Vec<Place<'a>>,
+    spaces: Vec<Space<'a>>,
     calls: AtomicUsize,
 }
 
@@ -233,18 +233,18 @@ impl<'a> Fixture<'a> {
         for (visibility, name) in
             [(Visibility::Private, "private"), (Visibility::Internal, "internal"), (Visibility::Public, "public")]
         {
-            built.push(place(server, visibility, name, &members, &inherited, &guests, &expired).await);
+            built.push(create_space(server, visibility, name, &members, &inherited, &guests, &expired).await);
         }
         attach(server, &format!("/users/{}", target.id)).await;
         variables::variable(&server.root(), "/admin/ci/variables", "there").await;
-        let (place, hour) = (&built[0], chrono::TimeDelta::hours(1));
-        let (_, job) = job_tokens::create(server.backend.database.write(), owner.id, place.project.id, hour)
+        let (space, hour) = (&built[0], chrono::TimeDelta::hours(1));
+        let (_, job) = job_tokens::create(server.backend.database.write(), owner.id, space.project.id, hour)
             .await
             .expect("a token");
         Self {
             anonymous: server.anonymous(),
             wrong_scope: server.with_token(&narrow),
-            stranger: server.create_user("stranger").await.client,
+            non_member: server.create_user("stranger").await.client,
             expired: expired.client,
             job: server.anonymous().header("Job-Token", &job),
             members,
@@ -255,7 +255,7 @@ impl<'a> Fixture<'a> {
             impersonation_token: impersonation.id,
             key: spaces::id(&key.json()),
             snippet: snippets::snippet(&server.root(), "", "there", json!({"visibility": "public"})).await,
-            places: built,
+            spaces: built,
             calls: AtomicUsize::new(0),
         }
     }
@@ -264,7 +264,7 @@ impl<'a> Fixture<'a> {
         match caller {
             Caller::Anonymous => &self.anonymous,
             Caller::WrongScope => &self.wrong_scope,
-            Caller::Stranger => &self.stranger,
+            Caller::Stranger => &self.non_member,
             Caller::Expired => &self.expired,
             Caller::Job => &self.job,
             Caller::Member(role) => &self.members[index(role)].client,
@@ -277,29 +277,29 @@ impl<'a> Fixture<'a> {
 
     /// Sends an operation's request. Reads name existing resources. Writes name missing ones or send an old date, so
     /// that resources of later requests stay unchanged.
-    async fn call(&self, operation: &Operation, caller: Caller, place: &Place<'_>, key: i64) -> ApiResponse {
-        let request = self.request(operation, caller, place, key);
+    async fn call(&self, operation: &Operation, caller: Caller, space: &Space<'_>, key: i64) -> ApiResponse {
+        let request = self.request(operation, caller, space, key);
         self.client(caller).send(request).await
     }
 
     /// Returns the ID of the resource that an operation is called on.
-    fn key_of(&self, operation: &Operation, place: &Place<'_>) -> i64 {
+    fn key_of(&self, operation: &Operation, space: &Space<'_>) -> i64 {
         match operation.access.on {
             ResourceKind::Instance | ResourceKind::Scim => 0,
             // Another operation may have blocked the target, and a blocked user cannot be activated.
             ResourceKind::User if operation.id == "activate_user" => self.members[0].id,
             ResourceKind::User => self.target.id,
-            ResourceKind::Group => place.group,
-            ResourceKind::Project if changes_project(operation.id) => place.spare,
-            ResourceKind::Project => place.project.id,
+            ResourceKind::Group => space.group,
+            ResourceKind::Project if changes_project(operation.id) => space.spare,
+            ResourceKind::Project => space.project.id,
         }
     }
 
     /// Returns an error if a read's entity tag is not revalidated while nothing changes.
     async fn revalidate(&self, operation: &Operation) -> Option<String> {
-        let place = &self.places[0];
-        let key = self.key_of(operation, place);
-        let request = || self.request(operation, Caller::Admin, place, key);
+        let space = &self.spaces[0];
+        let key = self.key_of(operation, space);
+        let request = || self.request(operation, Caller::Admin, space, key);
         let first = self.root.send(request()).await;
         let tag = first.header("etag");
         if tag.is_empty() {
@@ -307,25 +307,25 @@ impl<'a> Fixture<'a> {
             return lacks.then(|| format!("{} has no entity tag", operation.id));
         }
         let again = self.root.send(request().header("If-None-Match", tag)).await;
-        let held = (again.status, again.header("etag")) == (304, tag);
-        (!held).then(|| format!("{} is not revalidated: {}", operation.id, again.status))
+        let not_modified = (again.status, again.header("etag")) == (304, tag);
+        (!not_modified).then(|| format!("{} is not revalidated: {}", operation.id, again.status))
     }
 
     /// Returns the unexpected responses of an operation.
     async fn errors(&self, operation: &Operation) -> Vec<String> {
         let mut errors = Vec::new();
-        let places = match operation.access.on {
-            ResourceKind::Project | ResourceKind::Group => &self.places[..],
-            ResourceKind::Instance | ResourceKind::User | ResourceKind::Scim => &self.places[..1],
+        let spaces = match operation.access.on {
+            ResourceKind::Project | ResourceKind::Group => &self.spaces[..],
+            ResourceKind::Instance | ResourceKind::User | ResourceKind::Scim => &self.spaces[..1],
         };
-        for place in places {
-            let key = self.key_of(operation, place);
+        for space in spaces {
+            let key = self.key_of(operation, space);
             for caller in callers(operation) {
-                let answer = self.call(operation, caller, place, key).await;
-                let mut expected = expected(operation, caller, place.visibility);
+                let response = self.call(operation, caller, space, key).await;
+                let mut expected = expected(operation, caller, space.visibility);
                 let own_rule = SERVICE_RULES
                     .iter()
-                    .find(|(id, who, shown, _)| *id == operation.id && *who == caller && *shown == place.visibility);
+                    .find(|(id, who, shown, _)| *id == operation.id && *who == caller && *shown == space.visibility);
                 if own_rule.is_some() {
                     expected = Expected::Forbidden;
                 }
@@ -335,24 +335,24 @@ impl<'a> Fixture<'a> {
                         | Caller::Inherited(AccessLevel::Guest)
                         | Caller::Invited(AccessLevel::Guest)
                 );
-                let private = place.visibility == Visibility::Private;
+                let private = space.visibility == Visibility::Private;
                 if guest && private && FOR_READERS_OF_CODE.contains(&operation.id) {
                     expected = Expected::Absent;
                 }
                 let missing = match operation.access.on {
                     ResourceKind::Project | ResourceKind::Group if is_compared(operation, expected) => {
-                        Some(self.call(operation, caller, place, MISSING).await)
+                        Some(self.call(operation, caller, space, MISSING).await)
                     }
                     _ => None,
                 };
-                if !fits(operation, expected, &answer, missing.as_ref()) {
+                if !fits(operation, expected, &response, missing.as_ref()) {
                     let reason = own_rule.map_or("", |(_, _, _, reason)| reason);
                     errors.push(format!(
                         "{} by {caller:?} on {:?}: {expected:?} {reason}, but answered {} {}",
                         operation.id,
-                        place.visibility,
-                        answer.status,
-                        String::from_utf8_lossy(&answer.body[..answer.body.len().min(200)]),
+                        space.visibility,
+                        response.status,
+                        String::from_utf8_lossy(&response.body[..response.body.len().min(200)]),
                     ));
                 }
             }
@@ -379,26 +379,26 @@ fn is_compared(operation: &Operation, expected: Expected) -> bool {
     }
 }
 
-fn fits(operation: &Operation, expected: Expected, answer: &ApiResponse, missing: Option<&ApiResponse>) -> bool {
-    let same = missing.is_some_and(|missing| missing.status == answer.status && missing.body == answer.body);
+fn fits(operation: &Operation, expected: Expected, response: &ApiResponse, missing: Option<&ApiResponse>) -> bool {
+    let same = missing.is_some_and(|missing| missing.status == response.status && missing.body == response.body);
     let message = || {
-        if operation.method == "HEAD" { Value::Null } else { answer.json()["error"].clone() }
+        if operation.method == "HEAD" { Value::Null } else { response.json()["error"].clone() }
     };
     match expected {
-        Expected::Unauthorized => answer.status == 401,
+        Expected::Unauthorized => response.status == 401,
         Expected::InsufficientScope => {
-            answer.status == 403 && (operation.method == "HEAD" || message() == "insufficient_scope")
+            response.status == 403 && (operation.method == "HEAD" || message() == "insufficient_scope")
         }
-        Expected::Hidden => answer.status == 404 && same,
+        Expected::Hidden => response.status == 404 && same,
         Expected::Forbidden => {
-            answer.status == 403 && (operation.method == "HEAD" || message() != "insufficient_scope")
+            response.status == 403 && (operation.method == "HEAD" || message() != "insufficient_scope")
         }
-        Expected::Absent => answer.status == 404 && !same,
-        Expected::Admitted if OWN_THINGS.contains(&operation.id) => matches!(answer.status, 200 | 404),
-        Expected::Admitted if operation.is_read() => answer.status == operation.success,
+        Expected::Absent => response.status == 404 && !same,
+        Expected::Admitted if OWN_THINGS.contains(&operation.id) => matches!(response.status, 200 | 404),
+        Expected::Admitted if operation.is_read() => response.status == operation.success,
         Expected::Admitted => {
-            let hidden = answer.status == 404 && same;
-            !hidden && !matches!(answer.status, 401 | 403)
+            let hidden = response.status == 404 && same;
+            !hidden && !matches!(response.status, 401 | 403)
         }
     }
 }
@@ -410,8 +410,8 @@ async fn every_caller_gets_the_status_of_the_contract(server: TestServer) {
     for operation in operations().iter().filter(|operation| operation.is_read()) {
         errors.extend(fixture.revalidate(operation).await);
     }
-    let answers = futures_util::stream::iter(operations().iter()).map(|operation| fixture.errors(operation));
-    errors.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
+    let responses = futures_util::stream::iter(operations().iter()).map(|operation| fixture.errors(operation));
+    errors.extend(responses.buffer_unordered(4).collect::<Vec<_>>().await.concat());
     assert!(errors.is_empty(), "{} wrong answers:\n{}", errors.len(), errors.join("\n"));
 }
 

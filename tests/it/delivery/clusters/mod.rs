@@ -99,8 +99,8 @@ async fn cluster_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [root.get(&one).await, root.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+    for response in [root.get(&one).await, root.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
     let db = server.backend.database.write();
@@ -165,8 +165,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/clusters/{}", cluster(&maintainer.client, &work, "*").await);
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);
         client
@@ -178,8 +178,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
     root.delete(&one.replace(&work, &other)).await.expect(404);
-    stranger.get(&format!("{other}/clusters")).await.expect(404);
-    stranger.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
+    non_member.get(&format!("{other}/clusters")).await.expect(404);
+    non_member.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     maintainer.client.get(&one).await.expect(200);
     maintainer.client.delete(&one).await.expect(403);

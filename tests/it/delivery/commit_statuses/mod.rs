@@ -255,8 +255,8 @@ async fn commit_statuses_require_developer_to_write_reporter_to_read(server: Tes
     let body = json!({ "state": "success", "ref": "feature/x" });
     server.anonymous().post(&path, body.clone()).await.expect(401);
     server.anonymous().get(&all).await.expect(404);
-    let stranger = server.create_user("stranger").await.client;
-    stranger.post(&path, body.clone()).await.expect(404);
+    let non_member = server.create_user("stranger").await.client;
+    non_member.post(&path, body.clone()).await.expect(404);
     for (name, role, reads, reports) in [
         ("guest", AccessLevel::Guest, 403, 403),
         ("reporter", AccessLevel::Reporter, 200, 403),

@@ -76,10 +76,10 @@ async fn deployment_lifecycle(server: TestServer) {
     let second = deploy(&root, work.id, other).await;
     assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
     assert_ne!(second["environment"]["id"], created["environment"]["id"]);
-    for answer in
+    for response in
         [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await]
     {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     let elsewhere = Project::with_commits(&server, "other", Visibility::Private).await;
     let existing = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
@@ -215,11 +215,11 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
     let all = format!("{path}/deployments");
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
     let body = deployment_body(&work.id("main"), json!({}));
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     // The protection of `main` does not matter.
     for (client, reads, writes) in [
         (server.anonymous(), 401, 401),
-        (stranger.clone(), 403, 403),
+        (non_member.clone(), 403, 403),
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
         (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
         (work.member("developer", AccessLevel::Developer).await, 200, 200),
@@ -233,17 +233,17 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
     }
     let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let existing = format!("/projects/{}/deployments", hidden.id);
-    stranger.get(&existing).await.expect(404);
-    stranger.post(&existing, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
+    non_member.get(&existing).await.expect(404);
+    non_member.post(&existing, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
     root.put(&path, json!({ "builds_access_level": "disabled" })).await.expect(200);
-    for answer in [
+    for response in [
         root.get(&all).await,
         root.get(&one).await,
         root.get(&format!("{one}/merge_requests")).await,
         root.post(&all, body.clone()).await,
         root.put(&one, json!({ "status": "failed" })).await,
     ] {
-        assert_eq!(answer.status, 403);
+        assert_eq!(response.status, 403);
     }
     root.put(&path, json!({ "builds_access_level": "enabled" })).await.expect(200);
     work.archive().await;

@@ -60,13 +60,13 @@ async fn environment_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [
+    for response in [
         root.get(&one).await,
         root.delete(&one).await,
         root.put(&one, json!({})).await,
         root.post(&format!("{one}/stop"), json!({})).await,
     ] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).pluck("id"), [blank["id"].clone(), again["id"].clone()]);
 }
@@ -119,7 +119,7 @@ async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     let all = format!("{path}/environments");
     let one = format!("{all}/{}", environment(&root, &path, "production").await);
     environment(&root, &path, "staging").await;
-    let sound = root.get(&one).await.expect(200).json();
+    let original = root.get(&one).await.expect(200).json();
     let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let taken = json!(["has already been taken"]);
     assert_eq!(errors(json!({ "name": "production" })).await, json!({ "name": taken, "slug": taken }));
@@ -150,7 +150,7 @@ async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     assert_eq!(errors(json!({ "name": "a", "external_url": long })).await, text);
     root.post(&all, json!({ "name": "a\0b" })).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
-    assert_eq!(root.get(&one).await.expect(200).json(), sound);
+    assert_eq!(root.get(&one).await.expect(200).json(), original);
     assert_eq!(root.get(&all).await.expect(200).pluck("name"), [json!("production"), json!("staging")]);
 }
 
@@ -159,14 +159,14 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
     let work = Project::with_commits(&server, "work", Visibility::Public).await;
     let path = format!("/projects/{}", work.id);
     let all = format!("{path}/environments");
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     let members = [
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
         (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
         (work.member("developer", AccessLevel::Developer).await, 200, 200),
         (work.member("maintainer", AccessLevel::Maintainer).await, 200, 200),
     ];
-    let others = [(server.anonymous(), 401, 401), (stranger.clone(), 403, 403)];
+    let others = [(server.anonymous(), 401, 401), (non_member.clone(), 403, 403)];
     for (client, reads, writes) in others.iter().chain(&members) {
         let one = format!("{all}/{}", environment(&root, &path, "one").await);
         client.get(&all).await.expect(*reads);
@@ -184,11 +184,11 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&path, &other)).await.expect(404);
     root.put(&one.replace(&path, &other), json!({ "name": "x" })).await.expect(404);
-    stranger.get(&format!("{other}/environments")).await.expect(404);
-    stranger.post(&format!("{other}/environments"), json!({ "name": "x" })).await.expect(404);
+    non_member.get(&format!("{other}/environments")).await.expect(404);
+    non_member.post(&format!("{other}/environments"), json!({ "name": "x" })).await.expect(404);
     let builds = async |level: &str| root.put(&path, json!({ "builds_access_level": level })).await.expect(200);
     builds("disabled").await;
-    for answer in [
+    for response in [
         root.get(&all).await,
         root.get(&one).await,
         root.post(&all, json!({ "name": "x" })).await,
@@ -196,7 +196,7 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
         root.post(&format!("{one}/stop"), json!({})).await,
         root.delete(&one).await,
     ] {
-        assert_eq!(answer.status, 403);
+        assert_eq!(response.status, 403);
     }
     builds("enabled").await;
     work.archive().await;
@@ -251,7 +251,7 @@ async fn create_environment_rejects_more_than_1000_environments(server: TestServ
     let all = &all;
     let root = &root;
     let last = (0..3).map(async |number| root.post(all, json!({ "name": format!("last-{number}") })).await);
-    let mut statuses: Vec<u16> = join_all(last).await.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<u16> = join_all(last).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

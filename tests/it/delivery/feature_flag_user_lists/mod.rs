@@ -52,8 +52,8 @@ async fn user_list_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+    for response in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     // IIDs are not reused, and each project has its own.
     root.delete(&format!("{all}/2")).await.expect(204);
@@ -101,8 +101,8 @@ async fn user_lists_require_developer(server: TestServer) {
     let (iid, _) = user_list(&developer.client, &work, "list").await;
     let all = format!("{work}/feature_flags_user_lists");
     let one = format!("{all}/{iid}");
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&reporter.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);
         client.post(&all, json!({})).await.expect(status);
@@ -111,7 +111,7 @@ async fn user_lists_require_developer(server: TestServer) {
     }
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
-    stranger.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
+    non_member.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     developer.client.get(&one).await.expect(200);
     developer.client.put(&one, json!({"name": "x"})).await.expect(403);
@@ -120,8 +120,8 @@ async fn user_lists_require_developer(server: TestServer) {
 async fn user_lists_require_premium_plan(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-    for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
-        assert!(answer.expect(403).message().contains("plan"));
+    for response in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
+        assert!(response.expect(403).message().contains("plan"));
     }
 }
 
@@ -137,7 +137,7 @@ async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     let all = format!("{path}/feature_flags_user_lists");
     let same = (0..4).map(|_| root.post(&all, json!({"name": "same", "user_xids": ""})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(same).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400, 400]);
     for number in 9..199 {
@@ -145,7 +145,7 @@ async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     }
     let last = (0..3).map(|number| root.post(&all, json!({"name": format!("last-{number}"), "user_xids": ""})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(last).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
     let db = server.backend.database.write();

@@ -96,8 +96,8 @@ async fn feature_flag_lifecycle(server: TestServer) {
     early.delete(&one).await.expect(412);
     let deleted = root.delete(&one).await.expect(200).json();
     assert_eq!((&deleted["name"], &deleted["strategies"]), (&json!("checkout"), &created["strategies"]));
-    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"active": true})).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+    for response in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"active": true})).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([plain]));
 }
@@ -156,19 +156,19 @@ async fn update_flag_changes_strategies_and_scopes_by_id(server: TestServer) {
     assert_eq!(left.as_array().expect("a list").len(), 2);
     assert_eq!((&left[0]["id"], &left[0]["name"], &left[0]["user_list"]), (&second, &json!("default"), &json!(null)));
     // Strategies of another flag and removed ones return 404, and nothing is changed.
-    let theirs = root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0].clone();
+    let foreign = root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0].clone();
     for strange in [
         json!({"id": first, "_destroy": true}),
-        json!({"id": theirs["id"], "_destroy": true}),
-        json!({"id": theirs["id"], "name": "default"}),
-        json!({"id": second, "scopes": [{"id": theirs["scopes"][0]["id"], "environment_scope": "x"}]}),
-        json!({"id": second, "scopes": [{"id": theirs["scopes"][0]["id"], "_destroy": true}]}),
+        json!({"id": foreign["id"], "_destroy": true}),
+        json!({"id": foreign["id"], "name": "default"}),
+        json!({"id": second, "scopes": [{"id": foreign["scopes"][0]["id"], "environment_scope": "x"}]}),
+        json!({"id": second, "scopes": [{"id": foreign["scopes"][0]["id"], "_destroy": true}]}),
     ] {
         put(json!([{"name": "default"}, strange])).await.expect(404);
     }
     put(json!([{"id": second, "_destroy": true}, {"id": second, "_destroy": true}])).await.expect(404);
     assert_eq!(root.get(&one).await.expect(200).json()["strategies"], left);
-    assert_eq!(root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0], theirs);
+    assert_eq!(root.get(&format!("{path}/feature_flags/f2")).await.expect(200).json()["strategies"][0], foreign);
 }
 
 async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestServer) {
@@ -176,7 +176,7 @@ async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestSer
     let path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     let (_, list) = user_list(&root, &path, "list").await;
-    let (_, theirs) = user_list(&root, &other, "theirs").await;
+    let (_, foreign) = user_list(&root, &other, "theirs").await;
     flag(&root, &path, "taken", list).await;
     let all = format!("{path}/feature_flags");
     let before = root.get(&all).await.expect(200).json();
@@ -209,7 +209,7 @@ async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestSer
         (json!({"name": "serviceUserList"}), "user_list_id", "can't be blank"),
         (json!({"name": "gitlabUserList"}), "user_list_id", "can't be blank"),
         (json!({"name": "default", "user_list_id": list}), "user_list_id", "must be blank"),
-        (json!({"name": "serviceUserList", "user_list_id": theirs}), "user_list_id", "is invalid"),
+        (json!({"name": "serviceUserList", "user_list_id": foreign}), "user_list_id", "is invalid"),
         (json!({"name": "serviceUserList", "user_list_id": 4711}), "user_list_id", "is invalid"),
         (
             json!({"name": "default", "scopes": [{"environment_scope": "a"}, {"environment_scope": "a"}]}),
@@ -303,8 +303,8 @@ async fn feature_flags_require_developer(server: TestServer) {
     let all = format!("{work}/feature_flags");
     developer.client.post(&all, json!({"name": "flag"})).await.expect(201);
     let one = format!("{all}/flag");
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&reporter.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);
         client.get(&format!("{all}/other")).await.expect(status);
@@ -314,7 +314,7 @@ async fn feature_flags_require_developer(server: TestServer) {
     }
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
-    stranger.get(&format!("{other}/feature_flags")).await.expect(404);
+    non_member.get(&format!("{other}/feature_flags")).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     developer.client.get(&one).await.expect(200);
     developer.client.put(&one, json!({"active": false})).await.expect(403);
@@ -323,8 +323,8 @@ async fn feature_flags_require_developer(server: TestServer) {
 async fn feature_flags_require_premium_plan(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags", project(&root, "work", json!({})).await);
-    for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/x")).await] {
-        assert!(answer.expect(403).message().contains("plan"));
+    for response in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/x")).await] {
+        assert!(response.expect(403).message().contains("plan"));
     }
 }
 
@@ -337,14 +337,14 @@ async fn concurrent_flag_updates_respect_strategy_limit(server: TestServer) {
     let some: Vec<Value> = (0..20).map(|_| json!({"name": "default"})).collect();
     let puts = (0..4).map(|_| root.put(&one, json!({"strategies": some})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(puts).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(puts).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 400, 400]);
     let remaining = root.get(&one).await.expect(200).json();
     assert_eq!(remaining["strategies"].as_array().expect("a list").len(), 40);
     let same = (0..3).map(|_| root.post(&all, json!({"name": "same"})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(same).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

@@ -23,7 +23,7 @@ async fn frozen(server: &TestServer, project: i64, moments: &[&str]) -> Vec<bool
     let mut found = Vec::new();
     for moment in moments {
         let db = server.backend.database.read();
-        found.push(is_frozen(db, project, instant(moment)).await.expect("an answer"));
+        found.push(is_frozen(db, project, instant(moment)).await.expect("a response"));
     }
     found
 }
@@ -66,10 +66,10 @@ async fn freeze_period_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in
+    for response in
         [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "freeze_end": "0 0 * * *" })).await]
     {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
 }
@@ -78,7 +78,7 @@ async fn freeze_period_writes_reject_invalid_cron_and_time_zone(server: TestServ
     let root = server.root();
     let all = format!("/projects/{}/freeze_periods", project(&root, "work", json!({})).await);
     let one = format!("{all}/{}", freeze_period(&root, all.trim_end_matches("/freeze_periods")).await);
-    let sound = root.get(&one).await.expect(200).json();
+    let original = root.get(&one).await.expect(200).json();
     let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let bad = json!({ "freeze_start": "x", "freeze_end": "0 0 0 * *", "cron_timezone": "Mars/Base" });
     let invalid = json!([" is invalid syntax"]);
@@ -97,8 +97,8 @@ async fn freeze_period_writes_reject_invalid_cron_and_time_zone(server: TestServ
     }
     root.put(&one, bad).await.expect(400);
     root.put(&one, json!({ "freeze_end": "0 8 * * 1", "cron_timezone": "" })).await.expect(400);
-    assert_eq!(root.get(&one).await.expect(200).json(), sound);
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([sound]));
+    assert_eq!(root.get(&one).await.expect(200).json(), original);
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([original]));
 }
 
 async fn freeze_periods_require_maintainer(server: TestServer) {
@@ -108,8 +108,8 @@ async fn freeze_periods_require_maintainer(server: TestServer) {
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/freeze_periods/{}", freeze_period(&maintainer.client, &work).await);
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/freeze_periods")).await.expect(status);
         client.get(&one).await.expect(status);
         client.get(&format!("{work}/freeze_periods/4711")).await.expect(status);
@@ -119,7 +119,7 @@ async fn freeze_periods_require_maintainer(server: TestServer) {
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
     root.delete(&one.replace(&work, &other)).await.expect(404);
-    stranger.get(&format!("{other}/freeze_periods")).await.expect(404);
+    non_member.get(&format!("{other}/freeze_periods")).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     maintainer.client.get(&one).await.expect(200);
     maintainer.client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(403);
@@ -184,7 +184,7 @@ async fn create_freeze_period_rejects_more_than_100_periods(server: TestServer) 
     let body = json!({ "freeze_start": "0 0 * * *", "freeze_end": "0 1 * * *" });
     let last = (0..3).map(|_| root.post(&all, body.clone()));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(last).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

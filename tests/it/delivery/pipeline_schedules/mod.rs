@@ -76,7 +76,7 @@ async fn schedules_can_be_created_read_updated_and_deleted(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     assert_eq!(root.delete(&one).await.expect(200).json(), changed);
-    for answer in [
+    for response in [
         root.get(&one).await,
         root.delete(&one).await,
         root.put(&one, json!({ "active": true })).await,
@@ -84,7 +84,7 @@ async fn schedules_can_be_created_read_updated_and_deleted(server: TestServer) {
         root.post(&format!("{one}/take_ownership"), json!({})).await,
         root.post(&format!("{one}/variables"), json!({ "key": "K", "value": "v" })).await,
     ] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Pipeline Schedule Not Found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Pipeline Schedule Not Found".to_owned()));
     }
 }
 
@@ -157,11 +157,11 @@ async fn project_has_at_most_ten_schedules(server: TestServer) {
     }
     let all = format!("{project_path}/pipeline_schedules");
     let body = json!({ "description": "x", "ref": "main", "cron": "0 1 * * *" });
-    let answers = futures_util::future::join_all((0..3).map(|_| root.post(&all, body.clone()))).await;
-    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    let responses = futures_util::future::join_all((0..3).map(|_| root.post(&all, body.clone()))).await;
+    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    let rejected = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
+    let rejected = responses.iter().find(|response| response.status == 400).expect("a refusal");
     let text = "Maximum number of ci pipeline schedules (10) exceeded";
     assert_eq!(rejected.json()["message"], json!({ "base": [text] }));
 }
@@ -175,12 +175,12 @@ async fn schedule_writes_require_owner_or_maintainer(server: TestServer) {
     let other = project.member("other", AccessLevel::Developer).await;
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     let body = json!({ "description": "x", "ref": "feature/x", "cron": "0 1 * * *" });
     let one = format!("{all}/{}", id(&developer.post(&all, body.clone()).await.expect(201).json()));
     let variable = json!({ "key": "K", "value": "v" });
     developer.post(&format!("{one}/variables"), variable.clone()).await.expect(201);
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter, 403)] {
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&reporter, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);
         client.post(&all, body.clone()).await.expect(status);

@@ -21,8 +21,8 @@ async fn variable_lists(root: &Client) -> [String; 2] {
     [format!("/projects/{work}/variables"), format!("/groups/{team}/variables")]
 }
 
-async fn message(answer: impl Future<Output = crate::support::ApiResponse>) -> Value {
-    answer.await.expect(400).json()["message"].clone()
+async fn message(response: impl Future<Output = crate::support::ApiResponse>) -> Value {
+    response.await.expect(400).json()["message"].clone()
 }
 
 async fn rows(server: &TestServer) -> Vec<ci_variables::Model> {
@@ -86,13 +86,13 @@ async fn variables_can_be_created_read_updated_and_deleted(server: TestServer) {
         early.delete(&one).await.expect(412);
         root.delete(&one).await.expect(204);
         let put = json!({ "value": "x" });
-        for answer in [
+        for response in [
             root.get(&one).await,
             root.put(&one, put).await,
             root.delete(&one).await,
             root.get(&format!("{all}/plain")).await,
         ] {
-            assert_eq!((answer.status, answer.message()), (404, format!("404 {kind} Not Found")));
+            assert_eq!((response.status, response.message()), (404, format!("404 {kind} Not Found")));
         }
         // Keys are case-sensitive.
         root.get(&format!("{all}/FILE_2")).await.expect(404);
@@ -165,8 +165,8 @@ async fn variable_key_is_unique_per_environment_scope(server: TestServer) {
         }
         let one = format!("{all}/K");
         let text = "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'";
-        for answer in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
-            assert_eq!((answer.status, answer.message()), (409, text.to_owned()));
+        for response in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
+            assert_eq!((response.status, response.message()), (409, text.to_owned()));
         }
         let of = |scope: &str| format!("{one}?filter[environment_scope]={}", scope.replace('/', "%2F"));
         assert_eq!(root.get(&of("review/*")).await.expect(200).json()["value"], "review/*");
@@ -192,11 +192,11 @@ async fn instance_is_limited_to_25_variables(server: TestServer) {
         let (root, body) = (root.clone(), json!({ "key": format!("K{number}"), "value": "x" }));
         async move { root.post(INSTANCE, body).await }
     });
-    let answers = futures_util::future::join_all(last).await;
-    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    let responses = futures_util::future::join_all(last).await;
+    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    let rejected = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
+    let rejected = responses.iter().find(|response| response.status == 400).expect("a refusal");
     let text = "Maximum number of ci instance level variables (25) exceeded";
     assert_eq!(rejected.json()["message"], json!({ "base": [text] }));
     root.put(&format!("{INSTANCE}/K0"), json!({ "value": "still" })).await.expect(200);
@@ -209,7 +209,7 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     for (path, least) in [(&work, 40), (&team, 50)] {
         let (below, enough) =
             (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
@@ -217,7 +217,7 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
         join(&root, path, enough.id, least).await;
         let all = format!("{path}/variables");
         variable(&enough.client, &all, "K").await;
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
+        for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&below.client, 403)] {
             expect_status_of_all(client, &all, status).await;
         }
         enough.client.get(&all).await.expect(200);
@@ -225,7 +225,7 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     }
     expect_status_of_all(&server.anonymous(), INSTANCE, 401).await;
     let hidden = project(&root, "hidden", json!({})).await;
-    stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
+    non_member.get(&format!("/projects/{hidden}/variables")).await.expect(404);
     let reading = server.with_token(&server.create_token(1, &["read_user"]).await);
     reading.get(INSTANCE).await.expect(403);
 }

@@ -70,8 +70,8 @@ async fn list_filters_tokens_by_state(server: TestServer) {
         ("per_page=1&page=3", vec!["past"]),
         ("page=1000000000000000000", vec![]),
     ] {
-        let answer = root.get(&format!("{path}?{query}")).await.expect(200);
-        assert_eq!(answer.pluck("name"), expected, "{query}");
+        let response = root.get(&format!("{path}?{query}")).await.expect(200);
+        assert_eq!(response.pluck("name"), expected, "{query}");
     }
     assert_eq!(root.get(&format!("{path}?state=odd")).await.status, 400);
 }

@@ -159,9 +159,9 @@ async fn create_job_token_stores_digest_and_deletes_expired_tokens(server: TestS
 async fn access_token_precedes_job_token_and_job_token_precedes_basic_auth(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (_, secret) = job(&server, &sample, "ada").await;
-    let stranger = server.create_user("eve").await;
+    let non_member = server.create_user("eve").await;
     let file = format!("{}?ref=main", sample.file("README.md"));
-    stranger.client.clone().header("Job-Token", &secret).get(&file).await.expect(404);
+    non_member.client.clone().header("Job-Token", &secret).get(&file).await.expect(404);
     with_job_token(&server, &secret).header("Authorization", "Basic cHJveHk6eA==").get(&file).await.expect(200);
     with_job_token(&server, &secret).header("Cookie", "_service_session=unknown").get(&file).await.expect(200);
 }

@@ -35,17 +35,17 @@ async fn expire_failures(server: &TestServer) {
 /// Requests refs as git does. Returns the status and the seconds to wait.
 async fn fetch_refs(http: &reqwest::Client, base: &str, name: &str, password: &str) -> (u16, Option<u64>) {
     let url = format!("{base}/g/p.git/info/refs?service=git-upload-pack");
-    let answer = http.get(url).basic_auth(name, Some(password)).send().await.expect("an answer");
-    let wait = answer.headers().get("retry-after");
+    let response = http.get(url).basic_auth(name, Some(password)).send().await.expect("a response");
+    let wait = response.headers().get("retry-after");
     let wait = wait.map(|value| value.to_str().expect("text").parse().expect("seconds"));
-    (answer.status().as_u16(), wait)
+    (response.status().as_u16(), wait)
 }
 
 /// Requests an OAuth token with an invalid code and returns the status.
 async fn exchange_code(http: &reqwest::Client, base: &str, uid: &str, secret: &str) -> u16 {
     let form = [("grant_type", "authorization_code"), ("code", "none"), ("client_id", uid), ("client_secret", secret)];
     let request = http.request(Method::POST, format!("{base}/oauth/token")).form(&form);
-    request.send().await.expect("an answer").status().as_u16()
+    request.send().await.expect("a response").status().as_u16()
 }
 
 async fn application(server: &TestServer, name: &str) -> (String, String) {
@@ -155,7 +155,7 @@ async fn wrong_client_secrets_are_limited_and_correct_one_is_accepted(server: Te
         .post(format!("{}/oauth/introspect", server.base))
         .basic_auth(&uid, Some("wrong"))
         .form(&[("token", "x")]);
-    assert_eq!(request.send().await.expect("an answer").status(), 429);
+    assert_eq!(request.send().await.expect("a response").status(), 429);
     expire_failures(&server).await;
     assert_eq!(exchange_code(&first_client, &server.base, &uid, "wrong").await, 401);
 }
@@ -186,8 +186,8 @@ async fn fetch_refs_forwarded(
 ) -> u16 {
     let url = format!("{}/g/p.git/info/refs?service=git-upload-pack", server.base);
     let request = http.get(url).basic_auth(name, Some(password));
-    let answer = request.header("X-Forwarded-For", forwarded_for).send().await;
-    answer.expect("an answer").status().as_u16()
+    let response = request.header("X-Forwarded-For", forwarded_for).send().await;
+    response.expect("a response").status().as_u16()
 }
 
 async fn clients_behind_trusted_proxy_are_limited_separately(server: TestServer) {

@@ -18,7 +18,7 @@ const NAME: &str = "ci_instance_level_variables";
 /// Returns whether a gate is open for a caller in a project or group.
 async fn open_for(server: &TestServer, name: &str, caller: &Caller, space: (Option<i64>, Option<i64>)) -> bool {
     let actors = GateActors { caller, project_id: space.0, namespace_id: space.1 };
-    is_open(&server.backend, name, false, actors).await.expect("an answer")
+    is_open(&server.backend, name, false, actors).await.expect("a response")
 }
 
 /// Creates an administrator.
@@ -32,7 +32,7 @@ async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client
 
 async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     let (root, (ada, of_ada)) = (server.root(), administrator(&server, "ada").await);
-    let answers = async || {
+    let responses = async || {
         // Two requests each, so that the second one uses the cache.
         let mut statuses = Vec::new();
         for client in [&root, &root, &of_ada, &of_ada] {
@@ -41,7 +41,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         assert_eq!((statuses[0], statuses[2]), (statuses[1], statuses[3]));
         (statuses[0], statuses[2])
     };
-    assert_eq!(answers().await, (200, 200));
+    assert_eq!(responses().await, (200, 200));
     for (body, expected) in [
         (json!({"value": false}), (404, 404)),
         (json!({"value": true}), (200, 200)),
@@ -57,7 +57,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
     ] {
         gate(&root, NAME, body.clone()).await;
-        assert_eq!(answers().await, expected, "{body}");
+        assert_eq!(responses().await, expected, "{body}");
     }
     // Writes return 404 too.
     gate(&root, NAME, json!({"value": false})).await;
@@ -68,7 +68,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     server.anonymous().get(BEHIND).await.expect(401);
     // Without the gate, the default of the contract applies.
     root.delete(&format!("/features/{NAME}")).await.expect(204);
-    assert_eq!(answers().await, (200, 200));
+    assert_eq!(responses().await, (200, 200));
     assert!(ada.admin);
 }
 

@@ -57,8 +57,8 @@ impl<'a> TaggedRepository<'a> {
 
     /// Deletes tags, expires the rate limit and returns the remaining tags.
     async fn delete_and_list(&self, query: &[(&str, &str)]) -> Vec<String> {
-        let answer = self.delete_tags(query).await.expect(202);
-        assert_eq!(answer.json(), json!({ "message": "202 Accepted" }));
+        let response = self.delete_tags(query).await.expect(202);
+        assert_eq!(response.json(), json!({ "message": "202 Accepted" }));
         self.server.finish_jobs().await;
         self.expire_rate_limit().await;
         tags(&self.server.root(), self.project, self.id).await
@@ -76,10 +76,10 @@ impl<'a> TaggedRepository<'a> {
     }
 
     async fn rejected(&self, query: &[(&str, &str)]) -> String {
-        let answer = self.delete_tags(query).await.expect(400);
-        let body = answer.json();
+        let response = self.delete_tags(query).await.expect(400);
+        let body = response.json();
         assert_eq!(body["message"], body["error"], "parameter errors must be under both keys");
-        answer.message()
+        response.message()
     }
 }
 
@@ -256,12 +256,12 @@ async fn delete_tags_accepts_parameters_in_body(server: TestServer) {
 async fn delete_tags_is_limited_to_once_an_hour_per_repository(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("a", None), ("b", None)]).await;
     let other = image(&server, repository.project, "other", "a", None).await;
-    let answers = join_all((0..8).map(|_| repository.delete_tags(&[("name_regex_delete", "a")]))).await;
-    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    let responses = join_all((0..8).map(|_| repository.delete_tags(&[("name_regex_delete", "a")]))).await;
+    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [202, 400, 400, 400, 400, 400, 400, 400]);
-    for answer in answers.iter().filter(|answer| answer.status == 400) {
-        assert_eq!(answer.json(), json!({ "message": TOO_SOON }));
+    for response in responses.iter().filter(|response| response.status == 400) {
+        assert_eq!(response.json(), json!({ "message": TOO_SOON }));
     }
     let jobs = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!(jobs.waiting, 1, "one request must succeed");

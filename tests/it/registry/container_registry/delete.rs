@@ -168,8 +168,8 @@ async fn concurrent_deletes_succeed_once(server: TestServer) {
     let id = image(&server, work, "web", "v1", None).await;
     let all = format!("/projects/{work}/registry/repositories");
     for (path, done) in [(format!("{all}/{id}/tags/v1"), 200), (format!("{all}/{id}"), 202)] {
-        let answers = join_all((0..8).map(|_| root.delete(&path))).await;
-        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        let responses = join_all((0..8).map(|_| root.delete(&path))).await;
+        let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [&[done][..], &[404; 7]].concat());
     }
@@ -189,11 +189,11 @@ async fn registry_deletion_checks_roles_and_archive(server: TestServer) {
     let reporter = server.create_user("reporter").await;
     let developer = server.create_user("developer").await;
     let maintainer = server.create_user("maintainer").await;
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for (user, level) in [(&reporter, 20), (&developer, 30), (&maintainer, 40)] {
         join(&root, &format!("/projects/{work}"), user.id, level).await;
     }
-    for client in [&reporter.client, &stranger.client] {
+    for client in [&reporter.client, &non_member.client] {
         for path in [&one, &bulk, &format!("{one}/tags/a")] {
             client.delete(path).await.expect(403);
         }

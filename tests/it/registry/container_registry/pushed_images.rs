@@ -27,9 +27,9 @@ impl<'a> Pusher<'a> {
     async fn new(server: &'a TestServer, name: &'a str) -> Self {
         let expected = format!("service=container_registry&scope=repository:{name}:pull,push,delete");
         let request = http().build().expect("a client").get(format!("{}/jwt/auth?{expected}", server.base));
-        let answer = request.basic_auth("root", Some(ROOT_TOKEN)).send().await.expect("an answer");
-        let answer: Value = answer.json().await.expect("a token");
-        let token = answer["token"].as_str().expect("a token").to_owned();
+        let response = request.basic_auth("root", Some(ROOT_TOKEN)).send().await.expect("a response");
+        let response: Value = response.json().await.expect("a token");
+        let token = response["token"].as_str().expect("a token").to_owned();
         Self { server, name, token }
     }
 
@@ -41,7 +41,7 @@ impl<'a> Pusher<'a> {
             .bearer_auth(&self.token)
             .header("Content-Type", kind)
             .header("Accept", format!("{MANIFEST}, {INDEX}"));
-        request.body(body).send().await.expect("an answer").status().as_u16()
+        request.body(body).send().await.expect("a response").status().as_u16()
     }
 
     async fn blob(&self, bytes: &[u8]) -> Value {
@@ -119,7 +119,7 @@ async fn pushed_image_can_be_listed_read_and_deleted(server: TestServer) {
             .header("Accept", MANIFEST)
             .send()
             .await
-            .expect("an answer")
+            .expect("a response")
             .bytes()
             .await
             .expect("a manifest");

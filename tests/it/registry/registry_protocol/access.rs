@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
-use super::{Tool, ask, assert_rejected};
+use super::{Tool, assert_refused, request_token};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::users::{PASSWORD, TestUser};
@@ -38,25 +38,25 @@ async fn requests_without_token_return_401_with_challenge(server: TestServer) {
     let anonymous = server.anonymous();
     let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
     for path in ["//v2/", "//v2"] {
-        let rejected = anonymous.get(path).await;
-        assert_rejected(&rejected, 401, "UNAUTHORIZED");
-        assert_eq!(rejected.header("www-authenticate"), realm);
+        let refused = anonymous.get(path).await;
+        assert_refused(&refused, 401, "UNAUTHORIZED");
+        assert_eq!(refused.header("www-authenticate"), realm);
     }
-    let rejected = anonymous.get("//v2/root/work/tags/list").await;
-    assert_rejected(&rejected, 401, "UNAUTHORIZED");
-    assert_eq!(rejected.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
-    let rejected = anonymous.post("//v2/root/none/blobs/uploads/", json!({})).await;
-    assert_eq!(rejected.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
+    let refused = anonymous.get("//v2/root/work/tags/list").await;
+    assert_refused(&refused, 401, "UNAUTHORIZED");
+    assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
+    let refused = anonymous.post("//v2/root/none/blobs/uploads/", json!({})).await;
+    assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
     for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
-        let rejected = anonymous.clone().header("Authorization", wrong).get("//v2/").await;
-        assert_rejected(&rejected, 401, "UNAUTHORIZED");
+        let refused = anonymous.clone().header("Authorization", wrong).get("//v2/").await;
+        assert_refused(&refused, 401, "UNAUTHORIZED");
     }
     let tool = Tool::of_root(&server, "root/work").await;
-    let existing = tool.client.get("//v2/").await.expect(200);
-    assert_eq!(existing.header("docker-distribution-api-version"), "registry/2.0");
-    assert_rejected(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
-    assert_rejected(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
-    assert_rejected(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
+    let there = tool.client.get("//v2/").await.expect(200);
+    assert_eq!(there.header("docker-distribution-api-version"), "registry/2.0");
+    assert_refused(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
+    assert_refused(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
+    assert_refused(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
 }
 
 async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
@@ -66,31 +66,31 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     for (name, password) in
         [("root", ROOT_TOKEN), ("ada", PASSWORD), ("ada", ada.token.as_str()), ("whoever", ada.token.as_str())]
     {
-        let answer = ask(&server.base, Some((name, password)), &[]).await.expect(200);
-        assert_eq!(answer.header("cache-control"), "no-store");
-        let body = answer.json();
+        let response = request_token(&server.base, Some((name, password)), &[]).await.expect(200);
+        assert_eq!(response.header("cache-control"), "no-store");
+        let body = response.json();
         assert_eq!((&body["token"], &body["expires_in"]), (&body["access_token"], &json!(900)));
         let issued = body["issued_at"].as_str().expect("an instant");
         assert!(chrono::DateTime::parse_from_rfc3339(issued).is_ok(), "{issued}");
     }
     for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
-        let rejected = ask(&server.base, Some((name, password)), &[]).await;
-        assert_rejected(&rejected, 401, "UNAUTHORIZED");
-        assert_eq!(rejected.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+        let refused = request_token(&server.base, Some((name, password)), &[]).await;
+        assert_refused(&refused, 401, "UNAUTHORIZED");
+        assert_eq!(refused.header("www-authenticate"), "Basic realm=\"Holdfast\"");
     }
     let odd = server.anonymous().header("Authorization", "Digest x").get("//jwt/auth").await;
-    assert_rejected(&odd, 401, "UNAUTHORIZED");
+    assert_refused(&odd, 401, "UNAUTHORIZED");
     let posted = server.anonymous().post("//jwt/auth", json!({})).await;
-    assert_rejected(&posted, 405, "UNSUPPORTED");
+    assert_refused(&posted, 405, "UNSUPPORTED");
     let many = vec!["repository:a/b:pull"; 65];
-    assert_eq!(ask(&server.base, None, &many).await.status, 400);
+    assert_eq!(request_token(&server.base, None, &many).await.status, 400);
     // Repeated wrong passwords are rate limited as in other places.
     let mut last = 0;
     for _ in 0..12 {
-        last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
+        last = request_token(&server.base, Some(("ada", "wrong")), &[]).await.status;
     }
     assert_eq!(last, 429);
-    assert_rejected(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
+    assert_refused(&request_token(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
 }
 
 async fn private_registry_access_depends_on_role(server: TestServer) {
@@ -112,13 +112,13 @@ async fn private_registry_access_depends_on_role(server: TestServer) {
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [401, 401, 401, 401]);
     // A missing project is indistinguishable from one that is not visible.
-    let stranger = server.create_user("another").await;
-    let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
+    let non_member = server.create_user("another").await;
+    let credentials = Some((non_member.row.username.as_str(), non_member.token.as_str()));
     for name in ["root/work", "root/none"] {
         let tool = Tool::new(&server.base, credentials, name, "pull").await;
-        let rejected = tool.client.get(&tool.path("tags/list")).await;
-        assert_rejected(&rejected, 404, "NAME_UNKNOWN");
-        assert_eq!(rejected.json()["errors"][0]["detail"], name);
+        let refused = tool.client.get(&tool.path("tags/list")).await;
+        assert_refused(&refused, 404, "NAME_UNKNOWN");
+        assert_eq!(refused.json()["errors"][0]["detail"], name);
     }
 }
 
@@ -126,11 +126,11 @@ async fn public_project_allows_anonymous_pull_only(server: TestServer) {
     let (_, image) = project_with_image(&server, "public").await;
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [200, 401, 401, 401]);
-    let stranger = server.create_user("stranger").await;
-    let tool = tool_of(&server, &stranger, "pull,push,delete").await;
+    let non_member = server.create_user("stranger").await;
+    let tool = tool_of(&server, &non_member, "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
-    assert_rejected(&push, 403, "DENIED");
+    assert_refused(&push, 403, "DENIED");
 }
 
 async fn token_grants_only_requested_actions(server: TestServer) {
@@ -174,9 +174,9 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
     let token = server.create_token(user.id, &["read_user"]).await;
     let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
-    let rejected = tool.client.get(&tool.path("tags/list")).await;
-    assert_rejected(&rejected, 403, "DENIED");
-    let response = rejected.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
+    let refused = tool.client.get(&tool.path("tags/list")).await;
+    assert_refused(&refused, 403, "DENIED");
+    let response = refused.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
     assert!(response.contains("read_registry"), "{response}");
     // A token does not reveal a registry that its owner cannot see.
     server
@@ -184,13 +184,13 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
         .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "private"}))
         .await
         .expect(200);
-    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
     server
         .root()
         .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "enabled", "visibility": "private"}))
         .await
         .expect(200);
-    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
 }
 
 async fn registry_token_follows_changed_role_and_revoked_credentials(server: TestServer) {
@@ -213,8 +213,8 @@ async fn registry_token_follows_changed_role_and_revoked_credentials(server: Tes
     assert_eq!(statuses(&by_other, &image).await, [200, 202, 404, 403]);
     server.root().post(&format!("/users/{}/block", user.id), json!({})).await.expect(201);
     assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
-    let rejected = ask(&server.base, Some(("ada", &other)), &[]).await;
-    assert_rejected(&rejected, 403, "DENIED");
+    let refused = request_token(&server.base, Some(("ada", &other)), &[]).await;
+    assert_refused(&refused, 403, "DENIED");
 }
 
 async fn job_token_pushes_only_to_its_own_project(server: TestServer) {

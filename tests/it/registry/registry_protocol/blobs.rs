@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Tool, ask, assert_rejected, digest, noise, objects};
+use super::{Tool, assert_refused, digest, noise, objects, request_token};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
@@ -14,14 +14,14 @@ async fn get_blob_returns_whole_content_and_ranges(server: TestServer) {
     let bytes = noise(3_000_000, 1);
     let id = tool.push_blob(&bytes).await;
     let path = tool.path(&format!("blobs/{id}"));
-    let whole = tool.client.get(&path).await.expect(200);
-    assert!(whole.body == bytes);
-    assert_eq!(whole.header("docker-content-digest"), id);
-    assert_eq!(whole.header("etag"), format!("\"{id}\""));
-    assert_eq!(whole.header("content-type"), "application/octet-stream");
-    assert_eq!(whole.header("accept-ranges"), "bytes");
-    assert_eq!(whole.header("docker-distribution-api-version"), "registry/2.0");
-    assert_eq!(whole.header("cache-control"), "private, max-age=31536000, immutable");
+    let full = tool.client.get(&path).await.expect(200);
+    assert!(full.body == bytes);
+    assert_eq!(full.header("docker-content-digest"), id);
+    assert_eq!(full.header("etag"), format!("\"{id}\""));
+    assert_eq!(full.header("content-type"), "application/octet-stream");
+    assert_eq!(full.header("accept-ranges"), "bytes");
+    assert_eq!(full.header("docker-distribution-api-version"), "registry/2.0");
+    assert_eq!(full.header("cache-control"), "private, max-age=31536000, immutable");
     let head = tool.client.head(&path).await.expect(200);
     assert_eq!((head.header("content-length"), head.body.len()), ("3000000", 0));
     assert_eq!(head.header("docker-content-digest"), id);
@@ -32,7 +32,7 @@ async fn get_blob_returns_whole_content_and_ranges(server: TestServer) {
     assert!(range("bytes=2999990-").await.expect(206).body == bytes[2_999_990..]);
     assert!(range("bytes=-5").await.expect(206).body == bytes[2_999_995..]);
     let beyond = range("bytes=3000000-").await;
-    assert_rejected(&beyond, 416, "SIZE_INVALID");
+    assert_refused(&beyond, 416, "SIZE_INVALID");
     assert_eq!(beyond.header("content-range"), "bytes */3000000");
     let known = tool.client.clone().header("If-None-Match", &format!("\"{id}\""));
     assert!(known.get(&path).await.expect(304).body.is_empty());
@@ -45,16 +45,16 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
     let id = source.push_blob(b"shared").await;
     let tool = Tool::of_root(&server, "root/work").await;
     let path = tool.path(&format!("blobs/{id}"));
-    assert_rejected(&tool.client.get(&path).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&path).await, 404, "NAME_UNKNOWN");
     tool.push_blob(b"own").await;
-    assert_rejected(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
     assert_eq!(tool.client.head(&path).await.expect(404).body.len(), 0);
     // Without a token for the source repository the mount falls back to an upload.
     let mount = format!("blobs/uploads/?mount={id}&from=root/else");
-    let rejected = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
-    assert!(rejected.expect(202).header("location").contains("/blobs/uploads/"));
+    let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
+    assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
     let scopes = ["repository:root/work:pull,push", "repository:root/else:pull"];
-    let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
+    let token = request_token(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
     let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
     let both =
         Tool { client: Client::new(&server.base, None).header("Authorization", &bearer), name: tool.name.clone() };
@@ -74,7 +74,7 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
         both.send(Method::POST, &path, &[], Vec::new()).await.expect(202);
     }
     let wrong = both.path("blobs/uploads/?mount=x&from=root/else");
-    assert_rejected(&both.send(Method::POST, &wrong, &[], Vec::new()).await, 400, "DIGEST_INVALID");
+    assert_refused(&both.send(Method::POST, &wrong, &[], Vec::new()).await, 400, "DIGEST_INVALID");
 }
 
 async fn blobs_are_deduplicated_and_deleted_per_repository(server: TestServer) {
@@ -85,18 +85,18 @@ async fn blobs_are_deduplicated_and_deleted_per_repository(server: TestServer) {
     assert_eq!(objects(&server).await.len(), 1);
     let path = one.path(&format!("blobs/{id}"));
     one.client.delete(&path).await.expect(202);
-    assert_rejected(&one.client.delete(&path).await, 404, "BLOB_UNKNOWN");
-    assert_rejected(&one.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_refused(&one.client.delete(&path).await, 404, "BLOB_UNKNOWN");
+    assert_refused(&one.client.get(&path).await, 404, "BLOB_UNKNOWN");
     assert_eq!(two.client.get(&two.path(&format!("blobs/{id}"))).await.expect(200).body, b"same");
     // A blob that a manifest references cannot be deleted.
     let image = one.push_image("latest", 1).await;
     let needed = one.client.delete(&one.path(&format!("blobs/{}", image.config))).await;
-    assert_rejected(&needed, 409, "DENIED");
+    assert_refused(&needed, 409, "DENIED");
     for wrong in ["blobs/x", "blobs/sha512:00", "blobs/sha256:AB"] {
-        assert_rejected(&one.client.get(&one.path(wrong)).await, 400, "DIGEST_INVALID");
+        assert_refused(&one.client.get(&one.path(wrong)).await, 400, "DIGEST_INVALID");
     }
     let other = one.send(Method::PATCH, &path, &[], Vec::new()).await;
-    assert_rejected(&other, 405, "UNSUPPORTED");
+    assert_refused(&other, 405, "UNSUPPORTED");
     assert_eq!(other.header("allow"), "DELETE, GET, HEAD");
 }
 

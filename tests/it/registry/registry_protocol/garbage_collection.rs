@@ -10,7 +10,7 @@ use storage::entities::{
     now, registry_blobs, registry_manifests, registry_pieces, registry_repository_blobs as links, registry_uploads,
 };
 
-use super::{IMAGE, INDEX, Tool, assert_rejected, digest, objects};
+use super::{IMAGE, INDEX, Tool, assert_refused, digest, objects};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -81,7 +81,7 @@ async fn unreferenced_blobs_are_collected_after_grace_period(server: TestServer)
     assert_eq!(run_collector(&server).await, [0, 0, 0]);
     backdate(&server, DAYS).await;
     assert_eq!(run_collector(&server).await, [0, 1, 0]);
-    assert_rejected(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
     // The stored bytes have a separate grace period, and a push within it reuses them.
     assert_eq!(objects(&server).await.len(), 1);
     tool.push_blob(b"of no use").await;
@@ -106,14 +106,14 @@ async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
     tool.client.delete(&path).await.expect(202);
     assert_eq!(run_collector(&server).await, [0, 0, 0]);
     let upload = tool.begin().await;
-    let deleted = registry_pieces::Entity::find().all(server.backend.database.read()).await.expect("rows");
-    let deleted = deleted.into_iter().max_by_key(|piece| piece.id).expect("a piece");
-    assert!(objects(&server).await.contains(&deleted.key));
-    server.backend.objects.discard(&deleted.key).await.expect("the storage");
+    let missing = registry_pieces::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    let missing = missing.into_iter().max_by_key(|piece| piece.id).expect("a piece");
+    assert!(objects(&server).await.contains(&missing.key));
+    server.backend.objects.discard(&missing.key).await.expect("the storage");
 
     reset_after_restore(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
-    assert_rejected(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     tool.push_blob(b"of no use").await;
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"of no use");
     let layer = tool.path(&format!("blobs/{}", digest(&image.layer)));
@@ -166,7 +166,7 @@ async fn abandoned_uploads_are_collected(server: TestServer) {
     tool.client.get(&location).await.expect(204);
     backdate(&server, DAYS).await;
     assert!(sweep(&server.backend).await.expect("the storage") >= 2);
-    assert_rejected(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     assert_eq!(objects(&server).await, Vec::<String>::new());
 }
 
@@ -175,7 +175,7 @@ async fn deleted_project_blobs_are_collected_unless_shared(server: TestServer) {
     project(&server.root(), "else", json!({})).await;
     let (tool, other) = (Tool::of_root(&server, "root/work").await, Tool::of_root(&server, "root/else").await);
     tool.push_image("latest", 1).await;
-    let remaining = tool.push_blob(b"shared").await;
+    let shared = tool.push_blob(b"shared").await;
     other.push_blob(b"shared").await;
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 10_000]).await.expect(202);
@@ -185,10 +185,10 @@ async fn deleted_project_blobs_are_collected_unless_shared(server: TestServer) {
     run_collector(&server).await;
     assert_eq!(objects(&server).await.len(), 3);
     backdate(&server, DAYS).await;
-    other.client.head(&other.path(&format!("blobs/{remaining}"))).await.expect(200);
+    other.client.head(&other.path(&format!("blobs/{shared}"))).await.expect(200);
     assert_eq!(run_collector(&server).await, [0, 0, 2]);
     assert_eq!(objects(&server).await.len(), 1);
-    assert_eq!(other.client.get(&other.path(&format!("blobs/{remaining}"))).await.expect(200).body, b"shared");
+    assert_eq!(other.client.get(&other.path(&format!("blobs/{shared}"))).await.expect(200).body, b"shared");
 }
 
 async fn concurrent_push_and_collection_lose_no_blob(server: TestServer) {

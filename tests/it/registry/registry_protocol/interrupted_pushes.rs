@@ -9,7 +9,7 @@ use super::large::files;
 use super::{Tool, digest, noise, objects};
 use crate::support::Client;
 use crate::support::process::{Site, TOKEN, on_every_site};
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -23,7 +23,7 @@ async fn stored_bytes(tool: &Tool, location: &str) -> usize {
 async fn bearer(server: &TestServer) -> (Tool, String) {
     let scope = "repository:root/work:pull,push";
     let credentials = Some(("root", crate::support::server::ROOT_TOKEN));
-    let token = super::ask(&server.base, credentials, &[scope]).await.expect(200).json();
+    let token = super::request_token(&server.base, credentials, &[scope]).await.expect(200).json();
     let token = token["token"].as_str().expect("a token").to_owned();
     (Tool::of_root(server, "root/work").await, token)
 }
@@ -33,7 +33,7 @@ async fn interrupted_push_resumes_after_stored_bytes(server: TestServer) {
     let (tool, token) = bearer(&server).await;
     let bytes = noise(5_000_000, 1);
     let location = tool.begin().await;
-    let mut wire = Wire::connect(&server.base).await;
+    let mut wire = RawConnection::connect(&server.base).await;
     let head = format!(
         "PATCH {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
         &location[1..],
@@ -51,10 +51,10 @@ async fn interrupted_push_resumes_after_stored_bytes(server: TestServer) {
         }
         stored_bytes(&tool, &location).await
     };
-    let remaining = tokio::time::timeout(limit, seen).await.expect("the received bytes are stored");
-    assert!(remaining <= 3_000_000, "{remaining}");
-    let range = format!("{remaining}-{}", bytes.len() - 1);
-    tool.send(Method::PATCH, &location, &[("content-range", &range)], bytes[remaining..].to_vec()).await.expect(202);
+    let received = tokio::time::timeout(limit, seen).await.expect("the received bytes are stored");
+    assert!(received <= 3_000_000, "{received}");
+    let range = format!("{received}-{}", bytes.len() - 1);
+    tool.send(Method::PATCH, &location, &[("content-range", &range)], bytes[received..].to_vec()).await.expect(202);
     let ended = format!("{location}?digest={}", digest(&bytes));
     tool.send(Method::PUT, &ended, &[], Vec::new()).await.expect(201);
     let pulled = tool.client.get(&tool.path(&format!("blobs/{}", digest(&bytes)))).await.expect(200);

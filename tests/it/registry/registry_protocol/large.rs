@@ -48,8 +48,8 @@ fn megabyte(number: usize) -> Bytes {
 }
 
 async fn large_layer_push_and_pull_use_bounded_memory() {
-    let requested = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
-    let megabytes = requested.map_or(MEGABYTES, |text| text.parse().expect("a number"));
+    let variable = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
+    let megabytes = variable.map_or(MEGABYTES, |text| text.parse().expect("a number"));
     let site = Site::on_disk(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
@@ -70,7 +70,7 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
     let ended = format!("{location}?digest={digest}");
     tool.send(Method::PUT, &ended, &[], Vec::new()).await.expect(201);
     let request = tool.client.request(Method::GET, &tool.path(&format!("blobs/{digest}")));
-    let response = request.send().await.expect("an answer");
+    let response = request.send().await.expect("a response");
     assert_eq!(response.content_length(), Some((megabytes as u64) << 20));
     let (mut hash, mut pieces) = (Sha256::new(), response.bytes_stream());
     while let Some(piece) = pieces.next().await {
@@ -80,8 +80,8 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
     let after = peak(&server);
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     // Objects of 128 megabytes each, and the small blob; no partial object.
-    let remaining = files(&site.data.join("objects/registry"));
-    assert_eq!(remaining.len(), megabytes.div_ceil(128) + 1, "{remaining:?}");
+    let stored = files(&site.data.join("objects/registry"));
+    assert_eq!(stored.len(), megabytes.div_ceil(128) + 1, "{stored:?}");
     server.stop().await;
 }
 

@@ -6,7 +6,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::registry_manifests;
 
-use super::{CONFIG, IMAGE, INDEX, Tool, assert_rejected, digest, objects};
+use super::{CONFIG, IMAGE, INDEX, Tool, assert_refused, digest, objects};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -42,10 +42,10 @@ async fn get_manifest_returns_pushed_bytes_by_tag_and_digest(server: TestServer)
     let config = image.manifest["config"]["size"].as_i64().expect("a size");
     assert_eq!(row.total_size, config + 1_000);
     for missing in ["manifests/none", &format!("manifests/{}", digest(b"none"))] {
-        assert_rejected(&tool.client.get(&tool.path(missing)).await, 404, "MANIFEST_UNKNOWN");
+        assert_refused(&tool.client.get(&tool.path(missing)).await, 404, "MANIFEST_UNKNOWN");
         tool.client.head(&tool.path(missing)).await.expect(404);
     }
-    assert_rejected(&tool.client.get(&tool.path("manifests/sha256:x")).await, 400, "DIGEST_INVALID");
+    assert_refused(&tool.client.get(&tool.path("manifests/sha256:x")).await, 400, "DIGEST_INVALID");
 }
 
 async fn invalid_tag_names_return_404_on_read_and_400_on_push(server: TestServer) {
@@ -56,10 +56,10 @@ async fn invalid_tag_names_return_404_on_read_and_400_on_push(server: TestServer
     for tag in [".INVALID_MANIFEST_NAME", "-x", "a%20b", "%00", &long] {
         let path = tool.path(&format!("manifests/{tag}"));
         for method in [Method::GET, Method::DELETE] {
-            assert_rejected(&tool.send(method, &path, &[], Vec::new()).await, 404, "MANIFEST_UNKNOWN");
+            assert_refused(&tool.send(method, &path, &[], Vec::new()).await, 404, "MANIFEST_UNKNOWN");
         }
         tool.client.head(&path).await.expect(404);
-        assert_rejected(&tool.push_manifest(tag, IMAGE, &image.manifest).await, 400, "MANIFEST_INVALID");
+        assert_refused(&tool.push_manifest(tag, IMAGE, &image.manifest).await, 400, "MANIFEST_INVALID");
     }
 }
 
@@ -68,14 +68,14 @@ async fn push_manifest_rejects_blobs_missing_from_repository(server: TestServer)
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
     let other = Tool::of_root(&server, "root/work/other").await;
-    let rejected = other.push_manifest("latest", IMAGE, &image.manifest).await;
-    assert_rejected(&rejected, 400, "MANIFEST_BLOB_UNKNOWN");
-    assert_eq!(rejected.json()["errors"][0]["detail"], image.config);
+    let refused = other.push_manifest("latest", IMAGE, &image.manifest).await;
+    assert_refused(&refused, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_eq!(refused.json()["errors"][0]["detail"], image.config);
     other.push_blob(b"x").await;
-    assert_rejected(&other.push_manifest("latest", IMAGE, &image.manifest).await, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_refused(&other.push_manifest("latest", IMAGE, &image.manifest).await, 400, "MANIFEST_BLOB_UNKNOWN");
     let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": digest(b"none"), "size": 1}]});
-    assert_rejected(&tool.push_manifest("list", INDEX, &list).await, 400, "MANIFEST_BLOB_UNKNOWN");
-    assert_rejected(&other.client.get(&other.path("manifests/latest")).await, 404, "MANIFEST_UNKNOWN");
+    assert_refused(&tool.push_manifest("list", INDEX, &list).await, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_refused(&other.client.get(&other.path("manifests/latest")).await, 404, "MANIFEST_UNKNOWN");
     assert_eq!(rows(&server).await.len(), 1);
 }
 
@@ -89,22 +89,22 @@ async fn push_manifest_rejects_invalid_documents(server: TestServer) {
         ("application/json", image.manifest.clone()),
         (INDEX, image.manifest.clone()),
     ] {
-        assert_rejected(&tool.push_manifest("x", kind, &body).await, 400, "MANIFEST_INVALID");
+        assert_refused(&tool.push_manifest("x", kind, &body).await, 400, "MANIFEST_INVALID");
     }
     let path = tool.path("manifests/x");
-    assert_rejected(&tool.send(Method::PUT, &path, &[], b"{}".to_vec()).await, 400, "MANIFEST_INVALID");
-    assert_rejected(
+    assert_refused(&tool.send(Method::PUT, &path, &[], b"{}".to_vec()).await, 400, "MANIFEST_INVALID");
+    assert_refused(
         &tool.send(Method::PUT, &path, &[("content-type", IMAGE)], vec![0xff; 10]).await,
         400,
         "MANIFEST_INVALID",
     );
     let huge = tool.send(Method::PUT, &path, &[("content-type", IMAGE)], vec![b' '; (4 << 20) + 1]).await;
-    assert_rejected(&huge, 413, "SIZE_INVALID");
+    assert_refused(&huge, 413, "SIZE_INVALID");
     let wrong = tool.push_manifest(&digest(b"other"), IMAGE, &image.manifest).await;
-    assert_rejected(&wrong, 400, "DIGEST_INVALID");
-    assert_rejected(&tool.push_manifest("a%20b", IMAGE, &image.manifest).await, 400, "MANIFEST_INVALID");
+    assert_refused(&wrong, 400, "DIGEST_INVALID");
+    assert_refused(&tool.push_manifest("a%20b", IMAGE, &image.manifest).await, 400, "MANIFEST_INVALID");
     let method = tool.send(Method::POST, &path, &[], Vec::new()).await;
-    assert_rejected(&method, 405, "UNSUPPORTED");
+    assert_refused(&method, 405, "UNSUPPORTED");
 }
 
 async fn push_manifest_rejects_invalid_types_and_annotations(server: TestServer) {
@@ -123,7 +123,7 @@ async fn push_manifest_rejects_invalid_types_and_annotations(server: TestServer)
         let mut manifest = image.manifest.clone();
         manifest["subject"] = subject.clone();
         manifest[field] = value;
-        assert_rejected(&tool.push_manifest("x", IMAGE, &manifest).await, 400, "MANIFEST_INVALID");
+        assert_refused(&tool.push_manifest("x", IMAGE, &manifest).await, 400, "MANIFEST_INVALID");
     }
     let mut manifest = image.manifest.clone();
     manifest["subject"] = subject;
@@ -161,15 +161,15 @@ async fn index_may_reference_blobs_for_build_caches(server: TestServer) {
     assert_eq!(list.total_size, one.total_size + 7 + 2);
     // Such blobs are referenced by the index as the blobs of an image are.
     let blob = tool.path(&format!("blobs/{layer}"));
-    assert_rejected(&tool.client.delete(&blob).await, 409, "DENIED");
+    assert_refused(&tool.client.delete(&blob).await, 409, "DENIED");
     tool.client.delete(&tool.path(&format!("manifests/{id}"))).await.expect(202);
     tool.client.delete(&blob).await.expect(202);
-    assert_rejected(&tool.push_manifest("cache", INDEX, &cache(&layer)).await, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_refused(&tool.push_manifest("cache", INDEX, &cache(&layer)).await, 400, "MANIFEST_BLOB_UNKNOWN");
     // An entry with the media type of a manifest must not be a blob.
     let manifest = image.manifest.to_string().into_bytes();
     let other = Tool::of_root(&server, "root/work/other").await;
     let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": other.push_blob(&manifest).await, "size": 1}]});
-    assert_rejected(&other.push_manifest("list", INDEX, &list).await, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_refused(&other.push_manifest("list", INDEX, &list).await, 400, "MANIFEST_BLOB_UNKNOWN");
 }
 
 async fn repeated_manifest_push_does_not_read_configuration_again(server: TestServer) {
@@ -235,13 +235,13 @@ async fn manifest_in_index_cannot_be_deleted(server: TestServer) {
     assert_eq!(row.config_digest, None);
     assert!(row.total_size > 2_000);
     let needed = tool.client.delete(&tool.path(&format!("manifests/{}", one.digest))).await;
-    assert_rejected(&needed, 409, "DENIED");
+    assert_refused(&needed, 409, "DENIED");
     tool.client.delete(&tool.path(&format!("manifests/{id}"))).await.expect(202);
     tool.client.delete(&tool.path(&format!("manifests/{}", one.digest))).await.expect(202);
-    assert_rejected(&tool.client.get(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
+    assert_refused(&tool.client.get(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
     tool.client.get(&tool.path("manifests/two")).await.expect(200);
     let again = tool.client.delete(&tool.path(&format!("manifests/{}", one.digest))).await;
-    assert_rejected(&again, 404, "MANIFEST_UNKNOWN");
+    assert_refused(&again, 404, "MANIFEST_UNKNOWN");
 }
 
 async fn list_referrers_works_without_the_subject_manifest(server: TestServer) {
@@ -285,7 +285,7 @@ async fn list_referrers_works_without_the_subject_manifest(server: TestServer) {
         (some.json()["manifests"].as_array().map(Vec::len), some.header("oci-filters-applied")),
         (Some(26), "artifactType")
     );
-    assert_rejected(&tool.client.get(&tool.path("referrers/x")).await, 400, "DIGEST_INVALID");
+    assert_refused(&tool.client.get(&tool.path("referrers/x")).await, 400, "DIGEST_INVALID");
     // Without an artifact type, the media type of the configuration is returned.
     let mut plain: Value = about("", 99);
     plain.as_object_mut().expect("an object").remove("artifactType");

@@ -45,7 +45,7 @@ pub fn basic(name: &str, password: &str) -> String {
 }
 
 /// Requests a token from the token endpoint.
-pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> ApiResponse {
+pub async fn request_token(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> ApiResponse {
     let mut client = Client::new(base, None);
     if let Some((name, password)) = credentials {
         client = client.header("Authorization", &basic(name, password));
@@ -81,7 +81,7 @@ impl Tool {
     /// Creates a client with a token for these actions.
     pub async fn new(base: &str, credentials: Option<(&str, &str)>, name: &str, actions: &str) -> Self {
         let scope = format!("repository:{name}:{actions}");
-        let token = ask(base, credentials, &[&scope]).await.expect(200).json();
+        let token = request_token(base, credentials, &[&scope]).await.expect(200).json();
         let token = token["token"].as_str().expect("a token");
         Self {
             client: Client::new(base, None).header("Authorization", &format!("Bearer {token}")),
@@ -110,8 +110,8 @@ impl Tool {
 
     /// Starts an upload and returns its location.
     pub async fn begin(&self) -> String {
-        let begun = self.send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new()).await;
-        format!("/{}", begun.expect(202).header("location"))
+        let started = self.send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new()).await;
+        format!("/{}", started.expect(202).header("location"))
     }
 
     /// Pushes a blob in one request.
@@ -150,8 +150,8 @@ impl Tool {
 
 /// Returns the error code of a response.
 #[track_caller]
-pub fn code(answer: &ApiResponse) -> String {
-    let errors = &answer.json()["errors"];
+pub fn code(response: &ApiResponse) -> String {
+    let errors = &response.json()["errors"];
     assert_eq!(errors.as_array().map(Vec::len), Some(1), "{errors}");
     assert!(errors[0]["message"].is_string(), "{errors}");
     errors[0]["code"].as_str().expect("a code").to_owned()
@@ -159,9 +159,14 @@ pub fn code(answer: &ApiResponse) -> String {
 
 /// Asserts the status and the code of an error.
 #[track_caller]
-pub fn assert_rejected(answer: &ApiResponse, status: u16, expected: &str) {
-    assert_eq!((answer.status, code(answer).as_str()), (status, expected), "{}", String::from_utf8_lossy(&answer.body));
-    assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
+pub fn assert_refused(response: &ApiResponse, status: u16, expected: &str) {
+    assert_eq!(
+        (response.status, code(response).as_str()),
+        (status, expected),
+        "{}",
+        String::from_utf8_lossy(&response.body)
+    );
+    assert_eq!(response.header("docker-distribution-api-version"), "registry/2.0");
 }
 
 /// Returns the keys of all objects of the registry.

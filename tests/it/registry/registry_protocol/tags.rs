@@ -3,14 +3,14 @@
 use domain::registry::repositories;
 use serde_json::json;
 
-use super::{IMAGE, Tool, assert_rejected};
+use super::{IMAGE, Tool, assert_refused};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn list_tags_sorts_by_bytes_and_paginates(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
-    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
     let image = tool.push_image("rootA", 1).await;
     for tag in ["latest", "_x", "Zebra", "1.0", "a-b", "a.b"] {
         tool.push_manifest(tag, IMAGE, &image.manifest).await.expect(201);
@@ -35,8 +35,8 @@ async fn list_tags_sorts_by_bytes_and_paginates(server: TestServer) {
     let statements = server.statements() - before;
     assert!(statements <= 15, "{statements}");
     for wrong in ["x", "-1", "1.5"] {
-        let rejected = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
-        assert_rejected(&rejected, 400, "PAGINATION_NUMBER_INVALID");
+        let refused = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
+        assert_refused(&refused, 400, "PAGINATION_NUMBER_INVALID");
     }
     tool.client.head(&tool.path("tags/list")).await.expect(200);
 }
@@ -58,7 +58,7 @@ async fn tags_can_be_moved_and_deleted_independently(server: TestServer) {
     assert_eq!(named("latest").await, (200, two.digest.clone()));
     // The manifest remains without a tag.
     assert_eq!(named(&one.digest).await, (200, one.digest.clone()));
-    assert_rejected(&tool.client.delete(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
+    assert_refused(&tool.client.delete(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
     tool.client.delete(&tool.path(&format!("manifests/{}", two.digest))).await.expect(202);
     assert_eq!(tool.client.get(&tool.path("tags/list")).await.expect(200).json()["tags"], json!([]));
 }
@@ -73,8 +73,8 @@ async fn deleted_repository_returns_404_and_name_is_reusable(server: TestServer)
     let repository = found.one(db).await.expect("rows").expect("a row");
     assert!(repositories::begin_deletion(db, repository.id).await.expect("the database"));
     assert!(!repositories::begin_deletion(db, repository.id).await.expect("the database"));
-    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
-    assert_rejected(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     // An image pushed during the deletion creates a new repository, which remains.
     tool.push_image("new", 2).await;
     repositories::erase(&server.backend, repository.id).await.expect("the database");

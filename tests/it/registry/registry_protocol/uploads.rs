@@ -5,7 +5,7 @@ use serde_json::json;
 
 use holdfast::config::ConfigOptions;
 
-use super::{Tool, assert_rejected, digest, noise, objects};
+use super::{Tool, assert_refused, digest, noise, objects};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -42,7 +42,7 @@ async fn blob_upload_works_in_two_requests_and_in_parts(server: TestServer) {
     assert!(pulled.body == bytes);
     let part = tool.client.clone().header("Range", "bytes=99990-200009").get(&path).await.expect(206);
     assert!(part.body == bytes[99_990..200_010]);
-    assert_rejected(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     // An empty blob is valid.
     let nothing = tool.push_blob(b"").await;
     assert_eq!(tool.client.get(&tool.path(&format!("blobs/{nothing}"))).await.expect(200).body, b"");
@@ -55,17 +55,17 @@ async fn upload_part_with_wrong_range_returns_416_with_current_range(server: Tes
     tool.send(Method::PATCH, &location, &[("content-range", "0-9")], vec![1; 10]).await.expect(202);
     for range in ["0-9", "11-20", "9-18"] {
         for (method, path) in [(Method::PATCH, location.clone()), (Method::PUT, with_digest(&location, b"x"))] {
-            let rejected = tool.send(method, &path, &[("content-range", range)], vec![1; 10]).await;
-            assert_rejected(&rejected, 416, "BLOB_UPLOAD_INVALID");
-            assert_eq!((rejected.header("range"), rejected.header("location")), ("0-9", &location[1..]));
+            let refused = tool.send(method, &path, &[("content-range", range)], vec![1; 10]).await;
+            assert_refused(&refused, 416, "BLOB_UPLOAD_INVALID");
+            assert_eq!((refused.header("range"), refused.header("location")), ("0-9", &location[1..]));
         }
     }
     for range in ["10-19", "x", "19-10", "10-"] {
-        let rejected = tool.send(Method::PATCH, &location, &[("content-range", range)], vec![1; 5]).await;
-        assert_rejected(&rejected, 400, "BLOB_UPLOAD_INVALID");
+        let refused = tool.send(Method::PATCH, &location, &[("content-range", range)], vec![1; 5]).await;
+        assert_refused(&refused, 400, "BLOB_UPLOAD_INVALID");
     }
     for path in [location.clone(), format!("{location}?digest=x")] {
-        assert_rejected(&tool.send(Method::PUT, &path, &[], Vec::new()).await, 400, "DIGEST_INVALID");
+        assert_refused(&tool.send(Method::PUT, &path, &[], Vec::new()).await, 400, "DIGEST_INVALID");
     }
     let mut bytes = vec![1; 10];
     bytes.extend([2; 5]);
@@ -80,16 +80,16 @@ async fn upload_with_wrong_digest_is_discarded(server: TestServer) {
     let (location, bytes) = (tool.begin().await, noise(100_000, 3));
     tool.send(Method::PATCH, &location, &[], bytes.clone()).await.expect(202);
     assert_eq!(objects(&server).await.len(), 1);
-    let rejected = tool.send(Method::PUT, &with_digest(&location, b"other"), &[], Vec::new()).await;
-    assert_rejected(&rejected, 400, "DIGEST_INVALID");
+    let refused = tool.send(Method::PUT, &with_digest(&location, b"other"), &[], Vec::new()).await;
+    assert_refused(&refused, 400, "DIGEST_INVALID");
     assert_eq!(objects(&server).await, Vec::<String>::new());
-    assert_rejected(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     let at_once = tool.path(&format!("blobs/uploads/?digest={}", digest(b"other")));
-    assert_rejected(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 400, "DIGEST_INVALID");
+    assert_refused(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 400, "DIGEST_INVALID");
     assert_eq!(objects(&server).await, Vec::<String>::new());
     for other in [bytes.as_slice(), b"other"] {
         let path = tool.path(&format!("blobs/{}", digest(other)));
-        assert_rejected(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
+        assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
     }
 }
 
@@ -101,25 +101,25 @@ async fn deleted_upload_is_discarded(server: TestServer) {
     tool.client.delete(&location).await.expect(204);
     assert_eq!(objects(&server).await, Vec::<String>::new());
     for method in [Method::GET, Method::PATCH, Method::DELETE] {
-        let deleted = tool.send(method, &location, &[], Vec::new()).await;
-        assert_rejected(&deleted, 404, "BLOB_UPLOAD_UNKNOWN");
+        let response = tool.send(method, &location, &[], Vec::new()).await;
+        assert_refused(&response, 404, "BLOB_UPLOAD_UNKNOWN");
     }
     // The upload does not exist in another repository.
     let location = tool.begin().await;
     let other = location.replace("root/work", "root/work/other");
-    let stranger = Tool::of_root(&server, "root/work/other").await;
-    stranger.push_blob(b"x").await;
-    assert_rejected(&stranger.client.get(&other).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    let non_member = Tool::of_root(&server, "root/work/other").await;
+    non_member.push_blob(b"x").await;
+    assert_refused(&non_member.client.get(&other).await, 404, "BLOB_UPLOAD_UNKNOWN");
     let unknown = uuid::Uuid::new_v4().to_string();
     for name in ["no-such", "%00", "%FF", "'%3B--", &unknown] {
         for method in [Method::GET, Method::PATCH, Method::DELETE] {
-            let path = stranger.path(&format!("blobs/uploads/{name}"));
-            assert_rejected(&stranger.send(method, &path, &[], Vec::new()).await, 404, "BLOB_UPLOAD_UNKNOWN");
+            let path = non_member.path(&format!("blobs/uploads/{name}"));
+            assert_refused(&non_member.send(method, &path, &[], Vec::new()).await, 404, "BLOB_UPLOAD_UNKNOWN");
         }
     }
-    let rejected = tool.client.get(&tool.path("blobs/uploads/")).await;
-    assert_rejected(&rejected, 405, "UNSUPPORTED");
-    assert_eq!(rejected.header("allow"), "POST");
+    let refused = tool.client.get(&tool.path("blobs/uploads/")).await;
+    assert_refused(&refused, 405, "UNSUPPORTED");
+    assert_eq!(refused.header("allow"), "POST");
 }
 
 async fn concurrent_parts_with_same_range_store_one(server: TestServer) {
@@ -142,15 +142,15 @@ async fn blob_over_maximum_size_returns_413(server: TestServer) {
     tool.push_blob(&[1; 1_000]).await;
     let bytes = vec![2; 1_001];
     let at_once = tool.path(&format!("blobs/uploads/?digest={}", digest(&bytes)));
-    assert_rejected(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 413, "SIZE_INVALID");
+    assert_refused(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 413, "SIZE_INVALID");
     // The limit also applies to parts and to bodies without a `Content-Length`.
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 600]).await.expect(202);
-    assert_rejected(&tool.send(Method::PATCH, &location, &[], vec![1; 600]).await, 413, "SIZE_INVALID");
+    assert_refused(&tool.send(Method::PATCH, &location, &[], vec![1; 600]).await, 413, "SIZE_INVALID");
     let pieces = vec![Ok::<_, std::io::Error>(vec![1_u8; 300]), Ok(vec![1; 300])];
     let body = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
     let request = tool.client.request(Method::PATCH, &location).body(body);
-    assert_rejected(&tool.client.send(request).await, 413, "SIZE_INVALID");
+    assert_refused(&tool.client.send(request).await, 413, "SIZE_INVALID");
     assert_eq!(tool.client.get(&location).await.expect(204).header("range"), "0-599");
     assert_eq!(objects(&server).await.len(), 2);
 }

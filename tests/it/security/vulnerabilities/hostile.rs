@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::sarif::sarif;
 use super::{all, security};
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
@@ -222,11 +222,11 @@ async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
     for number in 0..MUTANTS {
         let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
         let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
-        let answer = raw(&root, &path, text).await;
-        match answer.status {
+        let response = raw(&root, &path, text).await;
+        match response.status {
             201 => accepted += 1,
             400 => {
-                assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
+                assert!(response.body.len() < 2_000, "{shown}: {}", response.text());
                 rejected += 1;
             }
             other => panic!("{other}: {shown}"),
@@ -239,19 +239,19 @@ async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServe
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let path = format!("/projects/{work}/vulnerability_reports");
-    let wire = async |token: &str, rest: &str| {
-        let mut wire = Wire::connect(&server.base).await;
+    let connection = async |token: &str, rest: &str| {
+        let mut connection = RawConnection::connect(&server.base).await;
         let head = format!(
             "POST /api/v4{path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {token}\r\nContent-Type: application/json\r\n{rest}"
         );
-        wire.send(head).await;
-        wire.answer().await.status
+        connection.send(head).await;
+        connection.response().await.status
     };
-    assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
+    assert_eq!(connection(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
     // No body is sent, so the response cannot depend on it.
-    let stranger = server.create_user("stranger").await;
-    assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
-    assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
+    let non_member = server.create_user("stranger").await;
+    assert_eq!(connection(&non_member.token, "Content-Length: 1000\r\n\r\n").await, 404);
+    assert_eq!(connection("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
     // One byte over the limit, without a `Content-Length`.
     let mut body = br#"{"vulnerabilities": []}"#.to_vec();
     body.resize(52_428_801, b' ');

@@ -59,10 +59,10 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
     // The first, small report warms the server up and is not measured.
     send(&client, &base_path, document(1_000, 1_000_000)).await;
     let before = peak(&server);
-    let whole = document(RESULTS, SIZE);
-    assert!(whole.len() > 49_000_000 && whole.len() <= 52_428_800, "{}", whole.len());
+    let complete = document(RESULTS, SIZE);
+    assert!(complete.len() > 49_000_000 && complete.len() <= 52_428_800, "{}", complete.len());
     assert_eq!(
-        send(&client, &base_path, whole).await,
+        send(&client, &base_path, complete).await,
         json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
     );
     let after = peak(&server);

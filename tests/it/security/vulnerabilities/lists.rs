@@ -52,9 +52,9 @@ async fn list_vulnerabilities_uses_index(server: TestServer) {
     let path = format!("/projects/{}", project(&root, "work", json!({})).await);
     vulnerability(&root, &path, "a").await;
     let lists = [format!("{path}/vulnerabilities?per_page=20")];
-    let questions = ["page=1", "state=opened", "severity=high", "report_type=sast"];
-    let whole = full_scans(&server, &[&root], &lists, &questions, "vulnerabilities").await;
-    assert_eq!(whole, Vec::<String>::new());
+    let queries = ["page=1", "state=opened", "severity=high", "report_type=sast"];
+    let scans = full_scans(&server, &[&root], &lists, &queries, "vulnerabilities").await;
+    assert_eq!(scans, Vec::<String>::new());
 }
 
 on_every_database![list_vulnerabilities_filters_by_state_severity_and_report_type, list_vulnerabilities_uses_index,];

@@ -169,8 +169,8 @@ async fn concurrent_reports_create_each_vulnerability_once(server: TestServer) {
     let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let whole = security(&names);
-    let outcomes = join_all((0..4).map(|_| report(&root, &base_path, &whole))).await;
+    let complete = security(&names);
+    let outcomes = join_all((0..4).map(|_| report(&root, &base_path, &complete))).await;
     let sum = |index: usize| outcomes.iter().map(|outcome| outcome[index]).sum::<i64>();
     assert_eq!([sum(0), sum(1), sum(2)], [1_200, 0, 3_600]);
     let total = root.get(&format!("{base_path}/vulnerabilities")).await.expect(200);
@@ -206,15 +206,15 @@ async fn report_requires_json_content_type(server: TestServer) {
         }
         root.send(request).await
     };
-    let whole = security(&["a"]).to_string();
+    let complete = security(&["a"]).to_string();
     for kind in
         [None, Some("application/json; charset=utf-8"), Some("application/sarif+json"), Some("Application/JSON")]
     {
-        sent(kind, whole.clone()).await.expect(201);
+        sent(kind, complete.clone()).await.expect(201);
     }
     for kind in ["application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "text/plain"] {
-        let answer = sent(Some(kind), whole.clone()).await.expect(400);
-        assert_eq!(answer.message(), "the Content-Type must be application/json");
+        let response = sent(Some(kind), complete.clone()).await.expect(400);
+        assert_eq!(response.message(), "the Content-Type must be application/json");
     }
     let empty = sent(Some("application/json"), String::new()).await.expect(400);
     assert!(empty.message().starts_with("the body is not valid JSON: EOF"), "{}", empty.message());

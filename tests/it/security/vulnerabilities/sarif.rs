@@ -232,9 +232,9 @@ async fn sarif_fingerprints_identify_results(server: TestServer) {
     let root = server.root();
     let path = create_project(&root).await;
     let send = async |result: Value| {
-        let mut whole = json!({"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)});
-        whole.as_object_mut().expect("an object").extend(result.as_object().expect("an object").clone());
-        report(&root, &path, &sarif(json!({"name": "t"}), json!([whole]))).await
+        let mut complete = json!({"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)});
+        complete.as_object_mut().expect("an object").extend(result.as_object().expect("an object").clone());
+        report(&root, &path, &sarif(json!({"name": "t"}), json!([complete]))).await
     };
     let (new, same, changed) = ([1, 0, 0], [0, 0, 1], [0, 1, 0]);
     // By location, if there are no fingerprints.
@@ -258,8 +258,8 @@ async fn sarif_fingerprints_identify_results(server: TestServer) {
     assert_eq!(send(json!({"partialFingerprints": part("x:2")})).await, new);
     assert_eq!(send(json!({"partialFingerprints": part("x:1"), "locations": at("b", 1)})).await, new);
     // By fingerprint, regardless of the location.
-    let whole = json!({"v1": "f", "v2": "g"});
-    assert_eq!(send(json!({"fingerprints": whole, "partialFingerprints": part("x:1")})).await, new);
+    let complete = json!({"v1": "f", "v2": "g"});
+    assert_eq!(send(json!({"fingerprints": complete, "partialFingerprints": part("x:1")})).await, new);
     assert_eq!(send(json!({"fingerprints": {"v2": "g", "v1": "f"}, "locations": at("moved", 5)})).await, same);
     assert_eq!(send(json!({"fingerprints": {"v1": "f"}})).await, new);
     assert_eq!(send(json!({"fingerprints": {}})).await, changed);

@@ -15,9 +15,9 @@ use crate::support::{Client, TestServer, on_every_database};
 const DECISIONS: [(&str, &str); 3] = [("confirm", "confirmed"), ("resolve", "resolved"), ("dismiss", "closed")];
 
 async fn decide(client: &Client, one: &str, decision: &str, status: u16) -> Value {
-    let answer = client.post(&format!("{one}/{decision}"), json!({})).await.expect(status);
+    let response = client.post(&format!("{one}/{decision}"), json!({})).await.expect(status);
     match status {
-        201 => answer.json(),
+        201 => response.json(),
         _ => Value::Null,
     }
 }
@@ -77,12 +77,12 @@ async fn vulnerabilities_require_developer(server: TestServer) {
             join(&root, base_path, user.id, level).await;
         }
     }
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     let of_open = format!("/vulnerabilities/{}", vulnerability(&developer.client, &open, "weak").await);
     let of_hidden = format!("/vulnerabilities/{}", vulnerability(&developer.client, &hidden, "weak").await);
     for (client, on_open, on_hidden) in [
         (&server.anonymous(), 401, 401),
-        (&stranger, 403, 404),
+        (&non_member, 403, 404),
         (&guest.client, 403, 403),
         (&reporter.client, 403, 403),
     ] {
@@ -95,8 +95,8 @@ async fn vulnerabilities_require_developer(server: TestServer) {
             send(client, base_path, &security(&["new"])).await.expect(status);
         }
     }
-    let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
-    assert_eq!((unknown.message(), stranger.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
+    let unknown = non_member.get("/vulnerabilities/4711").await.expect(404);
+    assert_eq!((unknown.message(), non_member.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
     for (decision, _) in DECISIONS {
         let path = format!("/vulnerabilities/4711/{decision}");
         assert_eq!(root.post(&path, json!({})).await.expect(404).message(), "404 Not found");
@@ -121,8 +121,11 @@ async fn concurrent_decisions_change_state_once(server: TestServer) {
     let one = format!("/vulnerabilities/{}", vulnerability(&root, &base_path, "weak").await);
     for (decision, _) in DECISIONS {
         let path = format!("{one}/{decision}");
-        let mut statuses: Vec<u16> =
-            join_all((0..4).map(|_| root.post(&path, json!({})))).await.iter().map(|answer| answer.status).collect();
+        let mut statuses: Vec<u16> = join_all((0..4).map(|_| root.post(&path, json!({}))))
+            .await
+            .iter()
+            .map(|response| response.status)
+            .collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [201, 304, 304, 304]);
     }
@@ -168,16 +171,16 @@ async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
 async fn plans_below_ultimate_reject_vulnerabilities(server: TestServer) {
     let root = server.root();
     let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let mut answers = vec![
+    let mut responses = vec![
         root.get("/vulnerabilities/1").await,
         root.get(&format!("{base_path}/vulnerabilities")).await,
         send(&root, &base_path, &security(&["weak"])).await,
     ];
     for (decision, _) in DECISIONS {
-        answers.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
+        responses.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
     }
-    for answer in answers {
-        assert!(answer.expect(403).message().contains("plan"));
+    for response in responses {
+        assert!(response.expect(403).message().contains("plan"));
     }
 }
 

@@ -138,7 +138,7 @@ async fn create_badge_rejects_more_than_100_badges(server: TestServer) {
     let all = format!("{work}/badges");
     let last = (0..3).map(|_| root.post(&all, body.clone()));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+        futures_util::future::join_all(last).await.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

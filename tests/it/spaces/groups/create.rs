@@ -71,8 +71,8 @@ async fn create_group_rejects_invalid_names_and_paths(server: TestServer) {
         ("a", "root", "path", "has already been taken"),
     ] {
         let body = json!({"name": sent_name, "path": sent_path});
-        let answer = root.post("/groups", body).await.expect(400);
-        assert_eq!(answer.message(), failure(field, text), "{sent_name} {sent_path}");
+        let response = root.post("/groups", body).await.expect(400);
+        assert_eq!(response.message(), failure(field, text), "{sent_name} {sent_path}");
     }
 }
 
@@ -97,9 +97,9 @@ async fn create_group_rejects_invalid_parameters(server: TestServer) {
 async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
     let root = server.root();
     let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
-    let cast = server.create_member_per_role(&root, strict).await;
+    let members = server.create_member_per_role(&root, strict).await;
     let easy = group(&root, "easy", json!({})).await;
-    for (level, user) in &cast {
+    for (level, user) in &members {
         join(&root, &format!("/groups/{easy}"), user.id, *level).await;
         let path = format!("by{level}");
         let body = |parent: i64| json!({"name": path, "path": path, "parent_id": parent});
@@ -108,11 +108,11 @@ async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
         let status = user.client.post("/groups", body(easy)).await.status;
         assert_eq!(status, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for parent in [strict, 999_999] {
         let body = json!({"name": "x", "path": "x", "parent_id": parent});
-        let answer = stranger.client.post("/groups", body).await.expect(404);
-        assert_eq!(answer.message(), "404 Group Not Found");
+        let response = non_member.client.post("/groups", body).await.expect(404);
+        assert_eq!(response.message(), "404 Group Not Found");
     }
 }
 
@@ -120,9 +120,9 @@ async fn create_subgroup_rejects_visibility_above_parent(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let body = json!({"name": "open", "path": "open", "parent_id": hidden, "visibility": "internal"});
-    let answer = root.post("/groups", body).await.expect(400);
+    let response = root.post("/groups", body).await.expect(400);
     let text = "internal is not allowed since the parent group has a private visibility.";
-    assert_eq!(answer.message(), failure("visibility_level", text));
+    assert_eq!(response.message(), failure("visibility_level", text));
     let body = json!({"name": "Inner", "path": "inner", "parent_id": hidden});
     let inner = root.post("/groups", body).await.expect(201).json();
     assert_eq!((&inner["full_name"], &inner["full_path"]), (&json!("hidden / Inner"), &json!("hidden/inner")));
@@ -134,21 +134,21 @@ async fn create_group_rejects_more_than_20_levels(server: TestServer) {
     for depth in 1..20 {
         parent = group(&root, &format!("g{depth}"), json!({"parent_id": parent})).await;
     }
-    let answer = root.post("/groups", json!({"name": "x", "path": "x", "parent_id": parent})).await.expect(400);
-    assert_eq!(answer.message(), failure("parent_id", "has too deep level of nesting"));
+    let response = root.post("/groups", json!({"name": "x", "path": "x", "parent_id": parent})).await.expect(400);
+    assert_eq!(response.message(), failure("parent_id", "has too deep level of nesting"));
 }
 
 async fn private_group_returns_404_to_non_members(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
-    let stranger = server.create_user("stranger").await;
-    for caller in [&stranger.client, &server.anonymous()] {
+    let non_member = server.create_user("stranger").await;
+    for caller in [&non_member.client, &server.anonymous()] {
         let existing = caller.get(&format!("/groups/{hidden}")).await.expect(404);
         let missing = caller.get("/groups/999999").await.expect(404);
         assert_eq!(existing.body, missing.body);
     }
-    join(&root, &format!("/groups/{hidden}"), stranger.id, 10).await;
-    let read = stranger.client.get("/groups/hidden").await.expect(200).json();
+    join(&root, &format!("/groups/{hidden}"), non_member.id, 10).await;
+    let read = non_member.client.get("/groups/hidden").await.expect(200).json();
     assert_eq!(id(&read), hidden);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::lifecycle::deletion::groups::erase;
+use domain::lifecycle::deletion::groups::delete_permanently;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
@@ -39,8 +39,8 @@ async fn deleted_group_is_hidden_at_once_with_content(server: TestServer) {
     let (groups, project_ids) = tree(&server, &root).await;
     let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
-    let answer = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
-    assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
+    let response = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
+    assert_eq!(response.json(), json!({"message": "202 Accepted"}));
     for client in [&root, &ada.client] {
         for id in groups {
             client.get(&format!("/groups/{id}")).await.expect(404);
@@ -69,7 +69,7 @@ async fn repeatedly_killed_group_deletion_completes(server: TestServer) {
     root.delete(&format!("/groups/{}", groups[0])).await.expect(202);
     // Each attempt gets further than the one before. The last one completes.
     let mut attempt = Duration::from_micros(50);
-    while tokio::time::timeout(attempt, erase(&server.backend, groups[0], None)).await.is_err() {
+    while tokio::time::timeout(attempt, delete_permanently(&server.backend, groups[0], None)).await.is_err() {
         attempt = attempt * 3 / 2;
     }
     // Jobs run at least once: a second run finds nothing to do.
@@ -82,9 +82,9 @@ async fn repeatedly_killed_group_deletion_completes(server: TestServer) {
 async fn delete_group_job_keeps_groups_not_marked(server: TestServer) {
     let root = server.root();
     let (groups, _) = tree(&server, &root).await;
-    erase(&server.backend, groups[0], None).await.expect("a run");
+    delete_permanently(&server.backend, groups[0], None).await.expect("a run");
     let day = chrono::Utc::now().date_naive();
-    erase(&server.backend, groups[0], Some(day)).await.expect("a run");
+    delete_permanently(&server.backend, groups[0], Some(day)).await.expect("a run");
     root.get(&format!("/groups/{}", groups[2])).await.expect(200);
 }
 
@@ -100,10 +100,10 @@ async fn delayed_deletion_marks_group_and_can_be_reverted(server: TestServer) {
     assert_eq!(root.get(&one).await.expect(200).json()["marked_for_deletion_on"], json!(today));
     let restored = root.post(&format!("{one}/restore"), json!({})).await.expect(201).json();
     assert_eq!(restored["marked_for_deletion_on"], json!(null));
-    erase(&server.backend, groups[0], Some(today)).await.expect("a run");
+    delete_permanently(&server.backend, groups[0], Some(today)).await.expect("a run");
     root.get(&one).await.expect(200);
     root.delete(&one).await.expect(202);
-    erase(&server.backend, groups[0], Some(today)).await.expect("a run");
+    delete_permanently(&server.backend, groups[0], Some(today)).await.expect("a run");
     root.get(&one).await.expect(404);
     assert_nothing_left(&server, project_ids).await;
 }
@@ -115,8 +115,8 @@ async fn delete_group_requires_owner_and_honors_if_unmodified_since(server: Test
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
     late.delete(&one).await.expect(412);
     for (level, user) in server.create_member_per_role(&root, engines).await {
-        let answer = user.client.delete(&one).await;
-        assert_eq!(answer.status, if level == 50 { 202 } else { 403 }, "{level}");
+        let response = user.client.delete(&one).await;
+        assert_eq!(response.status, if level == 50 { 202 } else { 403 }, "{level}");
     }
 }
 

@@ -39,8 +39,8 @@ async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     let path = async |id: i64| root.get(&format!("/groups/{id}")).await.expect(200).json()["full_path"].clone();
     assert_eq!((path(inner).await, path(low).await), (json!("Rim/Inner"), json!("Rim/Inner/low")));
     assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
-    let held = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
-    assert_eq!((&held["id"], &held["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
+    let moved = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
+    assert_eq!((&moved["id"], &moved["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
     root.get("/groups/outer%2Finner").await.expect(404);
     root.get("/projects/outer%2Finner%2Flow%2Fwork").await.expect(404);
     // Only the case changes.
@@ -95,8 +95,8 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
             "is not a number in range",
         ),
     ] {
-        let answer = root.put(base_path, body.clone()).await.expect(400);
-        assert_eq!(answer.json()["message"], json!({field: [text]}), "{body}");
+        let response = root.put(base_path, body.clone()).await.expect(400);
+        assert_eq!(response.json()["message"], json!({field: [text]}), "{body}");
     }
     let faulty = root.put(&inner, json!({"visibility": "open"})).await.expect(400);
     assert_eq!(faulty.message(), "visibility does not have a valid value");
@@ -107,8 +107,8 @@ async fn update_group_requires_owner(server: TestServer) {
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
     for (level, user) in server.create_member_per_role(&root, engines).await {
-        let answer = user.client.put(&one, json!({"description": level.to_string()})).await;
-        assert_eq!(answer.status, if level == 50 { 200 } else { 403 }, "{level}");
+        let response = user.client.put(&one, json!({"description": level.to_string()})).await;
+        assert_eq!(response.status, if level == 50 { 200 } else { 403 }, "{level}");
     }
     server.create_user("stranger").await.client.put(&one, json!({})).await.expect(404);
     server.anonymous().put(&one, json!({})).await.expect(401);
@@ -146,8 +146,8 @@ async fn membership_lock_rejects_project_members(server: TestServer) {
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let ada = server.create_user("ada").await;
     let new = json!({"user_id": ada.id, "access_level": 30});
-    let answer = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
-    assert_eq!(answer.message(), "405 Method Not Allowed");
+    let response = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
+    assert_eq!(response.message(), "405 Method Not Allowed");
     root.post(&format!("/groups/{engines}/members"), new).await.expect(201);
 }
 

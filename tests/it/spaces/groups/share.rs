@@ -54,8 +54,8 @@ async fn share_group_rejects_invalid_groups_and_levels(server: TestServer) {
         assert_eq!(try_with(missing, 30).await.expect(404).message(), "404 Group Not Found");
     }
     for level in [0, 5, 35, 60] {
-        let answer = try_with(open, level).await.expect(400);
-        assert_eq!(answer.message(), "group_access does not have a valid value");
+        let response = try_with(open, level).await.expect(400);
+        assert_eq!(response.message(), "group_access does not have a valid value");
     }
     let missing = ada.client.post(&path, json!({})).await.expect(400);
     assert_eq!(missing.message(), "group_id is missing, group_access is missing");

@@ -18,14 +18,14 @@ async fn transfer_group_moves_descendants_and_changes_access(server: TestServer)
     join(&root, &format!("/groups/{new}"), bob.id, 30).await;
     ada.client.get(&format!("/projects/{work}")).await.expect(200);
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
-    let answer = root.post(&format!("/groups/{moved}/transfer"), json!({"group_id": home})).await.expect(201).json();
+    let response = root.post(&format!("/groups/{moved}/transfer"), json!({"group_id": home})).await.expect(201).json();
     assert_eq!(
-        (&answer["full_path"], &answer["full_name"], &answer["parent_id"]),
+        (&response["full_path"], &response["full_name"], &response["parent_id"]),
         (&json!("fresh/home/moved"), &json!("fresh / home / moved"), &json!(home))
     );
-    let held = bob.client.get(&format!("/projects/{work}")).await.expect(200).json();
+    let transferred = bob.client.get(&format!("/projects/{work}")).await.expect(200).json();
     assert_eq!(
-        (&held["path_with_namespace"], &held["name_with_namespace"]),
+        (&transferred["path_with_namespace"], &transferred["name_with_namespace"]),
         (&json!("fresh/home/moved/low/work"), &json!("fresh / home / moved / low / work"))
     );
     ada.client.get(&format!("/projects/{work}")).await.expect(404);
@@ -51,8 +51,8 @@ async fn transfer_group_rejects_invalid_targets(server: TestServer) {
     let named = group(&root, "admin", json!({"parent_id": other})).await;
     project(&root, "inner", json!({"namespace_id": other})).await;
     let failure = async |id: i64, to: Value| {
-        let answer = root.post(&format!("/groups/{id}/transfer"), json!({"group_id": to})).await.expect(400);
-        answer.json()["message"].clone()
+        let response = root.post(&format!("/groups/{id}/transfer"), json!({"group_id": to})).await.expect(400);
+        response.json()["message"].clone()
     };
     let (inside, taken) = ("must not be the group itself or one of its subgroups", "has already been taken");
     assert_eq!(failure(outer, json!(outer)).await, json!({"group_id": [inside]}));
@@ -67,8 +67,8 @@ async fn transfer_group_rejects_invalid_targets(server: TestServer) {
         json!({"visibility_level":
         ["public is not allowed since the parent group has a private visibility."]})
     );
-    let answer = root.post(&format!("/groups/{inner}/transfer"), json!({"group_id": 999_999})).await.expect(404);
-    assert_eq!(answer.message(), "404 Group Not Found");
+    let response = root.post(&format!("/groups/{inner}/transfer"), json!({"group_id": 999_999})).await.expect(404);
+    assert_eq!(response.message(), "404 Group Not Found");
     let mut parent = other;
     for depth in 2..=18 {
         parent = group(&root, &format!("d{depth}"), json!({"parent_id": parent})).await;
@@ -136,9 +136,9 @@ async fn transfer_project_to_group_requires_administrator(server: TestServer) {
     for client in [&ada.client, &bob.client] {
         client.post(&path(&work.to_string()), json!({})).await.expect(403);
     }
-    let answer = root.post(&path("ada%2Fwork"), json!({})).await.expect(201).json();
-    assert_eq!(answer["id"], json!(engines));
-    assert_eq!(answer["projects"][0]["path_with_namespace"], "engines/work");
+    let response = root.post(&path("ada%2Fwork"), json!({})).await.expect(201).json();
+    assert_eq!(response["id"], json!(engines));
+    assert_eq!(response["projects"][0]["path_with_namespace"], "engines/work");
     let read = root.get(&format!("/projects/{work}")).await.expect(200).json();
     assert_eq!((&read["visibility"], &read["namespace"]["id"]), (&json!("internal"), &json!(engines)));
     root.get("/projects/ada%2Fwork").await.expect(404);
@@ -153,11 +153,11 @@ async fn transfer_project_to_group_requires_administrator(server: TestServer) {
     let unknown = root.post("/groups/999999/projects/1", json!({})).await.expect(404);
     assert_eq!(unknown.message(), "404 Group Not Found");
     let twin = project(&ada.client, "work", json!({"name": "Other"})).await;
-    let answer = root.post(&path(&twin.to_string()), json!({})).await.expect(400);
-    assert_eq!(answer.json()["message"], json!({"path": ["has already been taken"]}));
+    let response = root.post(&path(&twin.to_string()), json!({})).await.expect(400);
+    assert_eq!(response.json()["message"], json!({"path": ["has already been taken"]}));
     let named = project(&ada.client, "elsewhere", json!({"name": "WORK"})).await;
-    let answer = root.post(&path(&named.to_string()), json!({})).await.expect(400);
-    assert_eq!(answer.json()["message"], json!({"name": ["has already been taken"]}));
+    let response = root.post(&path(&named.to_string()), json!({})).await.expect(400);
+    assert_eq!(response.json()["message"], json!({"name": ["has already been taken"]}));
 }
 
 on_every_database![

@@ -52,14 +52,14 @@ async fn directory_role_can_be_changed_only_while_overridden(server: TestServer)
 async fn override_requires_directory_member_and_group_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
-    let cast = server.create_member_per_role(&root, engines).await;
+    let members = server.create_member_per_role(&root, engines).await;
     let target = server.create_user("target").await;
     join(&root, &format!("/groups/{engines}"), target.id, 20).await;
     let path = format!("/groups/{engines}/members/{}/override", target.id);
     root.post(&path, json!({})).await.expect(403);
     root.delete(&path).await.expect(403);
     sync(&server, engines, &[("target", AccessLevel::Reporter)]).await;
-    for (level, user) in &cast {
+    for (level, user) in &members {
         let expected = |success: u16| if *level == 50 { success } else { 403 };
         assert_eq!(user.client.post(&path, json!({})).await.status, expected(201), "{level}");
         assert_eq!(user.client.delete(&path).await.status, expected(200), "{level}");

@@ -60,8 +60,8 @@ async fn nearest_group_role_precedes_ancestors_and_shares(server: TestServer) {
     share(&server, top, squad, Reporter).await;
     share(&server, mid, squad, Developer).await;
     let levels = async |parent: String| {
-        let answer = root.get(&format!("{parent}/members/all")).await.expect(200);
-        answer.pluck("id").into_iter().zip(answer.pluck("access_level")).skip(1).collect::<Vec<_>>()
+        let response = root.get(&format!("{parent}/members/all")).await.expect(200);
+        response.pluck("id").into_iter().zip(response.pluck("access_level")).skip(1).collect::<Vec<_>>()
     };
     let expected = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
     assert_eq!(levels(format!("/projects/{work}")).await, expected([10, 40, 30, 10]));
@@ -103,8 +103,8 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
     let parent = format!("/projects/{work}/members/all");
     let cost = async |query: &str| {
         let before = server.statements();
-        let answer = root.get(&format!("{parent}{query}")).await.expect(200);
-        (answer, server.statements() - before, before)
+        let response = root.get(&format!("{parent}{query}")).await.expect(200);
+        (response, server.statements() - before, before)
     };
     let (_, few, _) = cost("").await;
     let ids = insert_users(&server, "p", 400).await;
@@ -115,13 +115,13 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
     share(&server, mid, friends, AccessLevel::Developer).await;
     let mut seen = Vec::new();
     for page in 1..=5 {
-        let (answer, many, before) = cost(&format!("?per_page=100&page={page}")).await;
+        let (response, many, before) = cost(&format!("?per_page=100&page={page}")).await;
         assert_eq!(many, few, "{page}");
-        assert_eq!(answer.header("x-total"), "401");
+        assert_eq!(response.header("x-total"), "401");
         let texts = server.statement_texts(before);
         let reads = texts.iter().filter(|text| text.contains("ROW_NUMBER")).count();
         assert_eq!(reads, 2, "the page and its total: {texts:#?}");
-        seen.extend(answer.pluck("id").into_iter().zip(answer.pluck("access_level")));
+        seen.extend(response.pluck("id").into_iter().zip(response.pluck("access_level")));
     }
     let level = |index: usize| match index {
         50..150 => 40,
@@ -132,8 +132,8 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
     let expected = ids.iter().enumerate().map(|(index, id)| (json!(id), json!(level(index))));
     let expected: Vec<_> = std::iter::once((json!(1), json!(50))).chain(expected).collect();
     assert_eq!(seen, expected);
-    let (answer, ..) = cost("?query=p399&per_page=5").await;
-    assert_eq!(answer.pluck("username"), ["p399"]);
+    let (response, ..) = cost("?query=p399&per_page=5").await;
+    assert_eq!(response.pluck("username"), ["p399"]);
 }
 
 async fn concurrent_leave_of_both_owners_returns_403_to_one(server: TestServer) {

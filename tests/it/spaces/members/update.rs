@@ -12,9 +12,9 @@ async fn add_member_requires_group_owner_or_project_maintainer(server: TestServe
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({"namespace_id": engines, "visibility": "public"})).await;
-    let cast = server.create_member_per_role(&root, engines).await;
-    let stranger = server.create_user("stranger").await;
-    for (level, user) in &cast {
+    let members = server.create_member_per_role(&root, engines).await;
+    let non_member = server.create_user("stranger").await;
+    for (level, user) in &members {
         let name = format!("new{level}");
         let new = json!({"user_id": server.create_user(&name).await.id, "access_level": 20});
         let to_group = user.client.post(&format!("/groups/{engines}/members"), new.clone()).await.status;
@@ -23,15 +23,15 @@ async fn add_member_requires_group_owner_or_project_maintainer(server: TestServe
         assert_eq!(to_project, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
     for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
-        let (list, one) = (format!("{parent}/members"), format!("{parent}/members/{}", cast[0].1.id));
-        let new = json!({"user_id": stranger.id, "access_level": 50});
-        stranger.client.post(&list, new.clone()).await.expect(403);
-        stranger.client.put(&one, json!({"access_level": 20})).await.expect(403);
+        let (list, one) = (format!("{parent}/members"), format!("{parent}/members/{}", members[0].1.id));
+        let new = json!({"user_id": non_member.id, "access_level": 50});
+        non_member.client.post(&list, new.clone()).await.expect(403);
+        non_member.client.put(&one, json!({"access_level": 20})).await.expect(403);
         server.anonymous().post(&list, new).await.expect(401);
         server.anonymous().put(&one, json!({"access_level": 20})).await.expect(401);
         server.anonymous().delete(&one).await.expect(401);
     }
-    stranger.client.delete(&format!("/groups/{engines}/members/{}", cast[0].1.id)).await.expect(403);
+    non_member.client.delete(&format!("/groups/{engines}/members/{}", members[0].1.id)).await.expect(403);
 }
 
 async fn add_member_rejects_invalid_parameters_and_existing_members(server: TestServer) {
@@ -47,8 +47,8 @@ async fn add_member_rejects_invalid_parameters_and_existing_members(server: Test
         let unknown = root.post(&parent, json!({"user_id": 999_999, "access_level": 30})).await.expect(404);
         assert_eq!(unknown.message(), "404 User Not Found");
         for level in [0, 5, 35, 60, -10, i64::MAX] {
-            let answer = root.post(&parent, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
-            assert_eq!(answer.json()["message"], json!({"access_level": ["is not included in the list"]}));
+            let response = root.post(&parent, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
+            assert_eq!(response.json()["message"], json!({"access_level": ["is not included in the list"]}));
         }
         let low = root.post(&parent, json!({"user_id": ada.id, "access_level": 20})).await.expect(400);
         let text = "should be greater than or equal to Developer inherited membership from group outer";
@@ -162,15 +162,15 @@ async fn member_operations_return_404_for_private_groups_and_projects(server: Te
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": hidden})).await;
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for parent in [format!("/groups/{hidden}"), format!("/projects/{work}")] {
         let one = format!("{parent}/members/1");
-        let new = json!({"user_id": stranger.id, "access_level": 40});
-        stranger.client.post(&format!("{parent}/members"), new).await.expect(404);
-        stranger.client.put(&one, json!({"access_level": 10})).await.expect(404);
-        stranger.client.delete(&one).await.expect(404);
-        stranger.client.get(&one).await.expect(404);
-        stranger.client.get(&format!("{parent}/members/all/1")).await.expect(404);
+        let new = json!({"user_id": non_member.id, "access_level": 40});
+        non_member.client.post(&format!("{parent}/members"), new).await.expect(404);
+        non_member.client.put(&one, json!({"access_level": 10})).await.expect(404);
+        non_member.client.delete(&one).await.expect(404);
+        non_member.client.get(&one).await.expect(404);
+        non_member.client.get(&format!("{parent}/members/all/1")).await.expect(404);
     }
 }
 

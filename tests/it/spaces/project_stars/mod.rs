@@ -71,7 +71,8 @@ async fn concurrent_stars_are_all_counted_once(server: TestServer) {
     let path = format!("/projects/{id}/star");
     // Each user sends two requests at once. One creates the star, the other changes nothing.
     let stars = callers.iter().chain(&callers).map(|client| client.post(&path, json!({})));
-    let statuses: Vec<u16> = futures_util::future::join_all(stars).await.iter().map(|answer| answer.status).collect();
+    let statuses: Vec<u16> =
+        futures_util::future::join_all(stars).await.iter().map(|response| response.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 6, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 304).count(), 6, "{statuses:?}");
     assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["star_count"], 6);

@@ -76,8 +76,8 @@ async fn create_project_rejects_invalid_attributes_by_field(server: TestServer) 
         (json!({"name": "a", "default_branch": "a..b"}), "default_branch"),
         (json!({"name": "a", "tag_list": "x".repeat(300)}), "tag_list"),
     ] {
-        let answer = root.post("/projects", body.clone()).await.expect(400);
-        assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
+        let response = root.post("/projects", body.clone()).await.expect(400);
+        assert!(response.json()["message"][field].is_array(), "{body}: {}", response.message());
     }
     for body in [
         json!({"name": "a\u{0}"}),
@@ -97,8 +97,8 @@ async fn project_and_group_cannot_share_a_path(server: TestServer) {
     let engines = group(&root, "engines", json!({})).await;
     group(&root, "inner", json!({"parent_id": engines})).await;
     project(&root, "work", json!({"namespace_id": engines})).await;
-    let answer = root.post("/projects", json!({"path": "Inner", "namespace_id": engines})).await.expect(400);
-    assert_eq!(answer.json()["message"], json!({"path": ["has already been taken"]}));
+    let response = root.post("/projects", json!({"path": "Inner", "namespace_id": engines})).await.expect(400);
+    assert_eq!(response.json()["message"], json!({"path": ["has already been taken"]}));
     let body = json!({"name": "w", "path": "Work", "parent_id": engines});
     root.post("/groups", body).await.expect(400);
 }
@@ -106,32 +106,32 @@ async fn project_and_group_cannot_share_a_path(server: TestServer) {
 async fn project_creation_level_restricts_project_creation(server: TestServer) {
     let root = server.root();
     let easy = group(&root, "easy", json!({})).await;
-    let cast = server.create_member_per_role(&root, easy).await;
+    let members = server.create_member_per_role(&root, easy).await;
     let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
     let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
-    for (level, user) in &cast {
+    for (level, user) in &members {
         for group_id in [strict, closed] {
             crate::support::spaces::join(&root, &format!("/groups/{group_id}"), user.id, *level).await;
         }
         for (group_id, least) in [(easy, 30), (strict, 40), (closed, 99)] {
             let body = json!({"path": format!("by{level}"), "namespace_id": group_id});
-            let answer = user.client.post("/projects", body).await;
-            assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {group_id}");
-            if answer.status == 400 {
-                assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
+            let response = user.client.post("/projects", body).await;
+            assert_eq!(response.status, if *level >= least { 201 } else { 400 }, "{level} in {group_id}");
+            if response.status == 400 {
+                assert_eq!(response.json()["message"], json!({"namespace": ["is not valid"]}));
             }
         }
     }
     // A Developer of the group is a Maintainer of the projects that they create.
-    let developer = &cast[2].1;
+    let developer = &members[2].1;
     let created = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
     assert_eq!(created["permissions"]["project_access"]["access_level"], 40);
     assert_eq!(created["permissions"]["group_access"]["access_level"], 30);
-    let stranger = server.create_user("stranger").await;
+    let non_member = server.create_user("stranger").await;
     for namespace in [easy, 1, 999_999] {
         let body = json!({"path": "x", "namespace_id": namespace});
-        let answer = stranger.client.post("/projects", body).await.expect(400);
-        assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
+        let response = non_member.client.post("/projects", body).await.expect(400);
+        assert_eq!(response.json()["message"], json!({"namespace": ["is not valid"]}));
     }
 }
 
@@ -139,8 +139,8 @@ async fn create_project_rejects_visibility_above_its_group(server: TestServer) {
     let root = server.root();
     let inside = group(&root, "inside", json!({"visibility": "internal"})).await;
     let body = json!({"path": "a", "namespace_id": inside, "visibility": "public"});
-    let answer = root.post("/projects", body).await.expect(400);
-    assert_eq!(answer.json()["message"], json!({"visibility_level": ["public is not allowed in a internal group."]}));
+    let response = root.post("/projects", body).await.expect(400);
+    assert_eq!(response.json()["message"], json!({"visibility_level": ["public is not allowed in a internal group."]}));
     project(&root, "a", json!({"namespace_id": inside, "visibility": "internal"})).await;
 }
 
@@ -150,8 +150,8 @@ async fn create_project_returns_403_at_project_limit(server: TestServer) {
     let sql = format!("UPDATE users SET projects_limit = 1 WHERE id = {}", ada.id);
     server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
     project(&ada.client, "one", json!({})).await;
-    let answer = ada.client.post("/projects", json!({"path": "two"})).await.expect(403);
-    assert!(answer.message().contains("Your project limit is 1 projects!"), "{}", answer.message());
+    let response = ada.client.post("/projects", json!({"path": "two"})).await.expect(403);
+    assert!(response.message().contains("Your project limit is 1 projects!"), "{}", response.message());
 }
 
 async fn missing_repository_is_created_by_the_job(server: TestServer) {
@@ -195,8 +195,8 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     };
     repository.commit_actions(request).await.expect("a commit");
     let body = json!({"path": "next", "initialize_with_readme": true});
-    let answer = root.post("/projects", body).await;
-    assert_eq!(answer.status, 404, "{}", answer.message());
+    let response = root.post("/projects", body).await;
+    assert_eq!(response.status, 404, "{}", response.message());
     assert_eq!(root.get("/projects?search=next").await.expect(200).json(), json!([]));
     assert!(!store.exists(&next).await.expect("a look"));
 }

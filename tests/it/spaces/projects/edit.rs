@@ -19,8 +19,8 @@ async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: Te
         assert_eq!(put(json!({"visibility": "internal"})).await, from(50), "{level}");
         let posted = |least: i64| if level >= least { 201 } else { 403 };
         for action in ["archive", "unarchive"] {
-            let answer = user.client.post(&format!("{one}/{action}"), json!({})).await;
-            assert_eq!(answer.status, posted(50), "{level} {action}");
+            let response = user.client.post(&format!("{one}/{action}"), json!({})).await;
+            assert_eq!(response.status, posted(50), "{level} {action}");
         }
         if level < 50 {
             user.client.delete(&one).await.expect(403);
@@ -83,8 +83,8 @@ async fn update_project_rejects_invalid_attributes_and_changes_nothing(server: T
         (json!({"mirror_user_id": 999_999, "description": "changed"}), "mirror_user_id"),
         (json!({"repository_storage": "moon", "description": "changed"}), "repository_storage"),
     ] {
-        let answer = root.put(&one, body.clone()).await.expect(400);
-        assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
+        let response = root.put(&one, body.clone()).await.expect(400);
+        assert!(response.json()["message"][field].is_array(), "{body}: {}", response.message());
     }
     let read = root.get(&one).await.expect(200).json();
     assert_eq!((&read["description"], &read["path"]), (&json!(null), &json!("work")));
@@ -106,9 +106,9 @@ async fn archive_and_unarchive_are_idempotent(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let mut archived = Vec::new();
     for action in ["archive", "archive", "unarchive", "unarchive"] {
-        let answer = root.post(&format!("/projects/{work}/{action}"), json!({})).await.expect(201).json();
-        assert_eq!(answer["runners_token"], json!(null));
-        archived.push(answer["archived"].clone());
+        let response = root.post(&format!("/projects/{work}/{action}"), json!({})).await.expect(201).json();
+        assert_eq!(response["runners_token"], json!(null));
+        archived.push(response["archived"].clone());
     }
     assert_eq!(archived, [true, true, false, false]);
 }

@@ -109,8 +109,8 @@ async fn all_responses(client: &Client, id: i64) -> Vec<(String, Value)> {
     }
     for action in ["star", "unstar", "archive", "unarchive", "restore"] {
         let path = format!("{one}/{action}");
-        let answer = client.post(&path, json!({})).await.expect(201).json();
-        shown.push((path, answer));
+        let response = client.post(&path, json!({})).await.expect(201).json();
+        shown.push((path, response));
     }
     let edited = client.put(&one, json!({"description": "d"})).await.expect(200);
     shown.push((format!("PUT {one}"), edited.json()));
@@ -126,11 +126,11 @@ async fn check_fields_for_each_role(server: &TestServer) {
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
     let work = project(&root, "work", extra).await;
-    let cast = server.create_member_per_role(&root, engines).await;
-    let stranger = server.create_user("stranger").await;
+    let members = server.create_member_per_role(&root, engines).await;
+    let non_member = server.create_user("stranger").await;
     let admin = (60, root);
-    let users = cast.into_iter().map(|(level, user)| (level, user.client));
-    for (level, client) in users.chain([(0, stranger.client), admin]) {
+    let users = members.into_iter().map(|(level, user)| (level, user.client));
+    for (level, client) in users.chain([(0, non_member.client), admin]) {
         let one = format!("/projects/{work}");
         let list = client.get("/projects").await.expect(200).json();
         let full = client.get(&one).await.expect(200).json();
@@ -235,8 +235,8 @@ async fn default_branch_is_null_without_permission_to_read_code(server: TestServ
     root.put(&format!("/projects/{}", fork["id"]), json!({"visibility": "public"})).await.expect(200);
     let open = server.anonymous().get(&one).await.expect(200).json();
     assert_eq!(open.get("default_branch"), Some(&Value::Null));
-    let stranger = server.create_user("stranger").await;
-    let copy = stranger.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
+    let non_member = server.create_user("stranger").await;
+    let copy = non_member.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
     assert_eq!(copy["forked_from_project"].get("default_branch"), Some(&Value::Null));
 }
 
@@ -274,8 +274,8 @@ async fn commit_count_is_current_before_the_maintenance_job(server: TestServer) 
 async fn links_lead_to_existing_resources(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({"visibility": "public", "initialize_with_readme": true})).await;
-    let stranger = server.create_user("stranger").await;
-    for client in [&root, &stranger.client] {
+    let non_member = server.create_user("stranger").await;
+    for client in [&root, &non_member.client] {
         let read = client.get(&format!("/projects/{id}")).await.expect(200).json();
         let links = read["_links"].as_object().expect("links").clone();
         assert_eq!(links.len(), 7);

@@ -38,27 +38,27 @@ async fn get_private_project_hides_default_branch_from_guests(server: TestServer
 async fn private_and_missing_project_return_identical_responses(server: TestServer) {
     let root = server.root();
     let hidden = project(&root, "hidden", json!({})).await;
-    let stranger = server.create_user("stranger").await;
-    let names = |answer: &crate::support::ApiResponse| {
-        let mut names: Vec<_> = answer.headers.keys().map(|name| name.as_str().to_owned()).collect();
+    let non_member = server.create_user("stranger").await;
+    let names = |response: &crate::support::ApiResponse| {
+        let mut names: Vec<_> = response.headers.keys().map(|name| name.as_str().to_owned()).collect();
         names.sort();
         names
     };
     for reference in [hidden.to_string(), "root%2Fhidden".to_owned()] {
         for missing in ["999999", "root%2Fmissing", "999999999999999999999999", "word"] {
             let (existing, not) = (format!("/projects/{reference}"), format!("/projects/{missing}"));
-            for client in [&stranger.client, &server.anonymous()] {
+            for client in [&non_member.client, &server.anonymous()] {
                 let (existing, not) = (client.get(&existing).await.expect(404), client.get(&not).await.expect(404));
                 assert_eq!(existing.body, not.body);
                 assert_eq!(names(&existing), names(&not));
                 assert_eq!(existing.message(), "404 Project Not Found");
             }
-            let (a, b) = (stranger.client.delete(&existing).await, stranger.client.delete(&not).await);
+            let (a, b) = (non_member.client.delete(&existing).await, non_member.client.delete(&not).await);
             assert_eq!((a.status, &a.body, names(&a)), (404, &b.body, names(&b)));
             for action in ["archive", "unarchive"] {
-                stranger.client.post(&format!("{existing}/{action}"), json!({})).await.expect(404);
+                non_member.client.post(&format!("{existing}/{action}"), json!({})).await.expect(404);
             }
-            stranger.client.put(&existing, json!({"description": "x"})).await.expect(404);
+            non_member.client.put(&existing, json!({"description": "x"})).await.expect(404);
         }
     }
     assert_eq!(root.get("/projects/ROOT%2FHidden").await.expect(200).json()["id"], hidden);

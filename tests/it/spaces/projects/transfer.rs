@@ -19,8 +19,8 @@ fn to(namespace: impl Into<Value>) -> Value {
 }
 
 async fn rejection(client: &Client, project: i64, namespace: impl Into<Value>) -> Value {
-    let answer = client.put(&transfer_path(project), to(namespace)).await.expect(400);
-    answer.json()["message"].clone()
+    let response = client.put(&transfer_path(project), to(namespace)).await.expect(400);
+    response.json()["message"].clone()
 }
 
 async fn transfer_preserves_content_members_and_relations(server: TestServer) {
@@ -130,8 +130,8 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
     let narrow = server.create_token(ada.id, &["read_api"]).await;
     server.with_token(&narrow).put(&one, to("team")).await.expect(403);
     let secret = project(&ada.client, "secret", json!({})).await;
-    let stranger = server.create_user("stranger").await.client;
-    assert_eq!(stranger.put(&transfer_path(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
+    let non_member = server.create_user("stranger").await.client;
+    assert_eq!(non_member.put(&transfer_path(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
     // Permissions in the target. Invisible and missing namespaces return the same response.
     let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
     assert_eq!(unknown.message(), "404 Target Namespace Not Found");
@@ -187,8 +187,8 @@ async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer)
         (to(json!(["team"])), "namespace is invalid"),
         (to("a\0b"), "namespace is invalid"),
     ] {
-        let answer = ada.client.put(&transfer_path(work), body).await.expect(400);
-        assert!(answer.message().contains(message), "{}", answer.message());
+        let response = ada.client.put(&transfer_path(work), body).await.expect(400);
+        assert!(response.message().contains(message), "{}", response.message());
     }
     ada.client.put(&transfer_path(work), to("x".repeat(1 << 20))).await.expect(413);
     root.put("/projects/a%00b%2Fc/transfer", to("team")).await.expect(400);
@@ -210,12 +210,15 @@ async fn concurrent_transfers_to_one_path_succeed_once(server: TestServer) {
     server.insert_owner(team, ada.id).await;
     for round in 0..4 {
         let path = format!("p{round}");
-        let mine = project(&root, &path, json!({})).await;
-        let hers = project(&ada.client, &path, json!({})).await;
-        let (ours, theirs) = (transfer_path(mine), transfer_path(hers));
+        let own_project = project(&root, &path, json!({})).await;
+        let other_project = project(&ada.client, &path, json!({})).await;
+        let (own_transfer, other_transfer) = (transfer_path(own_project), transfer_path(other_project));
         let new = json!({"path": path, "namespace_id": team});
-        let (first, second, third) =
-            tokio::join!(root.put(&ours, to(team)), ada.client.put(&theirs, to(team)), root.post("/projects", new));
+        let (first, second, third) = tokio::join!(
+            root.put(&own_transfer, to(team)),
+            ada.client.put(&other_transfer, to(team)),
+            root.post("/projects", new)
+        );
         let mut statuses = [first.status, second.status, third.status];
         statuses.sort_unstable();
         assert!(matches!(statuses, [200, 400, 400] | [201, 400, 400] | [400, 400, 200 | 201]), "{statuses:?}");

@@ -177,10 +177,10 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
 async fn concurrent_creates_with_same_id_create_one_user(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let body = user_attributes("ada");
-    let answers = futures_util::future::join_all((0..8).map(|_| provider.create(&body))).await;
+    let responses = futures_util::future::join_all((0..8).map(|_| provider.create(&body))).await;
     let mut seen = Vec::new();
-    for answer in answers {
-        seen.push(answer.expect(201).json());
+    for response in responses {
+        seen.push(response.expect(201).json());
     }
     seen.dedup();
     assert_eq!((seen.len(), user_count(&server).await), (1, 2));
@@ -196,9 +196,9 @@ async fn concurrent_creates_with_same_email_create_one_user(server: TestServer) 
         let provider = if number % 2 == 0 { &one } else { &other };
         async move { provider.create(&body).await.status }
     });
-    let mut answers = futures_util::future::join_all(posts).await;
-    answers.sort_unstable();
-    assert_eq!(answers, [201, 409, 409, 409, 409, 409, 409, 409]);
+    let mut responses = futures_util::future::join_all(posts).await;
+    responses.sort_unstable();
+    assert_eq!(responses, [201, 409, 409, 409, 409, 409, 409, 409]);
     assert_eq!(user_count(&server).await, 2);
 }
 

@@ -81,8 +81,8 @@ async fn last_owner_cannot_be_deprovisioned(server: TestServer) {
     root.put(&member(ada), json!({ "access_level": 50 })).await.expect(200);
     root.delete(&member(1)).await.expect(204);
     let active = json!([{ "op": "replace", "path": "active", "value": false }]);
-    for answer in [provider.delete("uid-ada").await, provider.patch("uid-ada", active).await] {
-        let (status, kind, detail) = rejection(&answer);
+    for response in [provider.delete("uid-ada").await, provider.patch("uid-ada", active).await] {
+        let (status, kind, detail) = rejection(&response);
         assert_eq!((status, kind), (403, Value::Null));
         assert_eq!(detail, "403 Forbidden - The last owner of the group cannot be deprovisioned");
     }
@@ -130,13 +130,13 @@ async fn concurrent_deletes_of_all_owners_keep_one(server: TestServer) {
 async fn concurrent_deletes_of_one_user_succeed_once(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
-    let mut answers: Vec<u16> = futures_util::future::join_all((0..4).map(|_| provider.delete("uid-ada")))
+    let mut responses: Vec<u16> = futures_util::future::join_all((0..4).map(|_| provider.delete("uid-ada")))
         .await
         .into_iter()
-        .map(|answer| answer.status)
+        .map(|response| response.status)
         .collect();
-    answers.sort_unstable();
-    assert_eq!(answers, [204, 404, 404, 404]);
+    responses.sort_unstable();
+    assert_eq!(responses, [204, 404, 404, 404]);
 }
 
 on_every_database![

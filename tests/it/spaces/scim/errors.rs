@@ -13,21 +13,21 @@ use super::{Provider, enable, rejection, token, user_attributes};
 use crate::support::client::{Client, segment};
 use crate::support::contract::check;
 use crate::support::process::{Site, TOKEN, on_every_site};
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::group;
 use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Calls every SCIM operation on a group with this encoded path and returns the responses.
 async fn call_all(client: &Client, path: &str) -> Vec<ApiResponse> {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for operation in operations().iter().filter(|operation| operation.access.on == ResourceKind::Scim) {
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
         let url = operation.path.replace("{group_path}", path).replace("{id}", "x");
-        answers.push(client.send(client.request(method, &format!("/{url}"))).await);
+        responses.push(client.send(client.request(method, &format!("/{url}"))).await);
     }
-    assert_eq!(answers.len(), 11);
-    answers
+    assert_eq!(responses.len(), 11);
+    responses
 }
 
 fn free_plan() -> ConfigOptions {
@@ -54,8 +54,8 @@ async fn scim_accepts_only_bearer_token_of_group(server: TestServer) {
     for caller in callers {
         // Existing, private and missing groups are indistinguishable.
         for path in ["engines", "root", "nothing", "1"] {
-            for answer in call_all(&caller, path).await {
-                assert_eq!(rejection(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
+            for response in call_all(&caller, path).await {
+                assert_eq!(rejection(&response), (401, Value::Null, "401 Unauthorized".to_owned()));
             }
         }
     }
@@ -89,13 +89,13 @@ async fn scim_token_of_another_group_returns_401_or_404(server: TestServer) {
     let root = server.root();
     group(&root, "below", json!({ "parent_id": other.group })).await;
     group(&root, "own", json!({ "parent_id": provider.group })).await;
-    for answer in call_all(&provider.client, "Motors").await {
-        assert_eq!(rejection(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
+    for response in call_all(&provider.client, "Motors").await {
+        assert_eq!(rejection(&response), (401, Value::Null, "401 Unauthorized".to_owned()));
     }
     let number = provider.group.to_string();
     for path in ["nothing", "motors/below", "motors/nothing", "engines/own", "engines/nothing", "root", &number] {
-        for answer in call_all(&provider.client, &segment(path)).await {
-            assert_eq!(rejection(&answer), (404, Value::Null, format!("Group {path} not found")));
+        for response in call_all(&provider.client, &segment(path)).await {
+            assert_eq!(rejection(&response), (404, Value::Null, format!("Group {path} not found")));
         }
     }
     provider.create(&user_attributes("ada")).await.expect(201);
@@ -109,13 +109,13 @@ async fn authorization_is_checked_before_parameters(server: TestServer) {
     let anonymous = server.anonymous();
     anonymous.get(&format!("{}/Users?count=x", provider.base)).await.expect(401);
     for path in ["%FF", "%00", &"x".repeat(1_025)] {
-        for answer in call_all(&provider.client, path).await {
+        for response in call_all(&provider.client, path).await {
             if path == "%FF" {
                 // A path that is not text cannot be routed to an operation.
-                assert_eq!((answer.status, answer.header("content-type")), (400, "application/json"));
+                assert_eq!((response.status, response.header("content-type")), (400, "application/json"));
                 continue;
             }
-            let (status, kind, detail) = rejection(&answer);
+            let (status, kind, detail) = rejection(&response);
             assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         }
     }
@@ -153,8 +153,8 @@ async fn lower_plans_reject_saml_and_scim(server: TestServer) {
     };
     row.insert(db).await.expect("a row");
     let provider = Provider::with_token(&server, engines, "engines", "kept".to_owned());
-    for answer in call_all(&provider.client, "engines").await {
-        let (status, _, detail) = rejection(&answer);
+    for response in call_all(&provider.client, "engines").await {
+        let (status, _, detail) = rejection(&response);
         assert_eq!((status, detail.contains("plan")), (403, true), "{detail}");
     }
 }
@@ -178,11 +178,11 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
             provider.token,
             (1 << 20) + 1,
         );
-        let mut wire = Wire::connect(&server.base).await;
-        wire.send(head).await;
-        let answer: ApiResponse = wire.answer().await.into();
-        check(method.as_str(), &url(path)[1..], &answer);
-        assert_eq!(rejection(&answer).0, 413);
+        let mut connection = RawConnection::connect(&server.base).await;
+        connection.send(head).await;
+        let response: ApiResponse = connection.response().await.into();
+        check(method.as_str(), &url(path)[1..], &response);
+        assert_eq!(rejection(&response).0, 413);
         for body in [
             format!("{{\"Operations\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000)),
             format!("{{\"name\": {}1{}}}", "{\"a\":".repeat(50_000), "}".repeat(50_000)),
@@ -201,8 +201,8 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
         deep = json!([{ "value": deep }]);
     }
     let operations = json!([{ "op": "replace", "path": "displayName", "value": deep }]);
-    let answer = provider.patch("uid-ada", operations).await;
-    assert!(matches!(answer.status, 204 | 400), "{}", answer.status);
+    let response = provider.patch("uid-ada", operations).await;
+    assert!(matches!(response.status, 204 | 400), "{}", response.status);
     provider.user("uid-ada").await.expect(200);
 }
 

@@ -188,14 +188,14 @@ async fn scim_reads_support_etags(server: TestServer) {
         &format!("/Schemas/{user}"),
     ] {
         let first = provider.get(path).await.expect(200);
-        let held = provider.client.clone().header("If-None-Match", first.header("etag"));
-        held.get(&format!("{}{path}", provider.base)).await.expect(304);
+        let conditional = provider.client.clone().header("If-None-Match", first.header("etag"));
+        conditional.get(&format!("{}{path}", provider.base)).await.expect(304);
     }
     let path = format!("{}/Users/uid-ada", provider.base);
     let before = provider.client.get(&path).await.expect(200);
     provider.patch("uid-ada", json!([{ "op": "replace", "path": "displayName", "value": "A" }])).await.expect(204);
-    let held = provider.client.clone().header("If-None-Match", before.header("etag"));
-    assert_eq!(held.get(&path).await.expect(200).json()["displayName"], json!("A"));
+    let conditional = provider.client.clone().header("If-None-Match", before.header("etag"));
+    assert_eq!(conditional.get(&path).await.expect(200).json()["displayName"], json!("A"));
 }
 
 async fn deleted_account_can_be_provisioned_again(server: TestServer) {

@@ -135,12 +135,12 @@ pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
 
 /// Checks that a response is a SCIM error and returns its status, type and detail.
 #[track_caller]
-pub fn rejection(answer: &ApiResponse) -> (u16, Value, String) {
-    assert_eq!(answer.header("content-type"), "application/scim+json");
-    let body = answer.json();
+pub fn rejection(response: &ApiResponse) -> (u16, Value, String) {
+    assert_eq!(response.header("content-type"), "application/scim+json");
+    let body = response.json();
     assert_eq!(body["schemas"], json!(["urn:ietf:params:scim:api:messages:2.0:Error"]));
-    assert_eq!(body["status"], json!(answer.status.to_string()));
+    assert_eq!(body["status"], json!(response.status.to_string()));
     assert_eq!(body["message"], body["detail"]);
     let detail = body["detail"].as_str().expect("a text").to_owned();
-    (answer.status, body["scimType"].clone(), detail)
+    (response.status, body["scimType"].clone(), detail)
 }

@@ -199,8 +199,8 @@ async fn concurrent_patches_are_serialized(server: TestServer) {
         let provider = &provider;
         async move { provider.patch(uid, operations).await.status }
     });
-    let answers = futures_util::future::join_all(patches).await;
-    assert!(answers.iter().all(|status| matches!(status, 204 | 409)), "{answers:?}");
+    let responses = futures_util::future::join_all(patches).await;
+    assert!(responses.iter().all(|status| matches!(status, 204 | 409)), "{responses:?}");
     let (ada, bob) = (provider.user("uid-ada").await.json(), provider.user("uid-bob").await.json());
     assert_ne!(ada["userName"], bob["userName"]);
     assert_ne!(ada["emails"], bob["emails"]);

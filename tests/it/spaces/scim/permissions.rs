@@ -14,8 +14,8 @@ async fn unconfirmed_email_neither_matches_nor_blocks_users(server: TestServer) 
     let claimed = her.post("/user/emails", json!({ "email": "boss@example.org" })).await.expect(201).json();
     assert!(claimed["confirmed_at"].is_null());
     assert!(provider.found("userName eq \"boss@example.org\"").await.is_empty());
-    let boss = provider.provision(&server, "boss").await;
-    assert_ne!(boss, alice);
+    let new_user = provider.provision(&server, "boss").await;
+    assert_ne!(new_user, alice);
     assert_eq!(provider.found("userName eq \"boss@example.org\"").await, ["uid-boss"]);
     her.get(&format!("/user/emails/{}", claimed["id"])).await.expect(404);
     her.post("/user/emails", json!({ "email": "boss@example.org" })).await.expect(400);
@@ -35,10 +35,10 @@ async fn last_active_owner_cannot_be_deprovisioned(server: TestServer) {
     let ada = provider.provision(&server, "ada").await;
     let path = format!("/groups/{}", provider.group);
     root.put(&format!("{path}/members/{ada}"), json!({ "access_level": 50 })).await.expect(200);
-    let human = account(&server, "root").await.expect("the administrator");
+    let administrator = account(&server, "root").await.expect("the administrator");
     let other = server.create_user("bob").await.id;
     join(&root, &path, other, 50).await;
-    root.delete(&format!("{path}/members/{human}")).await.expect(204);
+    root.delete(&format!("{path}/members/{administrator}")).await.expect(204);
     root.post(&format!("/users/{other}/block"), json!({})).await.expect(201);
     let off = json!([{ "op": "Replace", "path": "active", "value": "False" }]);
     let (status, _, detail) = rejection(&provider.patch("uid-ada", off.clone()).await);

@@ -99,14 +99,14 @@ async fn disabled_single_sign_on_rejects_provisioning_until_enabled(server: Test
     provider.provision(&server, "ada").await;
     let (root, saml) = (server.root(), format!("/groups/{}/saml", provider.group));
     root.put(&saml, json!({ "enabled": false })).await.expect(200);
-    for answer in [
+    for response in [
         provider.list(&[]).await,
         provider.user("uid-ada").await,
         provider.create(&user_attributes("bob")).await,
         provider.get("/ServiceProviderConfig").await,
         provider.delete("uid-ada").await,
     ] {
-        assert_eq!(answer.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
+        assert_eq!(response.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
     }
     enable(&root, provider.group).await;
     assert_eq!(provider.found("id eq \"uid-ada\"").await, ["uid-ada"]);

@@ -117,8 +117,8 @@ async fn expired_exports_are_deleted_by_sweep(server: TestServer) {
     export(&server, &root, top).await;
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
     expire(&server).await;
-    let answer = root.get(&format!("/groups/{top}/export/download")).await.expect(404);
-    assert_eq!(answer.message(), "404 Not found or has expired");
+    let response = root.get(&format!("/groups/{top}/export/download")).await.expect(404);
+    assert_eq!(response.message(), "404 Not found or has expired");
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
     assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
 }
@@ -190,26 +190,26 @@ async fn download_export_returns_own_archive_or_newest_to_administrators(server:
     // The archive of the administrator contains all addresses.
     let by_root = export(&server, &root, top).await;
     ada.client.get(&download).await.expect(404);
-    let hers = export(&server, &ada.client, top).await;
+    let ada_archive = export(&server, &ada.client, top).await;
     eve.client.get(&download).await.expect(404);
     let addresses = |archive: &[u8]| -> Vec<_> {
         let members = records(&files(archive), &format!("tree/groups/{top}/members.ndjson"));
         members.iter().filter_map(|member| member["user"]["email"].as_str().map(str::to_owned)).collect()
     };
     assert!(addresses(&by_root).contains(&"eve@example.com".to_owned()));
-    assert_eq!(addresses(&hers), ["ada@example.com"]);
+    assert_eq!(addresses(&ada_archive), ["ada@example.com"]);
     // A later export of another user does not replace it. An administrator gets the newest one.
-    assert_eq!(root.get(&download).await.expect(200).body, hers);
+    assert_eq!(root.get(&download).await.expect(200).body, ada_archive);
     export(&server, &root, top).await;
-    assert_eq!(ada.client.get(&download).await.expect(200).body, hers);
+    assert_eq!(ada.client.get(&download).await.expect(200).body, ada_archive);
     assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (2, 2));
     // A request while another user's job waits does not replace that job.
     for client in [&eve.client, &root] {
         client.post(&path, json!({})).await.expect(202);
     }
     server.finish_jobs().await;
-    let theirs = eve.client.get(&download).await.expect(200).body;
-    assert_eq!(addresses(&theirs), ["eve@example.com"]);
+    let eve_archive = eve.client.get(&download).await.expect(200).body;
+    assert_eq!(addresses(&eve_archive), ["eve@example.com"]);
 }
 
 async fn export_rejects_group_above_import_limits(server: TestServer) {
@@ -258,8 +258,8 @@ async fn export_requires_owner(server: TestServer) {
         let owner = level == 50;
         assert_eq!(user.client.post(&path, json!({})).await.status, if owner { 202 } else { 403 }, "{level}");
         server.finish_jobs().await;
-        let answer = user.client.get(&format!("{path}/download")).await;
-        assert_eq!(answer.status, if owner { 200 } else { 403 }, "{level}");
+        let response = user.client.get(&format!("{path}/download")).await;
+        assert_eq!(response.status, if owner { 200 } else { 403 }, "{level}");
     }
 }
 
@@ -270,9 +270,12 @@ async fn export_rate_limit_returns_429(server: TestServer) {
     for _ in 0..6 {
         root.post(&path, json!({})).await.expect(202);
     }
-    let answer = root.post(&path, json!({})).await.expect(429);
-    assert_eq!(answer.json()["message"]["error"], "This endpoint has been requested too many times. Try again later.");
-    assert!(answer.header("Retry-After").parse::<u64>().is_ok());
+    let response = root.post(&path, json!({})).await.expect(429);
+    assert_eq!(
+        response.json()["message"]["error"],
+        "This endpoint has been requested too many times. Try again later."
+    );
+    assert!(response.header("Retry-After").parse::<u64>().is_ok());
     // Requests before the archive is ready do not count.
     for _ in 0..20 {
         root.get(&format!("{path}/download")).await.expect(404);

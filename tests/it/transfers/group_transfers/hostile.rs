@@ -20,8 +20,8 @@ async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) ->
     let status = user.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
     assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
     for noteables in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
-        let answer = user.client.get(&format!("/groups/{path}/{noteables}")).await.expect(200);
-        assert_eq!(answer.json(), json!([]), "{number} {noteables}");
+        let response = user.client.get(&format!("/groups/{path}/{noteables}")).await.expect(200);
+        assert_eq!(response.json(), json!([]), "{number} {noteables}");
     }
     let members = user.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
     assert_eq!(members, [json!(format!("p{number}"))]);
@@ -45,9 +45,9 @@ fn with_entry(name: &str, kind: EntryType, link: Option<&str>, content: &[u8]) -
     if let Some(link) = link {
         entry.set_link_name_literal(link).expect("a link");
     }
-    let sound = Draft::new().0.into_iter();
-    let sound = sound.map(|(name, content)| (header(&name, content.len() as u64), content));
-    packed(std::iter::once((entry, content.to_vec())).chain(sound))
+    let valid = Draft::new().0.into_iter();
+    let valid = valid.map(|(name, content)| (header(&name, content.len() as u64), content));
+    packed(std::iter::once((entry, content.to_vec())).chain(valid))
 }
 
 fn compressed(pieces: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
@@ -108,26 +108,26 @@ async fn import_rejects_unsafe_archive_entries(server: TestServer) {
 }
 
 async fn import_rejects_malformed_archives(server: TestServer) {
-    let sound = Draft::new().with_records(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
+    let valid = Draft::new().with_records(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
     let plain = {
         let mut text = Vec::new();
-        std::io::copy(&mut flate2::read::GzDecoder::new(sound.as_slice()), &mut text).expect("a tar file");
+        std::io::copy(&mut flate2::read::GzDecoder::new(valid.as_slice()), &mut text).expect("a tar file");
         text
     };
     let cut = |length: usize| compressed([plain[..length].to_vec()]);
-    let mut damaged = sound.clone();
+    let mut damaged = valid.clone();
     let last = damaged.len() - 6;
     damaged[last] ^= 0x55;
     assert_imports_fail(
         &server,
         vec![
-            (sound[..sound.len() / 2].to_vec(), "cannot be read"),
-            (sound[..sound.len() - 4].to_vec(), "cannot be read"),
+            (valid[..valid.len() / 2].to_vec(), "cannot be read"),
+            (valid[..valid.len() - 4].to_vec(), "cannot be read"),
             (damaged, "cannot be read"),
             (vec![0x1F, 0x8B, 0x08], "cannot be read"),
             (compressed([b"no tar file".to_vec()]), "cannot be read"),
             (compressed([vec![b'x'; 2_000]]), "cannot be read"),
-            ([&sound[..], &[0; 512][..], b"x"].concat(), "cannot be read"),
+            ([&valid[..], &[0; 512][..], b"x"].concat(), "cannot be read"),
             (compressed([]), "truncated"),
             (compressed([vec![0; 1_024]]), "no VERSION file"),
             (cut(plain.len() / 1_024 * 512), "labels.ndjson, line"),

@@ -19,8 +19,8 @@ async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
     let part = Part::bytes(archive).file_name("file.tar.gz");
     let form = Form::new().text("name", "New Name").text("path", "new-path").part("file", part);
     let request = ada.client.request(Method::POST, "/groups/import").multipart(form);
-    let answer = ada.client.send(request).await.expect(202);
-    assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
+    let response = ada.client.send(request).await.expect(202);
+    assert_eq!(response.json(), json!({"message": "202 Accepted"}));
     let created = ada.client.get("/groups/new-path").await.expect(200).json();
     assert_eq!(
         (&created["name"], &created["visibility"], &created["parent_id"]),
@@ -49,12 +49,12 @@ async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
 async fn import_rejects_invalid_parameters_without_creating_group(server: TestServer) {
     let root = server.root();
     let ada = server.create_user("ada").await;
-    let hers = group(&ada.client, "hers", json!({})).await;
+    let ada_group = group(&ada.client, "hers", json!({})).await;
     let archive = || Draft::new().packed();
-    let whole = || Part::bytes(archive()).file_name("x.tar.gz");
+    let file = || Part::bytes(archive()).file_name("x.tar.gz");
     for (form, text) in [
-        (Form::new().text("path", "a").part("file", whole()), "name is missing"),
-        (Form::new().text("name", "a").part("file", whole()), "path is missing"),
+        (Form::new().text("path", "a").part("file", file()), "name is missing"),
+        (Form::new().text("name", "a").part("file", file()), "path is missing"),
         (Form::new().text("name", "a").text("path", "a"), "file is missing"),
         (Form::new().text("name", "a").text("path", "a").text("file", "x"), "file is invalid"),
     ] {
@@ -70,9 +70,9 @@ async fn import_rejects_invalid_parameters_without_creating_group(server: TestSe
     assert!(message.contains("compressed with gzip"), "{message}");
     send(&ada.client, "a", None, Vec::new()).await.expect(400);
     let bob = server.create_user("bob").await;
-    send(&bob.client, "a", Some(hers), archive()).await.expect(404);
-    join(&ada.client, &format!("/groups/{hers}"), bob.id, 30).await;
-    send(&bob.client, "a", Some(hers), archive()).await.expect(403);
+    send(&bob.client, "a", Some(ada_group), archive()).await.expect(404);
+    join(&ada.client, &format!("/groups/{ada_group}"), bob.id, 30).await;
+    send(&bob.client, "a", Some(ada_group), archive()).await.expect(403);
     send(&server.anonymous(), "a", None, archive()).await.expect(401);
     server.finish_jobs().await;
     let imports = group_imports::Entity::find().count(server.backend.database.read()).await;

@@ -19,11 +19,11 @@ async fn test_delivery_contains_newest_issue_of_its_confidentiality(server: Test
     let test = format!("/projects/{}/hooks/{id}/test", project.id);
     let rejected = async |trigger: &str| root.post(&format!("{test}/{trigger}"), json!({})).await.expect(422).message();
     assert_eq!(rejected("issues_events").await, "Ensure the project has issues.");
-    open(&root, project.id, json!({"title": "hush", "confidential": true})).await;
+    open(&root, project.id, json!({"title": "secret", "confidential": true})).await;
     assert_eq!(rejected("issues_events").await, "Ensure the project has issues.");
     open(&root, project.id, json!({"title": "first"})).await;
     let iid = open(&root, project.id, json!({"title": "second", "labels": "bug"})).await;
-    open(&root, project.id, json!({"title": "hush again", "confidential": true})).await;
+    open(&root, project.id, json!({"title": "secret again", "confidential": true})).await;
     let delivery = root.post(&format!("{test}/issues_events"), json!({})).await.expect(201).json();
     assert_eq!((&delivery["state"], &delivery["trigger"]), (&json!("delivered"), &json!("issue_hooks")));
     let arrived = receiver.next().await;
@@ -44,7 +44,7 @@ async fn test_delivery_contains_newest_issue_of_its_confidentiality(server: Test
     assert_eq!(arrived.header("x-service-event"), "Confidential Issue Hook");
     assert_eq!(
         (&arrived.body["event_type"], &arrived.body["object_attributes"]["title"]),
-        (&json!("confidential_issue"), &json!("hush again"))
+        (&json!("confidential_issue"), &json!("secret again"))
     );
     // The action reflects the state of the issue. Issues of other projects are not used.
     root.put(&format!("/projects/{}/issues/{iid}", project.id), json!({"state_event": "close"})).await.expect(200);
@@ -134,7 +134,7 @@ async fn test_delivery_contains_newest_note_of_its_confidentiality(server: TestS
     let id = hook(&root, project.id, &receiver.url, json!({ "push_events": false })).await;
     let test = format!("/projects/{}/hooks/{id}/test", project.id);
     let shown = open(&root, project.id, json!({"title": "shown"})).await;
-    let hidden = open(&root, project.id, json!({"title": "hush", "confidential": true})).await;
+    let hidden = open(&root, project.id, json!({"title": "secret", "confidential": true})).await;
     let (shown, hidden) =
         (format!("/projects/{}/issues/{shown}", project.id), format!("/projects/{}/issues/{hidden}", project.id));
     write(&root, &hidden, json!({"body": "on what is hidden"})).await;

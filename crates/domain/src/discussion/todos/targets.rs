@@ -124,7 +124,8 @@ impl TargetRows {
         });
         let issues = issues_service::with_associations(self.issues, issue_associations).into_iter();
         let merge_requests =
-            merge_requests_service::with_associations(db, self.merge_requests, merge_request_associations).await?;
+            merge_requests_service::with_associations(db, self.merge_requests, merge_request_associations)
+                .await?;
         let epics = epics_service::with_associations(db, viewer, epics.collect()).await?;
         let issues = issues.map(|row| {
             (

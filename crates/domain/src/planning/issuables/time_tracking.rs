@@ -4,7 +4,7 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, timelogs};
 
-use super::events::{self, EventTarget, IssuableChange};
+use super::events::{self, IssuableEventRow, IssuableChange};
 use super::{IssuableKind, IssuableRow, find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -68,7 +68,7 @@ pub async fn update(
     }
 }
 
-async fn update_row<T: EventTarget>(
+async fn update_row<T: IssuableEventRow>(
     backend: &Backend,
     access: &ProjectAccess,
     iid: i64,

@@ -105,7 +105,10 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
     let missing = || Error::internal("the issue of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(missing)?;
-    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(missing)?;
+    let issue = issues::Entity::find_by_id(id)
+        .one(db)
+        .await?
+        .ok_or_else(missing)?;
     let data = subject.event.data.as_deref().ok_or_else(missing)?;
     let data: IssuableEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let issue_detail = load_relations(backend, issue).await?;
