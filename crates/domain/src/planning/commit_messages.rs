@@ -119,8 +119,14 @@ async fn close_issues(
     let mut closed = BTreeSet::new();
     for issue in issues {
         let reference = |path: &str| format!("commit {}", mentions::commit_reference(path, id));
-        issues_service::close_by_reference(backend, access, &issue, Closer::CommitInProject(project.id), reference)
-            .await?;
+        issues_service::close_by_reference(
+            backend,
+            access,
+            &issue,
+            Closer::CommitInProject(project.id),
+            reference,
+        )
+        .await?;
         closed.insert(issue.id);
     }
     Ok(closed)

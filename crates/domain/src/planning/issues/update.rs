@@ -65,7 +65,9 @@ impl ClosedBy {
             Closer::MergeRequest(id) => {
                 system_notes::cross_reference(issue, NoteableId::MergeRequest(id), Some(author), text)
             }
-            Closer::CommitInProject(project_id) => system_notes::commit_reference(issue, project_id, author, text),
+            Closer::CommitInProject(project_id) => {
+                system_notes::commit_reference(issue, project_id, author, text)
+            }
         }
     }
 }
