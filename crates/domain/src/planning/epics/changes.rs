@@ -104,7 +104,7 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
         author_id: Set(Some(author)),
         created_at: Set(created_at),
         updated_at: Set(created_at),
-        ..new_row(space.namespace.id, new)?
+        ..valid_row(space.namespace.id, new)?
     };
     backend
         .database
@@ -131,7 +131,7 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank or the dates are in the wrong order.
-pub(crate) fn new_row(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
+pub(crate) fn valid_row(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
     let title = check_title(&new.title)?;
     check_dates(new.start_date, new.due_date)?;
     Ok(ActiveModel {

@@ -8,7 +8,7 @@ mod list;
 mod parents;
 
 pub use self::labels::EpicLabelUpdate;
-pub(crate) use changes::new_row;
+pub(crate) use changes::valid_row;
 pub use changes::{EpicUpdate, NewEpic, create, delete, update};
 pub use list::{EpicFilter, EpicOrder, list};
 pub(crate) use parents::MAX_ANCESTORS;

@@ -193,7 +193,7 @@ pub fn check_epic(validator: &dyn RecordValidator, record: &EpicRecord) -> Resul
         due_date: record.due_date,
         ..epics::NewEpic::default()
     };
-    epics::new_row(0, new)?;
+    epics::valid_row(0, new)?;
     check_label_names(validator, &record.labels.0, labels::MAX_LABELS)
 }
 

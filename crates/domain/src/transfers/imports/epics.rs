@@ -13,7 +13,7 @@ use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::policy::InstancePlan;
-use crate::planning::epics::{NewEpic, new_row};
+use crate::planning::epics::{NewEpic, valid_row};
 use crate::transfers::imports::archive::ByteRange;
 use crate::transfers::imports::importer::{Importer, map_insert_error};
 use crate::transfers::imports::labels_and_milestones::labels_named;
@@ -151,7 +151,7 @@ fn epic(space: &SpaceAccess, record: EpicRecord, author: i64, importer: i64) -> 
         ..NewEpic::default()
     };
     let closed = record.state == EpicRecordState::Closed;
-    let row = new_row(space.namespace.id, new)?;
+    let row = valid_row(space.namespace.id, new)?;
     let at = now();
     Ok(ActiveModel {
         iid: Set(record.iid),
