@@ -198,7 +198,7 @@ async fn invalid_tag_deletion_is_rejected_and_not_rate_limited(server: TestServe
             "[a~~b]",
         ] {
             let text = repository
-                .refused(&[("name_regex_delete", "a"), (name, bad)][usize::from(name == "name_regex_delete")..])
+                .rejected(&[("name_regex_delete", "a"), (name, bad)][usize::from(name == "name_regex_delete")..])
                 .await;
             let begins = if bad.contains('\0') {
                 format!("{name} is invalid")
@@ -209,24 +209,25 @@ async fn invalid_tag_deletion_is_rejected_and_not_rate_limited(server: TestServe
         }
         let long = "a".repeat(1_025);
         let text = repository
-            .refused(&[("name_regex_delete", "a"), (name, &long)][usize::from(name == "name_regex_delete")..])
+            .rejected(&[("name_regex_delete", "a"), (name, &long)][usize::from(name == "name_regex_delete")..])
             .await;
         assert_eq!(text, format!("{name} is too long (maximum is 1024 characters)"));
     }
-    assert_eq!(repository.refused(&[("name_regex_delete", "a"), ("keep_n", "x")]).await, "keep_n is invalid");
-    assert_eq!(repository.refused(&[("name_regex_delete", "a"), ("keep_n", "1.5")]).await, "keep_n is invalid");
+    assert_eq!(repository.rejected(&[("name_regex_delete", "a"), ("keep_n", "x")]).await, "keep_n is invalid");
+    assert_eq!(repository.rejected(&[("name_regex_delete", "a"), ("keep_n", "1.5")]).await, "keep_n is invalid");
     assert_eq!(
-        repository.refused(&[("name_regex_delete", "a"), ("keep_n", "-1")]).await,
+        repository.rejected(&[("name_regex_delete", "a"), ("keep_n", "-1")]).await,
         "keep_n does not have a valid value"
     );
     for span in ["", "soon", "7", "0h", "-1d", "1 fortnight", "9999999999y", "1d ago"] {
         assert_eq!(
-            repository.refused(&[("name_regex_delete", "a"), ("older_than", span)]).await,
+            repository.rejected(&[("name_regex_delete", "a"), ("older_than", span)]).await,
             "older_than is invalid",
             "{span}"
         );
     }
-    let all = repository.refused(&[("name_regex_delete", "("), ("name_regex_keep", ")"), ("older_than", "soon")]).await;
+    let all =
+        repository.rejected(&[("name_regex_delete", "("), ("name_regex_keep", ")"), ("older_than", "soon")]).await;
     assert_eq!(
         all,
         "name_regex_delete is an invalid regexp: unclosed group, name_regex_keep is an invalid regexp: unopened group, older_than is invalid"
@@ -313,8 +314,8 @@ async fn deleted_last_tag_marks_manifest_untagged(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("a", None), ("b", None)]).await;
     let twice = tag_row(&server, repository.id, "a").await.manifest_id;
     let once = tag_row(&server, repository.id, "b").await.manifest_id;
-    label(&server, repository.id, "remaining", twice).await;
-    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["remaining"]);
+    label(&server, repository.id, "kept", twice).await;
+    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["kept"]);
     for (id, left) in [(twice, true), (once, false)] {
         let row = Entity::find_by_id(id).one(server.backend.database.read()).await;
         assert_eq!(row.expect("the database").expect("a manifest").untagged_since.is_none(), left);
@@ -383,8 +384,8 @@ async fn killed_tag_deletion_resumes(site: Site) {
     worker.kill().await.unwrap();
     // The five newest tags, the tags newer than eight hours, and `latest`.
     let names = root.get(&tags).await.expect(200).pluck("name");
-    let mut kept: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
-    kept.insert(0, json!("latest"));
+    let mut remaining: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
+    remaining.insert(0, json!("latest"));
     assert_eq!(names, remaining);
     database.close().await.unwrap();
     server.stop().await;

@@ -77,8 +77,8 @@ async fn deleted_repository_returns_404_and_name_is_reusable(server: TestServer)
     assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     // An image pushed during the deletion creates a new repository, which remains.
     tool.push_image("new", 2).await;
-    repositories::erase(&server.backend, repository.id).await.expect("the database");
-    repositories::erase(&server.backend, repository.id).await.expect("the database");
+    repositories::delete_content(&server.backend, repository.id).await.expect("the database");
+    repositories::delete_content(&server.backend, repository.id).await.expect("the database");
     let tags = tool.client.get(&tool.path("tags/list")).await.expect(200).json();
     assert_eq!(tags["tags"], json!(["new"]));
     tool.client.get(&tool.path("manifests/new")).await.expect(200);
