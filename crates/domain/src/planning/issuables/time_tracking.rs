@@ -4,7 +4,7 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, timelogs};
 
-use super::events::{self, IssuableEventRow, IssuableChange};
+use super::events::{self, IssuableChange, IssuableEventRow};
 use super::{IssuableKind, IssuableRow, find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
