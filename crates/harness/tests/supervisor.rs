@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::directory;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Environment variable that makes this binary use the directory of its run until its input ends.
 const USER: &str = "HOLDFAST_TEST_DIRECTORY_USER";
@@ -102,8 +103,8 @@ fn new_process_replaces_killed_supervisor_and_clears_directory() {
     let first = User::start(&program);
     let (directory, killed) = (first.directory.clone(), first.supervisor);
     std::fs::write(directory.join("file"), "content").expect("a file");
-    let status = Command::new("kill").args(["-9", &killed.to_string()]).status();
-    assert!(status.expect("kill").success());
+    let process = i32::try_from(killed).ok().and_then(Pid::from_raw);
+    kill_process(process.expect("a process ID"), Signal::KILL).expect("a running process");
     let lock = std::fs::File::open(directory.join("supervisor.lock")).expect("a lock");
     wait_until("the supervisor ended", || lock.try_lock().is_ok());
     drop(lock);
