@@ -11,7 +11,7 @@ use crate::Result;
 use crate::git::{self, Repository};
 use crate::http::{Connection, Request};
 use crate::instance::{PROJECT, TOKEN};
-use crate::report::{Report, Row};
+use crate::report::{Measurement, Report};
 
 /// Branches of the server and of `git`.
 const SERVERS: &str = "measured-server";
@@ -48,7 +48,7 @@ pub async fn measure(
             1 => "commit of 1 action".to_owned(),
             many => format!("commit of {many} actions"),
         };
-        report.add(&Row::times(&name, &mut server, &mut git, most))?;
+        report.add(&Measurement::times(&name, &mut server, &mut git, most))?;
     }
     Ok(())
 }

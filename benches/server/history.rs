@@ -226,14 +226,14 @@ impl<W: Write> History<W> {
         let random = &mut self.random;
         if let Some(file) = self.files.get_mut(index) {
             for _ in 0..=random.below(3) {
-                let place = random.below(file.lines.len());
+                let location = random.below(file.lines.len());
                 match random.below(10) {
-                    0..=3 => file.lines.insert(place, line(random)),
+                    0..=3 => file.lines.insert(location, line(random)),
                     4 if file.lines.len() > 20 => {
-                        file.lines.remove(place);
+                        file.lines.remove(location);
                     }
                     _ => {
-                        if let Some(old) = file.lines.get_mut(place) {
+                        if let Some(old) = file.lines.get_mut(location) {
                             *old = line(random);
                         }
                     }

@@ -19,7 +19,7 @@ use crate::Result;
 use crate::git;
 use crate::http::{Connection, Request};
 use crate::instance::TOKEN;
-use crate::report::{self, Report, Row, Target};
+use crate::report::{self, Measurement, Report, Target};
 
 /// Size of a layer in mebibytes.
 const SIZE: usize = 64;
@@ -60,7 +60,7 @@ pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report)
     report.part("Layers of images", "server", "file")?;
     let row = |what: &str, own: &[Duration], other: &[Duration], target| {
         let name = format!("{what} of {size} MiB");
-        let mut row = Row::times(&name, &mut own.to_vec(), &mut other.to_vec(), MAX_RATIO);
+        let mut row = Measurement::times(&name, &mut own.to_vec(), &mut other.to_vec(), MAX_RATIO);
         row.target = target;
         row
     };

@@ -24,7 +24,7 @@ const GROUPS: usize = 20;
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Location of a server's data.
-pub struct Place {
+pub struct DataLocation {
     directory: PathBuf,
     address: SocketAddr,
 }
@@ -38,7 +38,7 @@ pub struct Server {
     pub start: Duration,
 }
 
-impl Place {
+impl DataLocation {
     /// Creates an empty data directory and selects a free port.
     pub fn new(directory: &Path) -> Result<Self> {
         git::remove(directory)?;

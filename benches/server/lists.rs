@@ -24,7 +24,7 @@ use crate::http::{Connection, Request};
 use crate::instance::TOKEN;
 use crate::planning;
 use crate::population::{self, MEMBER, NEWCOMER};
-use crate::report::{self, Report, Row, Target};
+use crate::report::{self, Measurement, Report, Target};
 
 /// Number of requests for each list.
 const ROUNDS: usize = 15;
@@ -174,8 +174,8 @@ impl Instance {
             if list.filtered {
                 filtered.push(report::median(&mut times));
             }
-            let row = Row::times(&list.name, &mut times, &mut references, 0.0);
-            report.add(&Row {
+            let row = Measurement::times(&list.name, &mut times, &mut references, 0.0);
+            report.add(&Measurement {
                 connections: statements,
                 target: list.target,
                 ..row
@@ -183,14 +183,14 @@ impl Instance {
         }
         let slowest = filtered.iter().max().copied().unwrap_or_default();
         let fastest = filtered.iter().min().copied().unwrap_or_default();
-        report.add(&Row::times(
+        report.add(&Measurement::times(
             "the slowest filter of issues to the fastest that finds something",
             &mut [slowest],
             &mut [fastest],
             MAX_RATIO_FOR_FILTERS,
         ))?;
         let shown = format!("{most}");
-        report.add(&Row::alone(
+        report.add(&Measurement::without_reference(
             "statements of the costliest list",
             shown,
             most as f64,

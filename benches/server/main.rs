@@ -25,8 +25,8 @@ mod transfers;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use instance::Place;
-use report::{Report, Row};
+use instance::DataLocation;
+use report::{Measurement, Report};
 
 /// Result of all functions here.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -76,7 +76,7 @@ fn runtime(with_server: bool) -> Result<tokio::runtime::Runtime> {
 
 /// Measures only images, on an empty instance.
 async fn images(directory: &Path, report: &mut Report) -> Result<()> {
-    let server = Place::new(&directory.join("instance"))?.start().await?;
+    let server = DataLocation::new(&directory.join("instance"))?.start().await?;
     images::measure(server.address, directory, report).await?;
     server.stop()
 }
@@ -84,28 +84,28 @@ async fn images(directory: &Path, report: &mut Report) -> Result<()> {
 async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
     let began = Instant::now();
     let history = history::repository(directory)?;
-    let place = Place::new(&directory.join("instance"))?;
-    let repository = place.fill(&history).await?;
+    let location = DataLocation::new(&directory.join("instance"))?;
+    let repository = location.fill(&history).await?;
     report::line(&format!("Prepared in {:.0} s.", began.elapsed().as_secs_f64()))?;
 
     report.part("The process", "server", "")?;
     let mut starts = Vec::new();
     for _ in 0..STARTS {
-        let server = place.start().await?;
+        let server = location.start().await?;
         starts.push(server.start.as_secs_f64() * 1000.0);
         server.stop()?;
     }
     let start = report::median(&mut starts);
-    report.add(&Row::alone(
+    report.add(&Measurement::without_reference(
         "start until ready",
         format!("{start:.0} ms"),
         start,
         300.0,
     ))?;
-    let server = place.start().await?;
+    let server = location.start().await?;
     tokio::time::sleep(REST).await;
     let idle = server.resident()?;
-    report.add(&Row::alone(
+    report.add(&Measurement::without_reference(
         "resident memory, idle",
         format!("{idle:.0} MiB"),
         idle,
@@ -121,7 +121,7 @@ async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
 
     report.part("The process", "server", "")?;
     let after = server.resident()?;
-    report.add(&Row::alone(
+    report.add(&Measurement::without_reference(
         "resident memory, after all",
         format!("{after:.0} MiB"),
         after,

@@ -104,7 +104,7 @@ struct Filling<'a> {
 
 /// A created group or personal namespace.
 #[derive(Clone, Copy)]
-struct Place {
+struct Namespace {
     id: i64,
     widest: Visibility,
 }
@@ -190,7 +190,7 @@ impl Filling<'_> {
     }
 
     /// Creates the personal namespaces.
-    async fn homes(&mut self, users: &[i64]) -> Result<Vec<Place>> {
+    async fn homes(&mut self, users: &[i64]) -> Result<Vec<Namespace>> {
         let rows = users.iter().enumerate().map(|(number, user)| {
             let path = format!("user-{number:05}");
             let owner = namespaces::ActiveModel {
@@ -208,10 +208,10 @@ impl Filling<'_> {
         let lines = ids.iter().map(|id| ancestor(*id, *id, 0)).collect();
         self.insert("namespace_ancestors", lines).await?;
         let widest = Visibility::Public;
-        Ok(ids.into_iter().map(|id| Place { id, widest }).collect())
+        Ok(ids.into_iter().map(|id| Namespace { id, widest }).collect())
     }
 
-    async fn groups(&mut self) -> Result<Vec<Place>> {
+    async fn groups(&mut self) -> Result<Vec<Namespace>> {
         let mut groups: Vec<Group> = Vec::with_capacity(GROUPS);
         for number in 0..GROUPS {
             let group = self.group(number, &groups);
@@ -239,8 +239,8 @@ impl Filling<'_> {
             let made = self.insert("namespaces", rows).await?;
             ids.resize(GROUPS, 0);
             for (number, id) in numbers.into_iter().zip(made) {
-                if let Some(place) = ids.get_mut(number) {
-                    *place = id;
+                if let Some(namespace) = ids.get_mut(number) {
+                    *namespace = id;
                 }
                 let (mut above, mut steps) = (Some(number), 0);
                 while let Some(group) = above {
@@ -255,7 +255,7 @@ impl Filling<'_> {
         Ok(ids
             .into_iter()
             .zip(widest)
-            .map(|(id, widest)| Place { id, widest })
+            .map(|(id, widest)| Namespace { id, widest })
             .collect())
     }
 
@@ -297,7 +297,7 @@ impl Filling<'_> {
     }
 
     /// Creates the memberships in groups.
-    async fn memberships(&mut self, users: &[i64], groups: &[Place]) -> Result<()> {
+    async fn memberships(&mut self, users: &[i64], groups: &[Namespace]) -> Result<()> {
         let mut pairs = BTreeSet::new();
         let (member, newcomer) = match users {
             [member, newcomer, ..] => (*member, *newcomer),
@@ -332,14 +332,19 @@ impl Filling<'_> {
     }
 
     /// Creates the projects with their topics, stars and direct members.
-    async fn projects(&mut self, users: &[i64], homes: &[Place], groups: &[Place]) -> Result<Vec<i64>> {
+    async fn projects(
+        &mut self,
+        users: &[i64],
+        homes: &[Namespace],
+        groups: &[Namespace],
+    ) -> Result<Vec<i64>> {
         let (stars, starred) = self.stars(users)?;
         let mut ids: Vec<i64> = Vec::with_capacity(PROJECTS);
         while ids.len() < PROJECTS {
             let mut rows = Vec::with_capacity(AT_ONCE);
             for number in ids.len()..(ids.len() + AT_ONCE).min(PROJECTS) {
                 let star_count = starred.get(number).copied().unwrap_or(0);
-                let place = if self.random.once_in(PERSONAL) {
+                let namespace = if self.random.once_in(PERSONAL) {
                     self.any(homes)?
                 } else {
                     self.any(groups)?
@@ -349,7 +354,7 @@ impl Filling<'_> {
                     false => None,
                 };
                 let creator = self.any(users)?;
-                let row = self.project(number, place);
+                let row = self.project(number, namespace);
                 rows.push(projects::ActiveModel {
                     creator_id: Set(Some(creator)),
                     forked_from_id: Set(source),
@@ -373,7 +378,7 @@ impl Filling<'_> {
         Ok(ids)
     }
 
-    fn project(&mut self, number: usize, place: Place) -> projects::ActiveModel {
+    fn project(&mut self, number: usize, namespace: Namespace) -> projects::ActiveModel {
         let (first, second) = self.words();
         let name = format!("{first} {second} {number}");
         let path = fold(&name).replace(' ', "-");
@@ -386,14 +391,14 @@ impl Filling<'_> {
         let (first, second) = self.words();
         let description = format!("All that the {first} {second} needs");
         projects::ActiveModel {
-            namespace_id: Set(place.id),
+            namespace_id: Set(namespace.id),
             name_key: Set(fold(&name)),
             name: Set(name),
             path_key: Set(path.clone()),
             path: Set(path),
             description_key: Set(Some(fold(&description))),
             description: Set(Some(description)),
-            visibility: Set(visibility.min(place.widest)),
+            visibility: Set(visibility.min(namespace.widest)),
             default_branch: Set(Some("main".to_owned())),
             archived: Set(self.random.once_in(20)),
             last_activity_at: Set(instant(active)),
@@ -467,7 +472,7 @@ impl Filling<'_> {
     }
 
     /// Shares projects and groups with groups.
-    async fn shares(&mut self, projects: &[i64], groups: &[Place]) -> Result<()> {
+    async fn shares(&mut self, projects: &[i64], groups: &[Namespace]) -> Result<()> {
         let mut pairs = BTreeSet::new();
         while pairs.len() < SHARES {
             pairs.insert((self.any(projects)?, self.any(groups)?.id));

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::history::PAGE;
 use crate::http::{Connection, Request, component};
 use crate::instance::{PROJECT, TOKEN};
-use crate::report::{Report, Row, Target, median};
+use crate::report::{Measurement, Report, Target, median};
 
 /// Numbers of concurrent connections.
 const CONNECTIONS: [usize; 3] = [1, 8, 32];
@@ -42,7 +42,7 @@ pub async fn measure(address: SocketAddr, report: &mut Report) -> Result<()> {
             } else {
                 Target::None
             };
-            report.add(&Row {
+            report.add(&Measurement {
                 measure: name.to_owned(),
                 connections,
                 server: format!("{rate:.0}"),

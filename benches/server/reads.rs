@@ -13,13 +13,13 @@ use crate::git::Repository;
 use crate::http::{Connection, Request, component};
 use crate::instance::{PROJECT, TOKEN};
 use crate::random::Random;
-use crate::report::{Report, Row};
+use crate::report::{Measurement, Report};
 
 /// Number of queries of each kind; an additional one runs first to open files.
-const QUESTIONS: usize = 30;
+const SAMPLES: usize = 30;
 
 /// A commit, one of its files, and the ID of its content.
-struct Question {
+struct FileSample {
     tip: String,
     path: String,
     blob: String,
@@ -29,70 +29,61 @@ struct Question {
 struct Operation {
     name: &'static str,
     most: f64,
-    request: fn(&Question) -> (&'static str, String),
-    git: fn(&Question) -> Vec<String>,
+    request: fn(&FileSample) -> (&'static str, String),
+    git: fn(&FileSample) -> Vec<String>,
 }
 
 const OPERATIONS: [Operation; 7] = [
     Operation {
         name: "blob",
         most: 1.0,
-        request: |question| ("GET", format!("blobs/{}/raw", question.blob)),
-        git: |question| words(&["cat-file", "blob", &question.blob]),
+        request: |sample| ("GET", format!("blobs/{}/raw", sample.blob)),
+        git: |sample| words(&["cat-file", "blob", &sample.blob]),
     },
     Operation {
         name: "last commit of a path",
         most: 1.0,
-        request: |question| {
-            let path = component(&question.path);
-            ("HEAD", format!("files/{path}?ref={}", question.tip))
+        request: |sample| {
+            let path = component(&sample.path);
+            ("HEAD", format!("files/{path}?ref={}", sample.tip))
         },
-        git: |question| words(&["log", "-1", "--format=%H", &question.tip, "--", &question.path]),
+        git: |sample| words(&["log", "-1", "--format=%H", &sample.tip, "--", &sample.path]),
     },
     Operation {
         name: "commit list, page 1",
         most: 1.0,
-        request: |question| ("GET", format!("commits?ref_name={}", question.tip)),
-        git: |question| words(&["log", "-20", "--format=fuller", &question.tip]),
+        request: |sample| ("GET", format!("commits?ref_name={}", sample.tip)),
+        git: |sample| words(&["log", "-20", "--format=fuller", &sample.tip]),
     },
     Operation {
         name: "commit list, page 1,000",
         most: 1.0,
-        request: |question| ("GET", format!("commits?ref_name={}&page=1000", question.tip)),
-        git: |question| words(&["log", "--skip=19980", "-20", "--format=fuller", &question.tip]),
+        request: |sample| ("GET", format!("commits?ref_name={}&page=1000", sample.tip)),
+        git: |sample| words(&["log", "--skip=19980", "-20", "--format=fuller", &sample.tip]),
     },
     Operation {
         name: "commit list of a path",
         most: 1.0,
-        request: |question| {
-            let path = component(&question.path);
-            ("GET", format!("commits?ref_name={}&path={path}", question.tip))
+        request: |sample| {
+            let path = component(&sample.path);
+            ("GET", format!("commits?ref_name={}&path={path}", sample.tip))
         },
-        git: |question| {
-            words(&[
-                "log",
-                "-20",
-                "--format=fuller",
-                &question.tip,
-                "--",
-                &question.path,
-            ])
-        },
+        git: |sample| words(&["log", "-20", "--format=fuller", &sample.tip, "--", &sample.path]),
     },
     Operation {
         name: "diff of a commit",
         most: 1.0,
-        request: |question| ("GET", format!("commits/{}/diff", question.tip)),
-        git: |question| words(&["diff-tree", "-p", "-M", "--root", &question.tip]),
+        request: |sample| ("GET", format!("commits/{}/diff", sample.tip)),
+        git: |sample| words(&["diff-tree", "-p", "-M", "--root", &sample.tip]),
     },
     Operation {
         name: "blame",
         most: 1.1,
-        request: |question| {
-            let path = component(&question.path);
-            ("GET", format!("files/{path}/blame?ref={}", question.tip))
+        request: |sample| {
+            let path = component(&sample.path);
+            ("GET", format!("files/{path}/blame?ref={}", sample.tip))
         },
-        git: |question| words(&["blame", "--porcelain", &question.tip, "--", &question.path]),
+        git: |sample| words(&["blame", "--porcelain", &sample.tip, "--", &sample.path]),
     },
 ];
 
@@ -111,16 +102,16 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
         // Every operation has separate commits, all of them new enough to have a page 1,000.
         let mut tips = commits.iter().skip(index).step_by(3 * OPERATIONS.len());
         let (mut server, mut git) = (Vec::new(), Vec::new());
-        while server.len() <= QUESTIONS {
+        while server.len() <= SAMPLES {
             let tip = tips.next().ok_or("the history is too short")?;
-            let question = question(repository, tip, &mut random)?;
-            if !requested.insert(question.blob.clone()) {
+            let sample = sample(repository, tip, &mut random)?;
+            if !requested.insert(sample.blob.clone()) {
                 continue;
             }
-            let (method, path) = (operation.request)(&question);
+            let (method, path) = (operation.request)(&sample);
             let path = format!("/api/v4/projects/{PROJECT}/repository/{path}");
             let request = Request::new(method, &path, Some(TOKEN));
-            let arguments = (operation.git)(&question);
+            let arguments = (operation.git)(&sample);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             server.push(connection.succeed(&request).await?);
             if method == "GET" && connection.body().len() < 3 {
@@ -129,7 +120,7 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
             git.push(repository.time(&arguments)?);
         }
         let after_first = |times: &[Duration]| times.iter().skip(1).copied().collect::<Vec<_>>();
-        report.add(&Row::times(
+        report.add(&Measurement::times(
             operation.name,
             &mut after_first(&server),
             &mut after_first(&git),
@@ -140,14 +131,14 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
 }
 
 /// Returns a random file of a commit.
-fn question(repository: &Repository, tip: &str, random: &mut Random) -> Result<Question> {
+fn sample(repository: &Repository, tip: &str, random: &mut Random) -> Result<FileSample> {
     let files = repository.lines(&["ls-tree", "-r", tip])?;
     let file = files
         .get(random.below(files.len()))
         .ok_or("the commit has no files")?;
     let (head, path) = file.split_once('\t').ok_or("git ls-tree is not understood")?;
     let blob = head.rsplit(' ').next().unwrap_or_default();
-    Ok(Question {
+    Ok(FileSample {
         tip: tip.to_owned(),
         path: path.to_owned(),
         blob: blob.to_owned(),

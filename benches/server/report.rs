@@ -39,7 +39,7 @@ impl fmt::Display for Target {
 }
 
 /// A measurement: the server's figure and the reference.
-pub struct Row {
+pub struct Measurement {
     /// Name of the measurement.
     pub measure: String,
     /// Number of concurrent connections, or another number as named in the heading of the part.
@@ -54,7 +54,7 @@ pub struct Row {
     pub target: Target,
 }
 
-impl Row {
+impl Measurement {
     /// Returns a row with two durations; smaller is better.
     pub fn times(measure: &str, server: &mut [Duration], reference: &mut [Duration], most: f64) -> Self {
         let (server, reference) = (median(server), median(reference));
@@ -69,7 +69,7 @@ impl Row {
     }
 
     /// Returns a row without a reference.
-    pub fn alone(measure: &str, shown: String, figure: f64, most: f64) -> Self {
+    pub fn without_reference(measure: &str, shown: String, figure: f64, most: f64) -> Self {
         Self {
             measure: measure.to_owned(),
             connections: 0,
@@ -113,7 +113,7 @@ impl Report {
     }
 
     /// Adds a row.
-    pub fn add(&mut self, row: &Row) -> Result<()> {
+    pub fn add(&mut self, row: &Measurement) -> Result<()> {
         let met = row.target.is_met(row.figure);
         self.rows += 1;
         self.missed += usize::from(!met);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::git::{self, Repository};
 use crate::instance::TOKEN;
-use crate::report::{Report, Row};
+use crate::report::{Measurement, Report};
 
 /// Numbers of clones and pushes.
 const CLONES: usize = 3;
@@ -45,7 +45,7 @@ pub fn measure(
             times.push(clone(&["--bare"], source, &target)?);
         }
     }
-    report.add(&Row::times("clone", &mut server, &mut reference, 1.15))?;
+    report.add(&Measurement::times("clone", &mut server, &mut reference, 1.15))?;
 
     let pusher = Repository {
         path: work.join("clone.git"),
@@ -59,7 +59,7 @@ pub fn measure(
         }
     }
     let name = format!("push of {PUSHED} commits");
-    report.add(&Row::times(&name, &mut server, &mut reference, 1.15))
+    report.add(&Measurement::times(&name, &mut server, &mut reference, 1.15))
 }
 
 fn clone(options: &[&str], source: &str, target: &PathBuf) -> Result<Duration> {

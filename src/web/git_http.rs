@@ -206,7 +206,7 @@ impl<E> GitHttpEndpoint<E> {
         }
     }
 
-    async fn admit(
+    async fn authorize(
         &self,
         target: &GitRequest,
         service: TransportService,
@@ -226,7 +226,7 @@ impl<E> GitHttpEndpoint<E> {
             let text = "The server supports only Git's smart HTTP protocol; use a newer client.";
             return Err(GitRejection::Protocol(StatusCode::FORBIDDEN, text));
         };
-        let access = self.admit(target, service, request).await?;
+        let access = self.authorize(target, service, request).await?;
         let repository = receive_pack::repository(&self.backend, &access);
         let stream = repository.advertise(service, protocol(request)).await?;
         Ok(streamed(service, "advertisement", stream))
@@ -241,7 +241,7 @@ impl<E> GitHttpEndpoint<E> {
         if request.method() != Method::POST {
             return Err(GitRejection::Method("POST"));
         }
-        let access = self.admit(target, service, &request).await?;
+        let access = self.authorize(target, service, &request).await?;
         let content_type = header(&request, &CONTENT_TYPE).unwrap_or_default();
         if content_type != format!("application/x-{}-request", service.name()) {
             let text = "The Content-Type does not match the Git service.";

@@ -105,8 +105,8 @@ async fn commands_reject_database_of_another_kind(site: Site) {
     with_project(&site).await;
     let before = entries(site.data.parent().unwrap());
     let (url, expected, found) = match site.kind {
-        crate::support::Kind::Sqlite => (Some("postgres://nobody@127.0.0.1:1/none"), "SQLite", "PostgreSQL"),
-        crate::support::Kind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
+        crate::support::DatabaseKind::Sqlite => (Some("postgres://nobody@127.0.0.1:1/none"), "SQLite", "PostgreSQL"),
+        crate::support::DatabaseKind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
     };
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
         let printed = rejected(&site.data, url, arguments).await;
@@ -126,7 +126,7 @@ async fn commands_create_no_database(site: Site) {
         assert!(printed.contains("--database-url"), "{printed}");
         assert!(!other.data.exists() && !site.sibling_path("copy").exists());
     }
-    if let crate::support::Kind::Postgresql(_) = site.kind {
+    if let crate::support::DatabaseKind::Postgresql(_) = site.kind {
         let database = Database::connect(&url, &DatabaseOptions::default()).await.unwrap();
         let tables = "SELECT 1 AS one WHERE to_regclass('users') IS NOT NULL";
         let statement = Statement::from_string(database.backend(), tables);
@@ -162,7 +162,7 @@ async fn serve_rejects_another_data_directory(site: Site) {
     assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
 
     // A data directory with another key and other repositories.
-    let own = Site::new(&crate::support::Kind::Sqlite).await;
+    let own = Site::new(&crate::support::DatabaseKind::Sqlite).await;
     own.serve(&[]).await.stop().await;
     for file in ["instance.json", "serve.lock"] {
         std::fs::remove_file(own.data.join(file)).unwrap();
@@ -285,8 +285,8 @@ async fn concurrent_first_starts_create_one_identity(site: Site) {
         ready.push(tokio::time::timeout(TIME_LIMIT, is_ready).await.expect("a start or an exit"));
     }
     let expected = match site.kind {
-        crate::support::Kind::Sqlite => 1,
-        crate::support::Kind::Postgresql(_) => nodes.len(),
+        crate::support::DatabaseKind::Sqlite => 1,
+        crate::support::DatabaseKind::Postgresql(_) => nodes.len(),
     };
     let mut printed = String::new();
     for (node, ready) in nodes.into_iter().zip(&ready) {
@@ -324,6 +324,6 @@ on_every_site![
     data_directory_of_killed_server_can_be_served_again,
 ];
 
-fn kind_is_postgresql(kind: &crate::support::Kind) -> bool {
-    matches!(kind, crate::support::Kind::Postgresql(_))
+fn kind_is_postgresql(kind: &crate::support::DatabaseKind) -> bool {
+    matches!(kind, crate::support::DatabaseKind::Postgresql(_))
 }

@@ -3,7 +3,7 @@
 use holdfast::config::ConfigOptions;
 
 use crate::support::raw_http::{RawConnection, exchange};
-use crate::support::{Kind, TestServer, on_every_database};
+use crate::support::{DatabaseKind, TestServer, on_every_database};
 
 const TARGET: &str = "/api/v4/version";
 
@@ -17,7 +17,7 @@ fn post(target: &str, length: usize) -> String {
 }
 
 async fn server(options: ConfigOptions) -> TestServer {
-    TestServer::start_with(Kind::Sqlite, options).await
+    TestServer::start_with(DatabaseKind::Sqlite, options).await
 }
 
 async fn malformed_request_returns_400_in_json(server: TestServer) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use crate::support::Kind;
+use crate::support::DatabaseKind;
 use crate::support::git::Work;
 use crate::support::process::{Process, Site};
 
@@ -70,7 +70,7 @@ impl Watch {
 async fn large_push_and_clone_use_bounded_memory() {
     let requested = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = requested.map_or(MEGABYTES, |text| text.parse().expect("a number"));
-    let site = Site::on_disk(&Kind::Sqlite).await;
+    let site = Site::on_disk(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;

@@ -3,14 +3,14 @@
 use super::concurrent_writers::{commit_all, push_all, sound_copy};
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
-use crate::support::{Client, Kind};
+use crate::support::{Client, DatabaseKind};
 
 /// Number of commits of each writer.
 const COMMITS: usize = 8;
 
 /// Pushes to each of two nodes while other clients commit through the API of each, and checks that no commit is lost.
 async fn contend(writers: usize) {
-    let site = Site::new(&Kind::postgresql()).await;
+    let site = Site::new(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     site.import("p", &work.path).await;

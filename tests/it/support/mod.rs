@@ -21,7 +21,7 @@ pub mod webhook_receiver;
 
 pub use client::{ApiResponse, Client};
 pub use databases::{PostgresqlDatabase, temporary_directory};
-pub use server::{Kind, TestServer};
+pub use server::{DatabaseKind, TestServer};
 
 /// Runs test functions on each database, each with its own server.
 ///
@@ -33,7 +33,7 @@ macro_rules! on_every_database {
             #[allow(unused_imports)]
             use super::*;
 
-            async fn run(kind: $crate::support::Kind) {
+            async fn run(kind: $crate::support::DatabaseKind) {
                 #[allow(unused_mut, unused_assignments)]
                 let mut options = holdfast::config::ConfigOptions::default();
                 $(options = $options;)?
@@ -43,11 +43,11 @@ macro_rules! on_every_database {
             }
 
             async fn on_sqlite() {
-                run($crate::support::Kind::Sqlite).await;
+                run($crate::support::DatabaseKind::Sqlite).await;
             }
 
             async fn on_postgresql() {
-                run($crate::support::Kind::postgresql()).await;
+                run($crate::support::DatabaseKind::postgresql()).await;
             }
 
             harness::tests![on_sqlite];

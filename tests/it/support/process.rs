@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::{Kind, PostgresqlDatabase, git};
+use super::{DatabaseKind, PostgresqlDatabase, git};
 
 /// Token of the first administrator.
 pub const TOKEN: &str = "root-token-of-the-binary";
@@ -19,26 +19,26 @@ pub struct Site {
     /// Data directory, which need not exist yet.
     pub data: PathBuf,
     /// The kind of its database.
-    pub kind: Kind,
+    pub kind: DatabaseKind,
     database: Option<Arc<PostgresqlDatabase>>,
     _guard: Arc<tempfile::TempDir>,
 }
 
 impl Site {
     /// Creates a new site. Its data is in memory if there is room.
-    pub async fn new(kind: &Kind) -> Self {
+    pub async fn new(kind: &DatabaseKind) -> Self {
         Self::within(super::temporary_directory(), kind).await
     }
 
     /// Creates a new site for gigabytes of data.
-    pub async fn on_disk(kind: &Kind) -> Self {
+    pub async fn on_disk(kind: &DatabaseKind) -> Self {
         Self::within(tempfile::tempdir().expect("a directory"), kind).await
     }
 
-    async fn within(guard: tempfile::TempDir, kind: &Kind) -> Self {
+    async fn within(guard: tempfile::TempDir, kind: &DatabaseKind) -> Self {
         let database = match kind {
-            Kind::Sqlite => None,
-            Kind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
+            DatabaseKind::Sqlite => None,
+            DatabaseKind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
         };
         Self { data: guard.path().join("data"), kind: kind.clone(), database, _guard: Arc::new(guard) }
     }
@@ -214,18 +214,18 @@ pub fn descendants(id: u32) -> Vec<(u32, String)> {
 macro_rules! on_every_site {
     ($($name:ident),* $(,)?) => {$(
         mod $name {
-            async fn run(kind: $crate::support::Kind) {
+            async fn run(kind: $crate::support::DatabaseKind) {
                 let site = $crate::support::process::Site::new(&kind).await;
                 super::$name(site.clone()).await;
                 site.remove().await;
             }
 
             async fn on_sqlite() {
-                run($crate::support::Kind::Sqlite).await;
+                run($crate::support::DatabaseKind::Sqlite).await;
             }
 
             async fn on_postgresql() {
-                run($crate::support::Kind::postgresql()).await;
+                run($crate::support::DatabaseKind::postgresql()).await;
             }
 
             harness::tests![on_sqlite];

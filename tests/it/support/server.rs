@@ -22,14 +22,14 @@ pub const ROOT_PASSWORD: &str = "root password of the tests";
 
 /// Database of a server.
 #[derive(Debug, Clone)]
-pub enum Kind {
+pub enum DatabaseKind {
     /// SQLite in the data directory.
     Sqlite,
     /// PostgreSQL at this URL; each server creates its own database.
     Postgresql(String),
 }
 
-impl Kind {
+impl DatabaseKind {
     /// Returns PostgreSQL. Requires [`harness::postgresql::missing`] of the test.
     pub fn postgresql() -> Self {
         Self::Postgresql(harness::postgresql::url().to_owned())
@@ -64,14 +64,16 @@ struct Statements {
 
 impl TestServer {
     /// Starts a server with these options. The address, data directory and database belong to the test.
-    pub async fn start_with(kind: Kind, options: ConfigOptions) -> Self {
+    pub async fn start_with(kind: DatabaseKind, options: ConfigOptions) -> Self {
         let data = databases::temporary_directory();
         let database = match &kind {
-            Kind::Sqlite => {
+            DatabaseKind::Sqlite => {
                 databases::copy_sqlite_instance(data.path());
                 None
             }
-            Kind::Postgresql(url) => Some(Arc::new(databases::copy_postgresql_instance(data.path(), url).await)),
+            DatabaseKind::Postgresql(url) => {
+                Some(Arc::new(databases::copy_postgresql_instance(data.path(), url).await))
+            }
         };
         let options = ConfigOptions {
             listen: Some("127.0.0.1:0".parse().expect("an address")),

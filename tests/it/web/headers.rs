@@ -3,7 +3,7 @@
 use holdfast::config::ConfigOptions;
 use serde_json::json;
 
-use crate::support::{Kind, TestServer, on_every_database};
+use crate::support::{DatabaseKind, TestServer, on_every_database};
 
 async fn every_response_has_security_headers_and_request_id(server: TestServer) {
     for path in ["/version", "/nothing", "//docs/", "//-/liveness"] {
@@ -32,7 +32,7 @@ async fn file(server: &TestServer) -> crate::support::ApiResponse {
 
 async fn compat_option_adds_aliases_of_metadata_headers() {
     let options = ConfigOptions { compat: Some(true), ..ConfigOptions::default() };
-    let server = TestServer::start_with(Kind::Sqlite, options).await;
+    let server = TestServer::start_with(DatabaseKind::Sqlite, options).await;
     let response = file(&server).await;
     assert_eq!(response.header("x-service-blob-id").len(), 40);
     assert_eq!(response.header("x-gitlab-blob-id"), response.header("x-service-blob-id"));

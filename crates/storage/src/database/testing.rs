@@ -13,27 +13,27 @@ use super::{Database, DatabaseOptions};
 /// integration tests remove abandoned databases.
 const PREFIX: &str = "holdfast_test_";
 
-/// Kind of the database of a test.
+/// DatabaseKind of the database of a test.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgresql,
 }
 
 /// Registers test functions for each database.
 ///
-/// `async fn name(kind: Kind)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
+/// `async fn name(kind: DatabaseKind)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
 macro_rules! on_every_database {
     (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
         mod $name {
-            use $crate::database::testing::Kind;
+            use $crate::database::testing::DatabaseKind;
 
             fn on_sqlite() {
-                harness::run_on_threads($threads, super::$name(Kind::Sqlite));
+                harness::run_on_threads($threads, super::$name(DatabaseKind::Sqlite));
             }
 
             fn on_postgresql() {
-                harness::run_on_threads($threads, super::$name(Kind::Postgresql));
+                harness::run_on_threads($threads, super::$name(DatabaseKind::Postgresql));
             }
 
             harness::tests![on_sqlite];
@@ -51,7 +51,7 @@ macro_rules! on_postgresql {
     (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
         mod $name {
             fn on_postgresql() {
-                harness::run_on_threads($threads, super::$name($crate::database::testing::Kind::Postgresql));
+                harness::run_on_threads($threads, super::$name($crate::database::testing::DatabaseKind::Postgresql));
             }
 
             harness::tests![requires harness::postgresql::missing; on_postgresql];
@@ -61,7 +61,7 @@ macro_rules! on_postgresql {
 pub(crate) use on_postgresql;
 
 /// Runs a test on a new, migrated database. It is removed afterwards, even after a panic.
-pub(crate) async fn on_migrated(kind: Kind, test: impl AsyncFn(Database)) {
+pub(crate) async fn on_migrated(kind: DatabaseKind, test: impl AsyncFn(Database)) {
     let template = template(kind);
     on_copy(kind, Some(&template), async |url| {
         let database = Database::connect(&url, &DatabaseOptions::default())
@@ -74,13 +74,13 @@ pub(crate) async fn on_migrated(kind: Kind, test: impl AsyncFn(Database)) {
 }
 
 /// As above with the URL of an empty database, for tests that open it themselves.
-pub(crate) async fn on_empty(kind: Kind, test: impl AsyncFn(String)) {
+pub(crate) async fn on_empty(kind: DatabaseKind, test: impl AsyncFn(String)) {
     on_copy(kind, None, test).await;
 }
 
-async fn on_copy(kind: Kind, template: Option<&str>, test: impl AsyncFn(String)) {
+async fn on_copy(kind: DatabaseKind, template: Option<&str>, test: impl AsyncFn(String)) {
     match kind {
-        Kind::Sqlite => {
+        DatabaseKind::Sqlite => {
             let directory = tempfile::tempdir_in(directory::shared()).unwrap();
             let path = directory.path().join("test.sqlite3");
             if let Some(template) = template {
@@ -88,7 +88,7 @@ async fn on_copy(kind: Kind, template: Option<&str>, test: impl AsyncFn(String))
             }
             test(sqlite_url(&path)).await;
         }
-        Kind::Postgresql => {
+        DatabaseKind::Postgresql => {
             let name = create_database(template.unwrap_or("template1")).await;
             let outcome = AssertUnwindSafe(test(postgresql_url(&name))).catch_unwind().await;
             execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
@@ -100,16 +100,16 @@ async fn on_copy(kind: Kind, template: Option<&str>, test: impl AsyncFn(String))
 }
 
 /// Returns the path or the name of a migrated database, which the first process of a test run creates.
-fn template(kind: Kind) -> String {
+fn template(kind: DatabaseKind) -> String {
     let file = match kind {
-        Kind::Sqlite => "template.sqlite3",
-        Kind::Postgresql => "template-name",
+        DatabaseKind::Sqlite => "template.sqlite3",
+        DatabaseKind::Postgresql => "template-name",
     };
     let directory = directory::create_template(&format!("storage-{kind:?}"), async |directory: &Path| {
         let path = directory.join(file);
         let url = match kind {
-            Kind::Sqlite => sqlite_url(&path),
-            Kind::Postgresql => {
+            DatabaseKind::Sqlite => sqlite_url(&path),
+            DatabaseKind::Postgresql => {
                 let name = create_database("template1").await;
                 std::fs::write(&path, &name).unwrap();
                 postgresql_url(&name)
@@ -123,8 +123,8 @@ fn template(kind: Kind) -> String {
     });
     let path = directory.join(file);
     match kind {
-        Kind::Sqlite => path.to_str().unwrap().to_owned(),
-        Kind::Postgresql => std::fs::read_to_string(path).unwrap(),
+        DatabaseKind::Sqlite => path.to_str().unwrap().to_owned(),
+        DatabaseKind::Postgresql => std::fs::read_to_string(path).unwrap(),
     }
 }
 

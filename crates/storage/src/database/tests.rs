@@ -10,11 +10,11 @@ use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityT
 
 use super::{
     DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionedCache, Violation, is_deadlock,
-    testing::{Kind, on_empty, on_every_database, on_migrated, on_postgresql},
+    testing::{DatabaseKind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
 
-async fn postgresql_jit_is_off(kind: Kind) {
+async fn postgresql_jit_is_off(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
         let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
@@ -23,7 +23,7 @@ async fn postgresql_jit_is_off(kind: Kind) {
     .await;
 }
 
-async fn failed_transaction_is_rolled_back(kind: Kind) {
+async fn failed_transaction_is_rolled_back(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let outcome: Result<(), DbErr> = db
             .transaction(async |tx| {
@@ -37,7 +37,7 @@ async fn failed_transaction_is_rolled_back(kind: Kind) {
     .await;
 }
 
-async fn dropped_transaction_is_rolled_back(kind: Kind) {
+async fn dropped_transaction_is_rolled_back(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let tx = db.begin().await.unwrap();
         settings::put(&tx, "k", "1").await.unwrap();
@@ -47,7 +47,7 @@ async fn dropped_transaction_is_rolled_back(kind: Kind) {
     .await;
 }
 
-async fn snapshot_is_consistent_and_read_only(kind: Kind) {
+async fn snapshot_is_consistent_and_read_only(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         let snapshot = db.snapshot().await.unwrap();
@@ -61,7 +61,7 @@ async fn snapshot_is_consistent_and_read_only(kind: Kind) {
     .await;
 }
 
-async fn concurrent_read_modify_write_transactions_all_succeed(kind: Kind) {
+async fn concurrent_read_modify_write_transactions_all_succeed(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "count", "0").await.unwrap();
         let tasks: Vec<_> = (0..20)
@@ -113,7 +113,7 @@ async fn two_sqlite_handles_wait_for_each_other() {
     );
 }
 
-async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
+async fn concurrent_migrations_of_one_database_all_succeed(kind: DatabaseKind) {
     on_empty(kind, async |url| {
         let nodes = futures_util::future::join_all((0..4).map(|_| async {
             let db = Database::connect(&url, &DatabaseOptions::default())
@@ -131,7 +131,7 @@ async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
     .await;
 }
 
-async fn migration_of_current_schema_waits_for_no_lock(kind: Kind) {
+async fn migration_of_current_schema_waits_for_no_lock(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let held = db.begin().await.unwrap();
         if db.backend() == DatabaseBackend::Postgres {
@@ -147,7 +147,7 @@ async fn migration_of_current_schema_waits_for_no_lock(kind: Kind) {
     .await;
 }
 
-async fn schema_of_newer_program_is_refused(kind: Kind) {
+async fn schema_of_newer_program_is_refused(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let insert =
             "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m30001231_000001_newer', 0)";
@@ -211,7 +211,7 @@ async fn connect_rejects_unsupported_url_without_leaking_it() {
     }
 }
 
-async fn violated_constraint_has_same_name_on_both_databases(kind: Kind) {
+async fn violated_constraint_has_same_name_on_both_databases(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = fixtures::World::new(&db).await;
         let user = world.user("ada").await;
@@ -253,7 +253,7 @@ async fn violated_constraint_has_same_name_on_both_databases(kind: Kind) {
     .await;
 }
 
-async fn deadlock_victim_is_detected(kind: Kind) {
+async fn deadlock_victim_is_detected(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         for key in ["a", "b"] {
             settings::put(db.write(), key, "0").await.unwrap();
@@ -283,7 +283,7 @@ async fn deadlock_victim_is_detected(kind: Kind) {
     .await;
 }
 
-async fn observer_receives_every_statement(kind: Kind) {
+async fn observer_receives_every_statement(kind: DatabaseKind) {
     on_empty(kind, async |url| {
         let count = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&count);
@@ -315,7 +315,7 @@ async fn versions_around(db: &Database, work: impl AsyncFnOnce()) -> Option<(Dat
     Some((before, db.version().unwrap()))
 }
 
-async fn version_changes_with_commits_but_not_with_reads(kind: Kind) {
+async fn version_changes_with_commits_but_not_with_reads(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let read = versions_around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
         let Some((before, after)) = read else {
@@ -377,7 +377,7 @@ async fn version_changes_with_writes_of_other_handles_and_after_reopen() {
     }
 }
 
-async fn cached_value_is_valid_until_next_write(kind: Kind) {
+async fn cached_value_is_valid_until_next_write(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let remembered = VersionedCache::<u8, u32>::new(10, |_| 1);
         let loads = AtomicUsize::new(0);
@@ -406,7 +406,7 @@ async fn cached_value_is_valid_until_next_write(kind: Kind) {
     .await;
 }
 
-async fn value_read_before_concurrent_write_is_not_cached(kind: Kind) {
+async fn value_read_before_concurrent_write_is_not_cached(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let remembered = VersionedCache::<(), String>::new(10, |_| 1);
         settings::put(db.write(), "k", "1").await.unwrap();

@@ -15,7 +15,7 @@ use super::*;
 use crate::{
     database::{
         Database,
-        testing::{Kind, on_every_database, on_migrated},
+        testing::{DatabaseKind, on_every_database, on_migrated},
     },
     entities::{self, jobs as rows},
 };
@@ -90,7 +90,7 @@ fn start(
     (stop, task)
 }
 
-async fn job_starts_when_its_transaction_commits(kind: Kind) {
+async fn job_starts_when_its_transaction_commits(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let (sender, mut greeted) = mpsc::unbounded_channel();
         let registry = JobRegistry::default().handle(move |job: Greet, attempt| {
@@ -114,7 +114,7 @@ async fn job_starts_when_its_transaction_commits(kind: Kind) {
     .await;
 }
 
-async fn withdraw_deletes_waiting_job_but_not_running_or_other_job(kind: Kind) {
+async fn withdraw_deletes_waiting_job_but_not_running_or_other_job(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let [mine, other] = [1, 2].map(|project| Refresh { project, round: 1 });
         for job in [&mine, &other] {
@@ -132,7 +132,7 @@ async fn withdraw_deletes_waiting_job_but_not_running_or_other_job(kind: Kind) {
     .await;
 }
 
-async fn job_of_failed_transaction_is_discarded(kind: Kind) {
+async fn job_of_failed_transaction_is_discarded(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let outcome: Result<(), EnqueueError> = db
             .transaction(async |tx| {
@@ -146,7 +146,7 @@ async fn job_of_failed_transaction_is_discarded(kind: Kind) {
     .await;
 }
 
-async fn waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not(kind: Kind) {
+async fn waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         let later = now + TimeDelta::hours(1);
@@ -176,7 +176,7 @@ async fn waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not(kind: Kin
     .await;
 }
 
-async fn waiting_job_cannot_be_claimed_during_transaction_that_updates_it(kind: Kind) {
+async fn waiting_job_cannot_be_claimed_during_transaction_that_updates_it(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -202,7 +202,7 @@ async fn waiting_job_cannot_be_claimed_during_transaction_that_updates_it(kind: 
     .await;
 }
 
-async fn jobs_of_same_key_do_not_run_concurrently(kind: Kind) {
+async fn jobs_of_same_key_do_not_run_concurrently(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -219,7 +219,7 @@ async fn jobs_of_same_key_do_not_run_concurrently(kind: Kind) {
     .await;
 }
 
-async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: Kind) {
+async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -237,7 +237,7 @@ async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: Kind) {
     .await;
 }
 
-async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: Kind) {
+async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("second"), now).await.unwrap();
@@ -265,7 +265,7 @@ async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: Kind) {
     .await;
 }
 
-async fn claim_ends_with_its_lease_and_lost_claim_changes_nothing(kind: Kind) {
+async fn claim_ends_with_its_lease_and_lost_claim_changes_nothing(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         let at = |seconds| start + TimeDelta::seconds(seconds);
@@ -295,7 +295,7 @@ async fn claim_ends_with_its_lease_and_lost_claim_changes_nothing(kind: Kind) {
     .await;
 }
 
-async fn job_lost_in_last_attempt_becomes_dead(kind: Kind) {
+async fn job_lost_in_last_attempt_becomes_dead(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
@@ -319,7 +319,7 @@ async fn job_lost_in_last_attempt_becomes_dead(kind: Kind) {
     .await;
 }
 
-async fn backlog_counts_successive_jobs_without_gap(kind: Kind) {
+async fn backlog_counts_successive_jobs_without_gap(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
@@ -341,7 +341,7 @@ async fn backlog_counts_successive_jobs_without_gap(kind: Kind) {
     .await;
 }
 
-async fn job_is_retried_after_errors_and_panics_and_stores_last_error(kind: Kind) {
+async fn job_is_retried_after_errors_and_panics_and_stores_last_error(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let (sender, mut attempts) = mpsc::unbounded_channel();
         let registry = JobRegistry::default().handle(move |_: Greet, attempt: JobAttempt| {
@@ -373,7 +373,7 @@ async fn job_is_retried_after_errors_and_panics_and_stores_last_error(kind: Kind
     .await;
 }
 
-async fn permanent_failure_and_malformed_payload_are_not_retried(kind: Kind) {
+async fn permanent_failure_and_malformed_payload_are_not_retried(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("ada"), now).await.unwrap();
@@ -413,7 +413,7 @@ impl Job for Broken {
     const KIND: &'static str = Refresh::KIND;
 }
 
-async fn concurrent_runners_run_every_job_once(kind: Kind) {
+async fn concurrent_runners_run_every_job_once(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let counts = Arc::new(Mutex::new(HashMap::<String, u32>::new()));
         let (sender, mut done) = mpsc::unbounded_channel();
@@ -453,7 +453,7 @@ async fn concurrent_runners_run_every_job_once(kind: Kind) {
     .await;
 }
 
-async fn lease_is_renewed_while_job_runs(kind: Kind) {
+async fn lease_is_renewed_while_job_runs(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
         let waiting = Arc::clone(&release);
@@ -485,7 +485,7 @@ async fn lease_is_renewed_while_job_runs(kind: Kind) {
     .await;
 }
 
-async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: Kind) {
+async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (waiting, beginning) = (Arc::clone(&release), Arc::clone(&began));
@@ -522,7 +522,7 @@ async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: Kind) {
     .await;
 }
 
-async fn stopped_runner_releases_job_that_exceeds_drain_time(kind: Kind) {
+async fn stopped_runner_releases_job_that_exceeds_drain_time(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let began = Arc::new(Notify::new());
         let beginning = Arc::clone(&began);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use storage::entities::{Visibility, access_tokens, now};
 
 use crate::support::spaces::{group, join, project};
-use crate::support::{Client, Kind, TestServer, on_every_database};
+use crate::support::{Client, DatabaseKind, TestServer, on_every_database};
 
 async fn create(client: &Client, project: i64, extra: Value) -> Value {
     let mut body = json!({ "name": "release script", "scopes": ["api"] });
@@ -216,7 +216,7 @@ on_every_database![
 
 async fn free_plan_rejects_project_access_tokens() {
     let options = ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() };
-    let server = TestServer::start_with(Kind::Sqlite, options).await;
+    let server = TestServer::start_with(DatabaseKind::Sqlite, options).await;
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");

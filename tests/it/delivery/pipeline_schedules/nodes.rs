@@ -10,7 +10,7 @@ use storage::database::{Database, DatabaseOptions};
 use storage::entities::{now, pipeline_schedules as rows, pipelines};
 
 use crate::support::Client;
-use crate::support::Kind;
+use crate::support::DatabaseKind;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
 use crate::support::spaces::id;
@@ -22,7 +22,7 @@ const SCHEDULE_COUNT: i64 = 200;
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
-    let site = Site::new(&Kind::postgresql()).await;
+    let site = Site::new(&DatabaseKind::postgresql()).await;
     let first = site.serve(&[]).await;
     let client = Client::new(&first.base, Some(TOKEN));
     let owner = id(&client.get("/user").await.expect(200).json());

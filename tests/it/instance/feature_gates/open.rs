@@ -9,7 +9,7 @@ use storage::entities::users;
 use super::gate;
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::spaces::{group, project};
-use crate::support::{Client, Kind, TestServer, on_every_database};
+use crate::support::{Client, DatabaseKind, TestServer, on_every_database};
 
 /// A path behind a gate that is open by default.
 const BEHIND: &str = "/admin/ci/variables";
@@ -199,7 +199,7 @@ on_every_database![
 async fn gate_change_applies_to_other_node_at_once(site: Site) {
     let mut nodes = vec![site.serve(&[]).await];
     // An instance on SQLite has one server.
-    if let Kind::Postgresql(_) = site.kind {
+    if let DatabaseKind::Postgresql(_) = site.kind {
         nodes.push(site.serve(&[]).await);
     }
     let clients = [0, nodes.len() - 1].map(|node| Client::new(&nodes[node].base, Some(TOKEN)));

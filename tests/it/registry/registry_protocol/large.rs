@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::Tool;
 use crate::support::Client;
 use crate::support::process::{Process, Site, TOKEN};
-use crate::support::server::Kind;
+use crate::support::server::DatabaseKind;
 use crate::support::spaces::project;
 
 /// Size of the pushed layer unless `HOLDFAST_LARGE_PUSH_MEGABYTES` is set, as in .ci/run.
@@ -50,7 +50,7 @@ fn megabyte(number: usize) -> Bytes {
 async fn large_layer_push_and_pull_use_bounded_memory() {
     let variable = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = variable.map_or(MEGABYTES, |text| text.parse().expect("a number"));
-    let site = Site::on_disk(&Kind::Sqlite).await;
+    let site = Site::on_disk(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::process::{Process, Site, TOKEN};
-use crate::support::server::Kind;
+use crate::support::server::DatabaseKind;
 use crate::support::{Client, spaces};
 
 /// Number of results in the report.
@@ -51,7 +51,7 @@ async fn send(client: &Client, base_path: &str, body: String) -> Value {
 }
 
 async fn report_of_50_megabytes_uses_bounded_memory() {
-    let site = Site::new(&Kind::Sqlite).await;
+    let site = Site::new(&DatabaseKind::Sqlite).await;
     // Debug builds of the server need a longer timeout.
     let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
@@ -73,7 +73,7 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
 }
 
 async fn report_contents_do_not_appear_in_log() {
-    let site = Site::new(&Kind::Sqlite).await;
+    let site = Site::new(&DatabaseKind::Sqlite).await;
     let log = site.sibling_path("log");
     let server = site.serve_logging(&log).await;
     let client = Client::new(&server.base, Some(TOKEN));

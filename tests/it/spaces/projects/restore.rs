@@ -4,7 +4,7 @@ use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 
 use crate::support::spaces::{join, project};
-use crate::support::{Kind, TestServer, on_every_database};
+use crate::support::{DatabaseKind, TestServer, on_every_database};
 
 async fn restore_project_cancels_delayed_deletion(server: TestServer) {
     let root = server.root();
@@ -43,7 +43,7 @@ on_every_database![restore_project_cancels_delayed_deletion, restore_project_req
 
 async fn plan_without_delayed_deletion_deletes_at_once() {
     let options = ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() };
-    let server = TestServer::start_with(Kind::Sqlite, options).await;
+    let server = TestServer::start_with(DatabaseKind::Sqlite, options).await;
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let db = server.backend.database.write();

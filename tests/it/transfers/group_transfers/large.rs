@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{attributes, header, send};
 use crate::support::Client;
 use crate::support::process::{Process, Site, TOKEN};
-use crate::support::server::Kind;
+use crate::support::server::DatabaseKind;
 
 /// Number of subgroups of the exported group.
 const GROUPS: i64 = 200;
@@ -93,7 +93,7 @@ async fn export_when_ready(client: &Client, path: &str) -> Vec<u8> {
 }
 
 async fn import_and_export_of_50000_records_use_little_memory() {
-    let site = Site::new(&Kind::Sqlite).await;
+    let site = Site::new(&DatabaseKind::Sqlite).await;
     let server = site.serve(&["--plan", "ultimate"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     // A first small transfer allocates memory that is not measured.

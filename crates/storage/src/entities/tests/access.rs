@@ -9,7 +9,7 @@ use super::fixtures::{Person, World, today};
 use crate::{
     database::{
         Database,
-        testing::{Kind, on_every_database, on_migrated},
+        testing::{DatabaseKind, on_every_database, on_migrated},
     },
     entities::{
         AccessLevel::{self, *},
@@ -61,7 +61,7 @@ fn viewer(user: Person) -> Viewer {
     }
 }
 
-async fn highest_of_direct_and_inherited_roles_applies(kind: Kind) {
+async fn highest_of_direct_and_inherited_roles_applies(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -90,7 +90,7 @@ async fn highest_of_direct_and_inherited_roles_applies(kind: Kind) {
     .await;
 }
 
-async fn owner_of_personal_namespace_owns_its_projects(kind: Kind) {
+async fn owner_of_personal_namespace_owns_its_projects(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -102,7 +102,7 @@ async fn owner_of_personal_namespace_owns_its_projects(kind: Kind) {
     .await;
 }
 
-async fn share_limits_role_to_its_level(kind: Kind) {
+async fn share_limits_role_to_its_level(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (owner, guest) = (world.user("owner").await, world.user("guest").await);
@@ -133,7 +133,7 @@ async fn share_limits_role_to_its_level(kind: Kind) {
     .await;
 }
 
-async fn expired_memberships_and_shares_grant_no_role(kind: Kind) {
+async fn expired_memberships_and_shares_grant_no_role(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let tomorrow = today().checked_add_days(Days::new(1));
@@ -169,7 +169,7 @@ async fn expired_memberships_and_shares_grant_no_role(kind: Kind) {
     .await;
 }
 
-async fn roles_of_many_projects_match_single_queries(kind: Kind) {
+async fn roles_of_many_projects_match_single_queries(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -216,7 +216,7 @@ async fn roles_of_many_projects_match_single_queries(kind: Kind) {
     .await;
 }
 
-async fn visible_projects_depend_on_visibility_and_role(kind: Kind) {
+async fn visible_projects_depend_on_visibility_and_role(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -255,7 +255,7 @@ async fn visible_projects_depend_on_visibility_and_role(kind: Kind) {
     .await;
 }
 
-async fn projects_with_minimum_role_exclude_lower_roles(kind: Kind) {
+async fn projects_with_minimum_role_exclude_lower_roles(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -280,7 +280,7 @@ async fn projects_with_minimum_role_exclude_lower_roles(kind: Kind) {
     .await;
 }
 
-async fn visible_groups_depend_on_visibility_role_and_projects(kind: Kind) {
+async fn visible_groups_depend_on_visibility_role_and_projects(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);

@@ -5,14 +5,14 @@ use sea_orm::{ActiveEnum, ActiveValue::Set, EntityTrait, Iterable};
 
 use super::fixtures::{World, today, user_row};
 use crate::{
-    database::testing::{Kind, on_every_database, on_migrated},
+    database::testing::{DatabaseKind, on_every_database, on_migrated},
     entities::{
         AccessLevel, Visibility, access_tokens, commit_comments, members, namespace_ancestors, namespaces,
         now, project_topics, projects, ref_updates, sessions, settings, users,
     },
 };
 
-async fn user_lookup_ignores_case_and_reads_digits_as_id(kind: Kind) {
+async fn user_lookup_ignores_case_and_reads_digits_as_id(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("Ada").await;
@@ -39,7 +39,7 @@ async fn user_lookup_ignores_case_and_reads_digits_as_id(kind: Kind) {
     .await;
 }
 
-async fn timestamps_and_dates_round_trip(kind: Kind) {
+async fn timestamps_and_dates_round_trip(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let at = now();
         let mut row = user_row("ada");
@@ -63,7 +63,7 @@ async fn timestamps_and_dates_round_trip(kind: Kind) {
     .await;
 }
 
-async fn timestamps_of_any_precision_sort_by_time(kind: Kind) {
+async fn timestamps_of_any_precision_sort_by_time(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let whole_second = now().trunc_subsecs(0);
         let world = World::new(&db).await;
@@ -93,7 +93,7 @@ async fn timestamps_of_any_precision_sort_by_time(kind: Kind) {
     .await;
 }
 
-async fn ids_are_never_reused(kind: Kind) {
+async fn ids_are_never_reused(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -107,7 +107,7 @@ async fn ids_are_never_reused(kind: Kind) {
     .await;
 }
 
-async fn token_lookup_finds_revoked_and_expired_tokens(kind: Kind) {
+async fn token_lookup_finds_revoked_and_expired_tokens(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -155,7 +155,7 @@ async fn token_lookup_finds_revoked_and_expired_tokens(kind: Kind) {
     .await;
 }
 
-async fn session_lookup_ignores_expired_sessions(kind: Kind) {
+async fn session_lookup_ignores_expired_sessions(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let ada = World::new(&db).await.user("ada").await;
         let at = now();
@@ -181,7 +181,7 @@ async fn session_lookup_ignores_expired_sessions(kind: Kind) {
     .await;
 }
 
-async fn projects_and_groups_are_found_by_id_or_path(kind: Kind) {
+async fn projects_and_groups_are_found_by_id_or_path(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -218,7 +218,7 @@ async fn projects_and_groups_are_found_by_id_or_path(kind: Kind) {
     .await;
 }
 
-async fn project_with_started_deletion_is_not_found(kind: Kind) {
+async fn project_with_started_deletion_is_not_found(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -245,7 +245,7 @@ async fn project_with_started_deletion_is_not_found(kind: Kind) {
     .await;
 }
 
-async fn group_path_must_be_unique_among_users_and_siblings(kind: Kind) {
+async fn group_path_must_be_unique_among_users_and_siblings(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -258,7 +258,7 @@ async fn group_path_must_be_unique_among_users_and_siblings(kind: Kind) {
     .await;
 }
 
-async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: Kind) {
+async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -296,7 +296,7 @@ async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: Kind
     .await;
 }
 
-async fn ancestors_and_descendants_of_group_are_listed_once(kind: Kind) {
+async fn ancestors_and_descendants_of_group_are_listed_once(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let a = world.group("a", Visibility::Private).await;
@@ -320,7 +320,7 @@ async fn ancestors_and_descendants_of_group_are_listed_once(kind: Kind) {
     .await;
 }
 
-async fn direct_members_are_sorted_and_exclude_expired_ones(kind: Kind) {
+async fn direct_members_are_sorted_and_exclude_expired_ones(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -356,7 +356,7 @@ async fn direct_members_are_sorted_and_exclude_expired_ones(kind: Kind) {
     .await;
 }
 
-async fn topics_of_projects_are_sorted(kind: Kind) {
+async fn topics_of_projects_are_sorted(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -378,7 +378,7 @@ async fn topics_of_projects_are_sorted(kind: Kind) {
     .await;
 }
 
-async fn commit_comment_survives_deletion_of_author(kind: Kind) {
+async fn commit_comment_survives_deletion_of_author(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -417,7 +417,7 @@ async fn commit_comment_survives_deletion_of_author(kind: Kind) {
     .await;
 }
 
-async fn setting_is_replaced_by_next_value(kind: Kind) {
+async fn setting_is_replaced_by_next_value(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         settings::put(db.write(), "k", "2").await.unwrap();
@@ -426,7 +426,7 @@ async fn setting_is_replaced_by_next_value(kind: Kind) {
     .await;
 }
 
-async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
+async fn every_value_of_every_text_enum_is_accepted(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
