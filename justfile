@@ -18,7 +18,8 @@ lint:
 
 # Regenerate the published document from openapi/
 openapi:
-    cargo run --quiet -- openapi --format json > target/openapi.json.new
+    cargo build --quiet --workspace --all-targets
+    target/debug/holdfast openapi --format json > target/openapi.json.new
     mv target/openapi.json.new openapi/dist/openapi.json
 
 # Test clients, SDK generators and the docs page in a browser with a separate server
