@@ -66,7 +66,7 @@ async fn created_users_and_tokens_work_on_running_server(site: Site) {
     }
     for (arguments, reason) in [
         (&["admin", "create-user", "ANN", "--email", "x@example.com"][..], "Username has already been taken"),
-        (&["admin", "create-token", "nobody"], "user nobody does not exist"),
+        (&["admin", "create-token", "missing-user"], "user missing-user does not exist"),
         (&["admin", "create-token", "ann", "--scopes", "everything"], "scopes can only contain"),
     ] {
         let output = site.fails(arguments).await;
@@ -99,7 +99,7 @@ async fn import_repo_records_events_of_author(site: Site) {
     site.succeeds(&["admin", "import-repo", "--project", "team/q", path]).await;
     let shown = root.get("/projects/team%2Fq/events").await.expect(200);
     assert_eq!(shown.pluck("author_username"), ["root", "ann", "ann"]);
-    let output = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "nobody", path]).await;
+    let output = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "missing-user", path]).await;
     assert!(output.contains("User not found"), "{output}");
     root.get("/projects/team%2Fr").await.expect(404);
     server.stop().await;

@@ -105,7 +105,7 @@ async fn commands_reject_database_of_another_kind(site: Site) {
     with_project(&site).await;
     let before = entries(site.data.parent().unwrap());
     let (url, expected, found) = match site.kind {
-        crate::support::DatabaseKind::Sqlite => (Some("postgres://nobody@127.0.0.1:1/none"), "SQLite", "PostgreSQL"),
+        crate::support::DatabaseKind::Sqlite => (Some("postgres://user@127.0.0.1:1/none"), "SQLite", "PostgreSQL"),
         crate::support::DatabaseKind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
     };
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {

@@ -102,7 +102,7 @@ async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: Te
     let none: Vec<String> = Vec::new();
     assert_eq!(errors(&server.with_token("unknown"), &ids, "", 401).await, none);
     assert_eq!(errors(&server.root(), &ids, "?x=%FF", 400).await, none);
-    assert_eq!(errors(&server.root(), &ids, "?sudo=nobody-at-all", 404).await, none);
+    assert_eq!(errors(&server.root(), &ids, "?sudo=missing-user", 404).await, none);
     assert_eq!(errors(&ann, &ids, "?sudo=root", 403).await, none);
     assert_eq!(errors(&server.root(), &ids, &format!("?x={}", "y".repeat(9_000)), 414).await, none);
     let loaded = server.root().header("X-A", &"y".repeat(40_000));

@@ -158,9 +158,9 @@ async fn sudo_errors_are_checked_in_order(server: TestServer) {
     let rejected = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
     assert_eq!(rejected.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
     let by_api = server.create_token(1, &["api"]).await;
-    let rejected = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
+    let rejected = server.with_token(&by_api).get("/user?sudo=missing-user").await.expect(403);
     assert_eq!((&rejected.json()["error"], &rejected.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
-    for target in ["nobody", "4711", "99999999999999999999"] {
+    for target in ["missing-user", "4711", "99999999999999999999"] {
         let missing = server.root().get(&format!("/user?sudo={target}")).await.expect(404);
         assert_eq!(missing.message(), format!("404 User with ID or username '{target}' Not Found"));
     }

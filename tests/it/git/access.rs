@@ -98,7 +98,9 @@ async fn git_accepts_every_documented_form_of_credentials(server: TestServer) {
     ] {
         advertised_refs(&server, "g/p", RECEIVE, Some((name, password))).await.expect(200);
     }
-    for (name, password) in [("ann", "wrong"), ("ann", ""), ("", PASSWORD), ("nobody", PASSWORD), ("a\0b", PASSWORD)] {
+    for (name, password) in
+        [("ann", "wrong"), ("ann", ""), ("", PASSWORD), ("missing-user", PASSWORD), ("a\0b", PASSWORD)]
+    {
         let response = advertised_refs(&server, "g/p", UPLOAD, Some((name, password))).await.expect(401);
         assert_eq!(response.header("www-authenticate"), "Basic realm=\"Holdfast\"");
     }

@@ -16,8 +16,8 @@ async fn custom_attribute_lifecycle(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
     let ada = server.create_user("ada").await;
-    root.get("/users/nobody/custom_attributes").await.expect(404);
-    root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
+    root.get("/users/missing-user/custom_attributes").await.expect(404);
+    root.put("/users/missing-user/custom_attributes/a", json!({"value": "1"})).await.expect(404);
     for base_path in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
         let all = format!("{base_path}/custom_attributes");
         assert_eq!(root.get(&all).await.expect(200).json(), json!([]));

@@ -41,7 +41,7 @@ async fn update_status_rejects_invalid_values(server: TestServer) {
     assert_eq!(server.anonymous().get("/user/status").await.status, 401);
     assert_eq!(server.anonymous().put("/user/status", json!({})).await.status, 401);
     assert_eq!(server.anonymous().get("/users/root/status").await.status, 401);
-    assert_eq!(ada.get("/users/nobody/status").await.message(), "404 User Not Found");
+    assert_eq!(ada.get("/users/missing-user/status").await.message(), "404 User Not Found");
 }
 
 on_every_database![user_status_can_be_set_read_and_cleared, update_status_rejects_invalid_values,];

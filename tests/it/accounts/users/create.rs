@@ -161,7 +161,7 @@ async fn create_user_requires_administrator(server: TestServer) {
     assert_eq!(server.anonymous().post("/users", ada()).await.status, 401);
     let rejected = bob.client.post("/users", ada()).await.expect(403);
     assert_eq!(rejected.message(), "403 Forbidden");
-    assert_eq!(server.root().post("/users?sudo=nobody", ada()).await.status, 404);
+    assert_eq!(server.root().post("/users?sudo=missing-user", ada()).await.status, 404);
     let large = server.root().post("/users", with("bio", "x".repeat(1_100_000))).await;
     assert_eq!((large.status, large.message()), (413, "413 Request Entity Too Large".to_owned()));
 }

@@ -51,7 +51,7 @@ async fn get_current_user_requires_read_user_scope(server: TestServer) {
         assert_eq!(server.with_token(&token).get("/user").await.status, status, "{scope}");
     }
     assert_eq!(ada.client.get("/user?sudo=%00").await.status, 403);
-    assert_eq!(server.root().get("/user?sudo=nobody").await.status, 404);
+    assert_eq!(server.root().get("/user?sudo=missing-user").await.status, 404);
 }
 
 async fn anonymous_list_users_requires_username_filter(server: TestServer) {
@@ -59,7 +59,7 @@ async fn anonymous_list_users_requires_username_filter(server: TestServer) {
     let non_member = server.anonymous();
     let found = non_member.get("/users?username=aDA").await.expect(200).json();
     assert_eq!(keys(&found[0]), ["id", "username", "name", "state", "avatar_url", "web_url"]);
-    assert_eq!(non_member.get("/users?username=nobody").await.expect(200).json(), json!([]));
+    assert_eq!(non_member.get("/users?username=missing-user").await.expect(200).json(), json!([]));
     for path in ["/users", "/users?search=ada", "/users?username="] {
         let rejected = non_member.get(path).await;
         assert_eq!(rejected.status, 401, "{path}");
@@ -137,7 +137,7 @@ async fn list_users_reports_all_invalid_filters(server: TestServer) {
     assert_eq!(server.root().get("/users?search=%00").await.status, 400);
     assert_eq!(server.root().get("/users?search=%FF").await.status, 400);
     assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
-    assert_eq!(server.root().get("/users?sudo=nobody").await.status, 404);
+    assert_eq!(server.root().get("/users?sudo=missing-user").await.status, 404);
 }
 
 async fn list_users_uses_constant_number_of_statements(server: TestServer) {

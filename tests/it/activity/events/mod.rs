@@ -126,7 +126,7 @@ async fn user_events_follow_project_visibility(server: TestServer) {
     assert_eq!(server.anonymous().get(&url("public")).await.expect(200).pluck("id").len(), 2);
     assert_eq!(server.anonymous().get(&url("private")).await.status, 404);
     assert_eq!(ada.client.get(&url("private")).await.status, 404);
-    assert_eq!(server.anonymous().get("/users/nobody/events").await.status, 404);
+    assert_eq!(server.anonymous().get("/users/missing-user/events").await.status, 404);
     assert_eq!(server.anonymous().get("/events").await.status, 401);
     for path in [url("public").as_str(), "/users/root/events"] {
         assert_eq!(server.with_token("wrong").get(path).await.status, 401);
@@ -137,7 +137,7 @@ async fn user_events_follow_project_visibility(server: TestServer) {
     }
     let reader = server.with_token(&server.create_token(1, &["read_user"]).await);
     assert_eq!(reader.get("/events").await.status, 200);
-    assert_eq!(root.get("/events?sudo=nobody").await.status, 404);
+    assert_eq!(root.get("/events?sudo=missing-user").await.status, 404);
 }
 
 async fn private_profile_hides_user_events(server: TestServer) {

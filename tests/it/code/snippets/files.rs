@@ -42,7 +42,7 @@ async fn create_snippet_accepts_one_file(server: TestServer) {
 }
 
 async fn create_snippet_reports_all_parameter_errors(server: TestServer) {
-    let (_, path) = home(&server, "told", "public").await;
+    let (_, path) = home(&server, "watched", "public").await;
     let root = server.root();
     for (path, content) in [("", "content, files"), (path.as_str(), "content, code, files")] {
         let all = format!("{path}/snippets");

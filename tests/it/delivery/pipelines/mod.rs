@@ -258,7 +258,7 @@ async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
         ("?yaml_errors=true", vec![]),
         ("?yaml_errors=false", vec![fourth, third, second, first]),
         ("?username=ANN", vec![second]),
-        ("?username=nobody", vec![]),
+        ("?username=missing-user", vec![]),
         ("?name=no", vec![]),
         ("?order_by=ref&sort=asc", vec![second, first, fourth, third]),
         ("?order_by=status&sort=asc", vec![second, fourth, first, third]),

@@ -11,7 +11,7 @@ use crate::support::{TestServer, on_every_database};
 
 async fn webhook_receives_pipeline_events_without_variable_values(server: TestServer) {
     let root = server.root();
-    let project = Project::with_commits(&server, "told", Visibility::Private).await;
+    let project = Project::with_commits(&server, "watched", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let mut receiver = Receiver::start().await;
     let hook = json!({ "url": receiver.url, "push_events": false, "pipeline_events": true });

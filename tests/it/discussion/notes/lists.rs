@@ -41,7 +41,7 @@ async fn list_notes_sorts_by_each_order_with_ties_in_its_direction(server: TestS
 
 async fn list_notes_includes_system_notes_and_none_for_labels(server: TestServer) {
     let root = server.root();
-    let (_, path) = issue(&server, "told").await;
+    let (_, path) = issue(&server, "watched").await;
     root.put(&path, json!({"add_labels": "bug"})).await.expect(200);
     root.put(&path, json!({"state_event": "close"})).await.expect(200);
     write(&root, &path, json!({"body": "why"})).await;

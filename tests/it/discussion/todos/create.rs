@@ -76,7 +76,7 @@ async fn edited_text_creates_todos_only_for_new_mentions(server: TestServer) {
 async fn mentions_in_code_quotes_and_unknown_names_are_ignored(server: TestServer) {
     let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
-    let text = "`@ann`\n```\n@ann\n```\n> @ann\nmail@ann.example @nobody @annette";
+    let text = "`@ann`\n```\n@ann\n```\n> @ann\nmail@ann.example @missing-user @annette";
     open(&root, id, json!({"title": "t", "description": text})).await;
     assert_eq!(pending(&ann.client).await, []);
 }

@@ -53,7 +53,7 @@ async fn references_in_code_or_to_invisible_targets_create_no_note(server: TestS
     write(
         &ann.client,
         &format!("/projects/{id}/issues/1"),
-        &format!("`#2` root/hidden#{secret} #{confidential} #99 nobody/none#1"),
+        &format!("`#2` root/hidden#{secret} #{confidential} #99 missing-user/none#1"),
     )
     .await;
     for on in [

@@ -71,7 +71,7 @@ async fn sign_in_form_limits_attempts_per_account(server: TestServer) {
     for number in 0..=ALLOWED {
         let mut browser = Browser::new(&server);
         browser.http = client_at(&format!("127.0.0.{}", 50 + number));
-        let status = browser.sign_in("nobody", "wrong password", &[]).await.status;
+        let status = browser.sign_in("missing-user", "wrong password", &[]).await.status;
         assert_eq!(
             status,
             if number < ALLOWED { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::TOO_MANY_REQUESTS }

@@ -95,7 +95,7 @@ async fn wrong_password_and_unknown_user_return_same_error(server: TestServer) {
     ada(&server).await;
     server.create_user("bob").await;
     let mut browser = Browser::new(&server);
-    for (login, password) in [("ada", "wrong password"), ("nobody", PASSWORD), ("bob", PASSWORD), ("", "")] {
+    for (login, password) in [("ada", "wrong password"), ("missing-user", PASSWORD), ("bob", PASSWORD), ("", "")] {
         let seen = browser.sign_in(login, password, &[]).await;
         assert_eq!(seen.status, 422, "{login}");
         assert!(seen.text.contains("Invalid login or password."));

@@ -62,7 +62,7 @@ async fn settings_require_administrator(server: TestServer) {
         assert_eq!(caller.put(PATH, json!({ "max_attachment_size": 1 })).await.status, status);
     }
     for method in ["get", "put"] {
-        let path = format!("{PATH}?sudo=nobody");
+        let path = format!("{PATH}?sudo=missing-user");
         let body = json!({ "max_attachment_size": 1 });
         let response =
             if method == "get" { server.root().get(&path).await } else { server.root().put(&path, body).await };

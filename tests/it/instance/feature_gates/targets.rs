@@ -42,7 +42,7 @@ async fn unknown_gate_targets_are_ignored(server: TestServer) {
     let root = server.root();
     project(&root, "work", json!({})).await;
     for body in [
-        json!({"value": true, "user": "nobody", "group": "nowhere", "project": "no/where"}),
+        json!({"value": true, "user": "missing-user", "group": "nowhere", "project": "no/where"}),
         // The path of a user is not a group, and IDs are not names.
         json!({"value": true, "group": "root", "user": "1", "project": "1"}),
         json!({"value": true, "user": "", "feature_group": " "}),

@@ -228,7 +228,7 @@ async fn create_issue_accepts_iid_and_created_at_from_owners_only(server: TestSe
 
 async fn subscribe_and_unsubscribe_change_subscribed_state(server: TestServer) {
     let root = server.root();
-    let id = public_project(&server, "told").await;
+    let id = public_project(&server, "watched").await;
     let ann = server.create_user("ann").await;
     let iid = open(&root, id, json!({"title": "t"})).await;
     let path = format!("/projects/{id}/issues/{iid}");

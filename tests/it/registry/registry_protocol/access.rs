@@ -73,7 +73,7 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
         let issued = body["issued_at"].as_str().expect("an instant");
         assert!(chrono::DateTime::parse_from_rfc3339(issued).is_ok(), "{issued}");
     }
-    for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
+    for (name, password) in [("ada", "wrong"), ("missing-user", "wrong"), ("", ""), ("ada", "")] {
         let refused = request_token(&server.base, Some((name, password)), &[]).await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
         assert_eq!(refused.header("www-authenticate"), "Basic realm=\"Holdfast\"");

@@ -217,7 +217,7 @@ async fn update_requires_author_or_developer_and_delete_requires_owner(server: T
 
 async fn subscriptions_and_participants_reflect_callers_and_commenters(server: TestServer) {
     let root = server.root();
-    let project = public_project(&server, "told").await;
+    let project = public_project(&server, "watched").await;
     let id = project.id;
     let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ben.id]})).await;

@@ -109,7 +109,7 @@ async fn list_merge_requests_applies_each_filter(server: TestServer) {
         ("scope=assigned-to-me", &[]),
         ("author_id=1", &[one, two, three]),
         ("author_username=ANN", &[four]),
-        ("author_username=nobody", &[]),
+        ("author_username=missing-user", &[]),
         ("assignee_id=None", &[three, four]),
         ("assignee_id=0", &[three, four]),
         ("assignee_id=any", &[one, two]),

@@ -181,7 +181,7 @@ async fn group_operations_reject_oversized_bodies_and_invalid_tokens(server: Tes
     ] {
         wrong.get(&format!("/groups{path}")).await.expect(401);
     }
-    let sudo = root.clone().header("Sudo", "nobody-at-all");
+    let sudo = root.clone().header("Sudo", "missing-user");
     for path in ["/groups", "/namespaces"] {
         sudo.get(path).await.expect(404);
     }

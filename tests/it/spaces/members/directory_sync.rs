@@ -97,9 +97,9 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     join(&root, &format!("/groups/{inner}"), bob.id, 30).await;
     join(&root, &format!("/projects/{work}"), bob.id, 40).await;
     // A member who is no longer listed is removed, also from descendants. Manually added members remain.
-    let result = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
+    let result = sync(&server, engines, &[("ada", Maintainer), ("missing-user", Guest)]).await;
     assert_eq!((result.joined, result.changed, result.left), (0, 1, 2));
-    assert_eq!(result.passed_over, [("nobody".to_owned(), "does not exist".to_owned())]);
+    assert_eq!(result.passed_over, [("missing-user".to_owned(), "does not exist".to_owned())]);
     assert_eq!(shown().await, expected(&[("root", 50), ("ada", 40)]));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
     // The inherited role is the minimum.

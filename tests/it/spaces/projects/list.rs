@@ -318,7 +318,7 @@ async fn list_user_projects_returns_projects_of_personal_namespace(server: TestS
     let bob = server.create_user("bob").await;
     assert_eq!(paths_of(&bob.client, "ada/projects?owned=true&membership=true").await, ["open"]);
     assert_eq!(paths_of(&bob.client, "ada/projects?min_access_level=10").await, NONE);
-    let missing = root.get("/users/nobody/projects").await.expect(404);
+    let missing = root.get("/users/missing-user/projects").await.expect(404);
     assert_eq!(missing.message(), "404 User Not Found");
 }
 

@@ -163,7 +163,7 @@ async fn get_user_not_provisioned_returns_404(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let other = Provider::of(&server, "motors").await;
     let ada = other.provision(&server, "ada").await;
-    for uid in ["uid-ada", "nobody", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
+    for uid in ["uid-ada", "missing-user", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
         let (status, kind, detail) = rejection(&provider.user(uid).await);
         assert_eq!((status, kind, detail), (404, Value::Null, format!("Resource {uid} not found")));
     }

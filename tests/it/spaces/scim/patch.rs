@@ -183,7 +183,7 @@ async fn patch_user_rejects_invalid_operations_with_scim_type(server: TestServer
     let most = json!(vec![json!({ "op": "add", "path": "active", "value": true }); 100]);
     provider.patch("uid-ada", most).await.expect(204);
     // A missing user is reported before invalid operations.
-    let (status, ..) = rejection(&provider.patch("nobody", json!([{ "op": "move" }])).await);
+    let (status, ..) = rejection(&provider.patch("missing-user", json!([{ "op": "move" }])).await);
     assert_eq!(status, 404);
     provider.user("uid-ada").await.expect(200);
 }

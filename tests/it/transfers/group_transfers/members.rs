@@ -51,7 +51,7 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
         member(107, "ada@example.com", 40),
         // Members are not mapped by ID or username.
         json!({"access_level": 50, "user": {"id": ids[4], "username": "fay"}}),
-        json!({"access_level": 50, "user": {"id": 1, "username": "root", "email": "nobody@example.com"}}),
+        json!({"access_level": 50, "user": {"id": 1, "username": "root", "email": "missing-user@example.com"}}),
     ];
     let (id, status) =
         import(&server, &root, "fresh", None, Draft::new().with_records(7, "members", all).packed()).await;
@@ -65,7 +65,7 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
             "member fay@example.com",
             "member ada@example.com",
             "member fay",
-            "member nobody@example.com",
+            "member missing-user@example.com",
         ]
     );
     assert_eq!(status["unmapped_count"], 6);
