@@ -1,8 +1,8 @@
 //! The steps around every handler: authentication, validation, authorization and the response.
 //!
 //! Errors are checked in the order 401, 400, 404, 403 (docs/API-DESIGN.md). Some operations check 404 and 403
-//! before 400. These are operations with `first: true`, forms that may contain a file, and bodies that are
-//! stored as a file. The path is validated before all.
+//! before 400. These are operations with `first: true`, forms that may contain a file, bodies that are stored as a
+//! file, and bodies over 1 MiB. The path is validated before all.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use domain::identity::access::Authorize;
 use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
+use domain::kernel::budgets::{Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Response;
@@ -20,6 +21,8 @@ use poem::http::header::{CONTENT_TYPE, RANGE};
 use serde_json::{Map, Value};
 use storage::error_chain;
 
+use crate::api::body;
+use crate::api::client_address::address_key;
 use crate::api::credentials;
 use crate::api::error_response;
 use crate::api::exchange::Exchange;
@@ -27,6 +30,7 @@ use crate::api::form;
 use crate::api::parameters::{self, RawInput};
 use crate::api::response::Success;
 use crate::api::response_cache::{CacheKey, ResponseCache};
+use crate::api::response_memory;
 use crate::api::revalidation;
 use crate::api::rule::rule;
 use crate::api::spool;
@@ -173,6 +177,15 @@ impl Steps {
         authentication::identify(&self.backend, credentials).await
     }
 
+    /// Returns the memory of a request whose caller is known.
+    fn memory(&self, exchange: &Exchange<'_>) -> RequestMemory {
+        let holder = Holder {
+            user_id: exchange.caller(),
+            address: address_key(exchange.request()).map(Arc::from),
+        };
+        RequestMemory::new(self.backend.budgets.memory.reservation(holder))
+    }
+
     async fn authorize<A: Authorize>(
         &self,
         exchange: &mut Exchange<'_>,
@@ -186,6 +199,9 @@ impl Steps {
             None => self.identify(exchange).await?,
         };
         exchange.set_caller(caller.as_user().map(|user| user.id));
+        let memory = self.memory(exchange);
+        let caller = caller.with_memory(memory.clone());
+        exchange.set_memory(memory);
         if !caller.is_known() && !operation.access.anonymous {
             return Err(Error::Unauthorized.into());
         }
@@ -195,13 +211,14 @@ impl Steps {
         // Check access first: the server must not store the bytes of a caller without permission.
         let is_form = operation.file.is_some() && form::is_form(exchange.headers());
         let carries_file = is_form || operation.raw_body;
-        if operation.access.first || carries_file {
+        let is_large = !carries_file && body::is_large(exchange).await?;
+        if operation.access.first || carries_file || is_large {
             parameters::check_path(operation, &path)?;
             let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
-            let input = self.read(exchange, &path, query?).await?;
+            let input = self.read(exchange, &path, query?, is_large).await?;
             return Ok(Authorized { access, input });
         }
-        let input = self.read(exchange, &path, query?).await?;
+        let input = self.read(exchange, &path, query?, false).await?;
         let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
         Ok(Authorized { access, input })
     }
@@ -212,6 +229,7 @@ impl Steps {
         exchange: &mut Exchange<'_>,
         path: &[(&'static str, String)],
         query: Map<String, Value>,
+        is_large: bool,
     ) -> Result<Input> {
         let operation = exchange.operation();
         let body = if operation.raw_body {
@@ -235,24 +253,46 @@ impl Steps {
                 backend.objects.spool().map_err(Error::internal)
             })
             .await?
+        } else if is_large {
+            body::read_large(exchange, &self.backend).await?
         } else {
             // The size limit of a file does not apply to text, which is read into memory.
             let limit = match operation.file {
                 Some(_) => operation.body_limit.min(form::MAX_TEXT_BYTES),
                 None => operation.body_limit,
             };
-            let bytes = exchange.read_body(limit).await?;
-            parameters::body(exchange.request(), bytes).await?
+            body::read_small(exchange, limit).await?
         };
-        let (input, page) = parameters::check(
-            operation,
-            RawInput {
-                path,
-                query,
-                body,
-                headers: exchange.headers(),
-            },
-        )?;
+        let (input, page) = if is_large {
+            // Checking all values takes about as long as parsing them.
+            let (path, headers) = (path.to_vec(), exchange.headers().clone());
+            let check = move || {
+                let (path, headers) = (&*path, &headers);
+                parameters::check(
+                    operation,
+                    RawInput {
+                        path,
+                        query,
+                        body,
+                        headers,
+                    },
+                )
+            };
+            tokio::task::spawn_blocking(check)
+                .await
+                .map_err(Error::internal)??
+        } else {
+            let headers = exchange.headers();
+            parameters::check(
+                operation,
+                RawInput {
+                    path,
+                    query,
+                    body,
+                    headers,
+                },
+            )?
+        };
         if let Some(page) = page {
             exchange.set_page(page);
         }
@@ -267,6 +307,7 @@ impl Steps {
             Err(Interruption::Cached(response)) => return without_needless_type(*response),
             Err(Interruption::Failed(error)) => Err(error),
         };
+        let result = result.and_then(|response| response_memory::hold(response, exchange.memory()));
         let response = result.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");

@@ -7,6 +7,9 @@ use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+/// Seconds after which clients retry a request that exceeded a budget. Most transfers have ended by then.
+const OVERLOADED_RETRY_SECONDS: &str = "5";
+
 /// Returns the response for an error.
 #[must_use]
 pub fn render(error: &Error) -> Response {
@@ -32,6 +35,9 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
         }
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+        }
+        Error::Overloaded => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(OVERLOADED_RETRY_SECONDS));
         }
         // The conflicting request is finished by then.
         Error::Contention => {
@@ -196,6 +202,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         Error::ResourceLocked => message(StatusCode::CONFLICT, "409 Conflict: Resource lock"),
         Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
         Error::TooLarge => message(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large"),
+        Error::FileTooLarge(text) => message(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("413 Request Entity Too Large - {text}"),
+        ),
         Error::Unprocessable(text) => (
             StatusCode::UNPROCESSABLE_ENTITY,
             json!({ "message": text, "error": text }),
@@ -223,6 +233,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         Error::Contention => message(
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The resource was changed concurrently; retry the request",
+        ),
+        Error::Overloaded => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - Too much data is in transfer; retry the request later",
         ),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }
@@ -290,6 +304,9 @@ mod tests {
         let answered = render(&Error::Contention);
         assert_eq!(answered.headers()[RETRY_AFTER], "1");
         assert_eq!(rendered(Error::Contention).await.0, 503);
+        let answered = render(&Error::Overloaded);
+        assert_eq!(answered.headers()[RETRY_AFTER], "5");
+        assert_eq!(rendered(Error::Overloaded).await.0, 503);
     }
 
     #[tokio::test]

@@ -5,14 +5,15 @@ use std::io::ErrorKind;
 
 use contract::operation::Operation;
 use domain::accounts::uploads::UploadedFile;
+use domain::kernel::budgets::RequestMemory;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
+use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use poem::http::{HeaderMap, HeaderValue};
-use poem::{Request, RequestBody};
-use tokio::io::AsyncReadExt;
+use poem::{Body, Request, RequestBody};
 
 use crate::api::response_cache::CacheKey;
 
@@ -32,7 +33,16 @@ pub struct Exchange<'a> {
     /// Key for caching the response, if it can be cached.
     pub(super) cache_key: Option<CacheKey>,
     file: Option<UploadedFile>,
+    /// The start of the body.
+    buffered: Vec<u8>,
+    /// Bytes that are reserved for the buffered body.
+    reserved: u64,
+    /// Memory of the request, once the caller is known.
+    memory: Option<RequestMemory>,
 }
+
+/// Bodies up to this size in bytes are not counted. All connections together can hold a few megabytes of them.
+pub(super) const UNCOUNTED_BYTES: u64 = 4 << 10;
 
 impl<'a> Exchange<'a> {
     /// Starts the exchange of an operation.
@@ -47,6 +57,9 @@ impl<'a> Exchange<'a> {
             identified: None,
             cache_key: None,
             file: None,
+            buffered: Vec::new(),
+            reserved: 0,
+            memory: None,
         }
     }
 
@@ -98,6 +111,17 @@ impl<'a> Exchange<'a> {
     /// Stores the ID of the caller.
     pub fn set_caller(&mut self, caller: Option<i64>) {
         self.caller = caller;
+    }
+
+    /// Returns the memory of the request, once the caller is known.
+    #[must_use]
+    pub fn memory(&self) -> Option<&RequestMemory> {
+        self.memory.as_ref()
+    }
+
+    /// Stores the memory of the request.
+    pub fn set_memory(&mut self, memory: RequestMemory) {
+        self.memory = Some(memory);
     }
 
     /// Returns the requested page; the first one if it is not known yet.
@@ -159,51 +183,70 @@ impl<'a> Exchange<'a> {
         self.file = Some(file);
     }
 
-    /// Takes the body for streaming.
+    /// Returns the length of the body in bytes, if the request announces it.
+    #[must_use]
+    pub fn content_length(&self) -> Option<u64> {
+        self.headers()
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+    }
+
+    /// Takes the body for streaming. It must not be buffered before.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if its `Content-Length` exceeds the limit of the operation.
     pub fn take_body(&mut self) -> Result<RequestBody> {
-        let limit = self.operation.body_limit;
-        let announced = self.headers().get(CONTENT_LENGTH);
-        let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
+        if self
+            .content_length()
+            .is_some_and(|length| length > self.operation.body_limit)
+        {
             return Err(Error::TooLarge);
         }
         Ok(std::mem::take(&mut self.body))
     }
 
-    /// Reads the body up to `limit` bytes.
+    /// Reads the body into memory until it ends or has more than `limit` bytes. Returns whether it ended.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond the limit, [`Error::TimedOut`] if the body arrives too slowly,
-    /// [`Error::InvalidParameters`] if it arrives in tiny chunks or the connection breaks.
-    pub async fn read_body(&mut self, limit: u64) -> Result<Vec<u8>> {
-        let announced = self
-            .headers()
-            .get(CONTENT_LENGTH)
-            .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(Error::TooLarge);
-        }
+    /// [`Error::TimedOut`] if the body arrives too slowly, [`Error::InvalidParameters`] if it arrives in tiny chunks
+    /// or the connection breaks, [`Error::Overloaded`] if too little memory is left.
+    pub async fn buffer_body(&mut self, limit: u64) -> Result<bool> {
         let Ok(body) = self.body.take() else {
-            return Ok(Vec::new());
+            return Ok(true);
         };
-        let mut bytes = Vec::with_capacity(
-            announced
-                .and_then(|length| usize::try_from(length).ok())
-                .unwrap_or(0),
-        );
-        let mut reader = body.into_async_read().take(limit.saturating_add(1));
-        reader
-            .read_to_end(&mut bytes)
-            .await
-            .map_err(|error| broken(&error))?;
-        if bytes.len() as u64 > limit {
-            Err(Error::TooLarge)
-        } else {
-            Ok(bytes)
+        let mut chunks = body.into_bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| broken(&error))?;
+            let size = (self.buffered.len() + chunk.len()) as u64;
+            if size > UNCOUNTED_BYTES {
+                self.reserve(size)?;
+            }
+            self.buffered.extend_from_slice(&chunk);
+            if size > limit {
+                self.body = RequestBody::new(Body::from_bytes_stream(chunks));
+                return Ok(false);
+            }
         }
+        Ok(true)
+    }
+
+    /// Takes the buffered bytes.
+    pub fn take_buffered(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffered)
+    }
+
+    /// Takes the rest of the body behind the buffered bytes; `None` if it ended.
+    pub fn take_rest(&mut self) -> Option<Body> {
+        self.body.take().ok()
+    }
+
+    /// Reserves memory up to `size` bytes for the buffered body.
+    fn reserve(&mut self, size: u64) -> Result<()> {
+        if let Some(memory) = &self.memory {
+            memory.reserve(size - self.reserved)?;
+            self.reserved = size;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The REST API's edge: the generated routes and the runtime around them.
 
+mod body;
+pub mod client_address;
 pub mod credentials;
 pub mod download;
 pub mod edge;
@@ -12,6 +14,7 @@ pub(crate) mod parameters;
 pub mod record_validator;
 pub mod response;
 mod response_cache;
+mod response_memory;
 pub mod revalidation;
 pub mod routes;
 mod rule;

@@ -1,6 +1,6 @@
 //! Successful responses: JSON, pages and empty responses.
 
-use domain::kernel::error::{Error, Result};
+use domain::kernel::error::Result;
 use domain::kernel::page::Page;
 use poem::Response;
 use poem::http::header::CONTENT_LENGTH;
@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use crate::api::exchange::Exchange;
 use crate::api::paging;
+use crate::api::response_cache::WholeBody;
+use crate::api::response_memory::to_json;
 use crate::api::revalidation;
 
 /// A result that can be sent as a response.
@@ -20,19 +22,17 @@ pub trait Success: Sized {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response>;
 }
 
-fn json(body: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(body).map_err(Error::internal)
-}
-
 fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     if exchange.operation().method == "GET" && status == StatusCode::OK {
         return revalidation::tagged(bytes, exchange);
     }
+    let body = WholeBody(bytes.into());
     Response::builder()
         .status(status)
         .content_type(exchange.operation().media_type)
-        .header(CONTENT_LENGTH, bytes.len())
-        .body(bytes)
+        .header(CONTENT_LENGTH, body.0.len())
+        .extension(body.clone())
+        .body(body.body())
 }
 
 /// Sets headers that the contract documents; a value that is invalid in a header is dropped.
@@ -68,13 +68,17 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize> Success for Json<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        Ok(json_response(status, json(&self.0)?, exchange))
+        Ok(json_response(
+            status,
+            to_json(&self.0, exchange.memory())?,
+            exchange,
+        ))
     }
 }
 
 impl<T: Serialize> Success for Page<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        let mut response = json_response(status, json(&self.items)?, exchange);
+        let mut response = json_response(status, to_json(&self.items, exchange.memory())?, exchange);
         let headers = paging::headers(&exchange.page(), self.rest, &exchange.url(), exchange.raw_query());
         set_headers(response.headers_mut(), headers);
         Ok(response)

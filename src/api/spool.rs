@@ -4,6 +4,7 @@ use std::io;
 
 use domain::accounts::uploads::UploadedFile;
 use domain::kernel::error::{Error, Result};
+use poem::Body;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
@@ -35,6 +36,24 @@ pub async fn receive(
     }
     file.flush().await.map_err(Error::internal)?;
     file.rewind().await.map_err(Error::internal)?;
+    Ok((file, size))
+}
+
+/// Writes the buffered start of a body and its rest to a file. Returns the file, rewound, with its length.
+///
+/// # Errors
+/// [`Error::TooLarge`] beyond `limit` bytes, and the errors of [`receive`].
+pub async fn rest(exchange: &mut Exchange<'_>, file: std::fs::File, limit: u64) -> Result<(File, u64)> {
+    if exchange.content_length().is_some_and(|length| length > limit) {
+        return Err(Error::TooLarge);
+    }
+    let start = io::Cursor::new(exchange.take_buffered());
+    let rest = exchange.take_rest().unwrap_or_else(Body::empty);
+    let reader = start.chain(rest.into_async_read()).take(limit.saturating_add(1));
+    let (file, size) = receive(reader, file, |error| exchange::broken(&error)).await?;
+    if size > limit {
+        return Err(Error::TooLarge);
+    }
     Ok((file, size))
 }
 

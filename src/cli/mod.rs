@@ -1,6 +1,7 @@
 //! The command line of Holdfast.
 
 mod admin;
+mod allocator;
 mod context;
 mod demo;
 mod maintenance;
@@ -58,6 +59,12 @@ enum LogFormat {
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(
+        cli.command,
+        None | Some(Command::Serve(_) | Command::Demo(_) | Command::Worker(_))
+    ) {
+        allocator::apply_settings();
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),

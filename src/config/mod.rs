@@ -27,7 +27,7 @@ pub struct ConfigOptions {
     /// sqlite://PATH or postgres://... [default: SQLite in the data directory]
     #[arg(long, env = "HOLDFAST_DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    /// Public URL of the server [default: http:// and the listen address]
+    /// Public URL of the server; browsers then use only HTTPS if it starts with https:// [default: http:// and the listen address]
     #[arg(long, env = "HOLDFAST_BASE_URL")]
     pub base_url: Option<String>,
     /// Run no background jobs in this process
@@ -67,6 +67,13 @@ pub struct ConfigOptions {
     /// Maximum size of a pushed pack, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
+    /// Memory for the bodies of all requests and responses, in bytes; lower values also lower the maximum size of a
+    /// JSON body [default: 384 MiB]
+    #[arg(long, env = "HOLDFAST_BODY_MEMORY_BYTES")]
+    pub body_memory_bytes: Option<u64>,
+    /// Maximum size of a file in a JSON response, in bytes [default: 20 MiB]
+    #[arg(long, env = "HOLDFAST_MAX_JSON_FILE_BYTES")]
+    pub max_json_file_bytes: Option<u64>,
     /// Maximum size of a container image layer, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_LAYER_BYTES")]
     pub max_layer_bytes: Option<u64>,
@@ -129,6 +136,10 @@ pub struct ServerSettings {
     pub git_concurrency: usize,
     /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
+    /// Memory for the bodies of all requests and responses, in bytes.
+    pub body_memory_bytes: u64,
+    /// Maximum size of a file in a JSON response, in bytes.
+    pub max_json_file_bytes: u64,
     /// Maximum size of a container image layer.
     pub max_layer_bytes: u64,
     /// Days after which untagged images are deleted; 0 never deletes them.
@@ -165,6 +176,10 @@ const DEFAULT_FILE: &str = "holdfast.toml";
 
 /// Default maximum size of a pushed pack.
 const MAX_PUSH_BYTES: u64 = 10 << 30;
+/// Default memory for the bodies of all requests and responses.
+const BODY_MEMORY_BYTES: u64 = 384 << 20;
+/// Default maximum size of a file in a JSON response.
+const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 /// Default maximum size of a container image layer.
 const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default maximum number of accounts that the identity provider of a group can create.
@@ -212,6 +227,8 @@ impl ConfigOptions {
             database_connections: self.database_connections.or(under.database_connections),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
+            body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
+            max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
             max_scim_users: self.max_scim_users.or(under.max_scim_users),
@@ -264,6 +281,8 @@ impl ConfigOptions {
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
+            body_memory_bytes: self.body_memory_bytes.unwrap_or(BODY_MEMORY_BYTES),
+            max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),

@@ -12,6 +12,7 @@ use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
+use domain::kernel::budgets::Budgets;
 use domain::kernel::cache::Caches;
 use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
@@ -107,6 +108,7 @@ async fn open_as(
         base_url,
         plan: settings.plan,
         max_layer_bytes: settings.max_layer_bytes,
+        max_json_file_bytes: settings.max_json_file_bytes,
         untagged_image_days: settings.untagged_image_days,
         max_scim_users: settings.max_scim_users,
         compat: settings.compat,
@@ -124,6 +126,7 @@ async fn open_as(
         instance,
         caches: Caches::default(),
         ref_update_tasks: TaskTracker::new(),
+        budgets: Budgets::new(settings.body_memory_bytes),
         upload_slots: UploadSlots::default(),
     });
     Ok((backend, serving))

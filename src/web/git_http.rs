@@ -18,8 +18,8 @@ use poem::http::header::{
 use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
+use crate::api::client_address::address_key;
 use crate::api::error_response;
-use crate::web::client_address::address_key;
 
 /// Middleware that handles Git requests and forwards all others.
 pub struct GitHttpMiddleware {

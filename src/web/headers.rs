@@ -1,5 +1,6 @@
 //! Headers of every response, and their optional copies under the names of the reference service.
 
+use poem::http::header::STRICT_TRANSPORT_SECURITY;
 use poem::http::{HeaderName, HeaderValue};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
@@ -7,6 +8,8 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 pub struct HeaderMiddleware {
     /// Whether to repeat `X-Service-*` as `X-Gitlab-*`.
     pub compat: bool,
+    /// Whether the public URL of the server starts with `https://`.
+    pub is_https: bool,
 }
 
 impl<E: Endpoint> Middleware<E> for HeaderMiddleware {
@@ -16,6 +19,7 @@ impl<E: Endpoint> Middleware<E> for HeaderMiddleware {
         HeadersEndpoint {
             inner,
             compat: self.compat,
+            is_https: self.is_https,
         }
     }
 }
@@ -24,7 +28,11 @@ impl<E: Endpoint> Middleware<E> for HeaderMiddleware {
 pub struct HeadersEndpoint<E> {
     inner: E,
     compat: bool,
+    is_https: bool,
 }
+
+/// Browsers that have seen this header use only HTTPS for a year. Other hosts of the domain are not affected.
+const TRANSPORT_SECURITY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Headers of every response.
 pub(super) const SECURITY_HEADERS: [(&str, &str); 3] = [
@@ -43,6 +51,11 @@ impl<E: Endpoint> Endpoint for HeadersEndpoint<E> {
             headers
                 .entry(HeaderName::from_static(name))
                 .or_insert(HeaderValue::from_static(value));
+        }
+        if self.is_https {
+            headers
+                .entry(STRICT_TRANSPORT_SECURITY)
+                .or_insert(TRANSPORT_SECURITY);
         }
         if self.compat {
             let repeated: Vec<(HeaderName, HeaderValue)> = headers

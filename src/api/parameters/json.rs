@@ -1,35 +1,118 @@
-//! Strict parser of JSON bodies: a duplicate key is a fault and not silently dropped.
+//! Strict parser of JSON bodies: a duplicate key is a fault and not silently dropped. The parser counts the values and
+//! the memory they take, because a small document can contain millions of them.
 
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use domain::kernel::budgets::RequestMemory;
+use domain::kernel::error::{Error, Result};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 use serde_json::{Map, Number, Value};
 
-/// Parses a JSON text. The parser limits nesting to 128 levels.
+/// Maximum number of values in a document, with those in lists and objects.
+const MAX_VALUES: u64 = 200_000;
+/// Maximum memory of the values of a document, as a multiple of its size.
+const MEMORY_FACTOR: u64 = 2;
+/// Memory that the values of any document may take, in bytes.
+const MIN_MEMORY: u64 = 16 << 20;
+/// Memory that is not counted, in bytes.
+const UNCOUNTED: u64 = 16 << 10;
+/// Memory that is reserved at a time, in bytes.
+const STEP: u64 = 256 << 10;
+
+/// Approximate memory of an entry of a list, in bytes: lists grow by doubling.
+const ITEM_BYTES: u64 = 2 * size_of::<Value>() as u64;
+/// Approximate memory of the first entry of an object, in bytes: a node of the tree has room for eleven.
+const FIRST_ENTRY_BYTES: u64 = 11 * ENTRY_BYTES / 2 + 16;
+/// Approximate memory of each further entry, in bytes: nodes are half full.
+const ENTRY_BYTES: u64 = 2 * (size_of::<Value>() + size_of::<String>()) as u64;
+/// Approximate memory of a text in addition to its bytes.
+const TEXT_BYTES: u64 = 16;
+
+/// Parses a JSON text of `size` bytes. The parser limits nesting to 128 levels.
 ///
 /// # Errors
-/// A text for the client with the position of the error.
-pub fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut deserializer).and_then(|value| {
+/// [`Error::InvalidParameters`] with the position of the error, or if there are too many values.
+/// [`Error::Overloaded`] if too little of `memory` is left.
+pub fn parse<'de>(reader: impl Read<'de>, size: u64, memory: Option<&RequestMemory>) -> Result<Value> {
+    let meter = Meter {
+        memory,
+        max_bytes: MIN_MEMORY.max(size.saturating_mul(MEMORY_FACTOR)),
+        values: Cell::new(0),
+        bytes: Cell::new(0),
+        reserved: Cell::new(UNCOUNTED),
+        fault: RefCell::new(None),
+    };
+    let mut deserializer = serde_json::Deserializer::new(reader);
+    let value = Strict(&meter).deserialize(&mut deserializer).and_then(|value| {
         deserializer.end()?;
         Ok(value)
     });
-    value.map_err(|error| format!("the body is not valid JSON: {error}"))
+    value.map_err(|error| match meter.fault.take() {
+        Some(fault) => fault,
+        None => Error::parameter(format!("the body is not valid JSON: {error}")),
+    })
+}
+
+/// Counts the values of a document and their memory.
+struct Meter<'a> {
+    memory: Option<&'a RequestMemory>,
+    max_bytes: u64,
+    values: Cell<u64>,
+    bytes: Cell<u64>,
+    reserved: Cell<u64>,
+    /// The error for the client if the parser stopped because of a limit.
+    fault: RefCell<Option<Error>>,
+}
+
+impl Meter<'_> {
+    fn value<E: de::Error>(&self) -> Result<(), E> {
+        self.values.set(self.values.get() + 1);
+        if self.values.get() > MAX_VALUES {
+            let text = format!("the body has too many values (maximum is {MAX_VALUES})");
+            return Err(self.stop(Error::parameter(text)));
+        }
+        Ok(())
+    }
+
+    fn bytes<E: de::Error>(&self, bytes: u64) -> Result<(), E> {
+        let bytes = self.bytes.get() + bytes;
+        self.bytes.set(bytes);
+        if bytes > self.max_bytes {
+            return Err(self.stop(Error::parameter("the body has too many values for its size")));
+        }
+        if bytes > self.reserved.get() {
+            let missing = (bytes - self.reserved.get()).max(STEP);
+            if let Some(memory) = self.memory {
+                memory.reserve(missing).map_err(|error| self.stop(error))?;
+            }
+            self.reserved.set(self.reserved.get() + missing);
+        }
+        Ok(())
+    }
+
+    fn stop<E: de::Error>(&self, fault: Error) -> E {
+        let error = E::custom(&fault);
+        self.fault.replace(Some(fault));
+        error
+    }
 }
 
 /// Builds a [`Value`] and rejects duplicate keys.
-struct Strict;
+#[derive(Clone, Copy)]
+struct Strict<'a>(&'a Meter<'a>);
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.0.value()?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,12 +135,9 @@ impl<'de> Visitor<'de> for Strict {
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        self.0.bytes(value.len() as u64 + TEXT_BYTES)?;
         Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -66,7 +146,8 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(Self)? {
+        while let Some(item) = access.next_element_seed(self)? {
+            self.0.bytes(ITEM_BYTES)?;
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -75,7 +156,12 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut entries = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let value = access.next_value_seed(Self)?;
+            let entry = match entries.is_empty() {
+                true => FIRST_ENTRY_BYTES,
+                false => ENTRY_BYTES,
+            };
+            self.0.bytes(entry + key.len() as u64 + TEXT_BYTES)?;
+            let value = access.next_value_seed(self)?;
             if entries.contains_key(&key) {
                 return Err(de::Error::custom(format_args!("duplicate key `{key}`")));
             }
@@ -87,29 +173,65 @@ impl<'de> Visitor<'de> for Strict {
 
 #[cfg(test)]
 mod tests {
+    use domain::kernel::budgets::{Budgets, Holder};
+    use serde_json::de::SliceRead;
     use serde_json::json;
 
     use super::*;
+
+    fn parsed(text: &[u8]) -> Result<Value, String> {
+        let size = text.len() as u64;
+        parse(SliceRead::new(text), size, None).map_err(|error| error.to_string())
+    }
 
     #[test]
     fn json_parser_reads_all_value_types() {
         let text = r#"{"a":[1,-2,3.5,true,null,"x"],"b":{"c":{}}}"#;
         assert_eq!(
-            parse(text.as_bytes()),
+            parsed(text.as_bytes()),
             Ok(json!({"a": [1, -2, 3.5, true, null, "x"], "b": {"c": {}}}))
         );
     }
 
     #[test]
     fn json_parser_rejects_duplicate_nested_key() {
-        let message = parse(br#"{"a":{"b":1,"b":2}}"#).expect_err("a duplicate");
+        let message = parsed(br#"{"a":{"b":1,"b":2}}"#).expect_err("a duplicate");
         assert!(message.contains("duplicate key `b`"), "{message}");
     }
 
     #[test]
     fn json_parser_rejects_deep_nesting_trailing_text_and_invalid_utf8() {
-        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
-        assert!(parse(b"{} {}").is_err());
-        assert!(parse(b"\"\xff\"").is_err());
+        assert!(parsed("[".repeat(100_000).as_bytes()).is_err());
+        assert!(parsed(b"{} {}").is_err());
+        assert!(parsed(b"\"\xff\"").is_err());
+    }
+
+    #[test]
+    fn json_parser_limits_number_and_memory_of_values() {
+        let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+        assert!(parsed(list("0", 199_999).as_bytes()).is_ok());
+        let message = parsed(list("0", 200_000).as_bytes()).expect_err("too many values");
+        assert_eq!(message, "the body has too many values (maximum is 200000)");
+        // Few values, but each takes about a hundred times as much memory as its text.
+        let message = parsed(list(r#"{"":0}"#, 50_000).as_bytes()).expect_err("too much memory");
+        assert_eq!(message, "the body has too many values for its size");
+        // Texts take as much memory as in the document.
+        assert!(parsed(format!("\"{}\"", "x".repeat(40 << 20)).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn json_parser_reserves_memory_of_values() {
+        let budgets = Budgets::new(6 << 20);
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let small = br#"{"a": "b"}"#;
+        assert!(parse(SliceRead::new(small), small.len() as u64, Some(&memory)).is_ok());
+        assert_eq!(budgets.memory.used(), 0);
+        let list = format!("[{}]", vec![r#"{"":0}"#; 5_000].join(","));
+        let parse = || parse(SliceRead::new(list.as_bytes()), list.len() as u64, Some(&memory));
+        assert!(parse().is_ok());
+        assert!(budgets.memory.used() > 3 << 20, "{}", budgets.memory.used());
+        assert!(matches!(parse().and_then(|_| parse()), Err(Error::Overloaded)));
+        drop(memory);
+        assert_eq!(budgets.memory.used(), 0);
     }
 }

@@ -8,13 +8,18 @@ mod brackets;
 mod coerce;
 mod json;
 
+use std::fs::File;
+use std::io::BufReader;
+
 use coerce::{Faults, Slot};
 use contract::input::Input;
 use contract::operation::{InputType, Operation, Paging, Parameter, ParameterLocation};
+use domain::kernel::budgets::RequestMemory;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
+use serde_json::de::{IoRead, Read, SliceRead};
 use serde_json::{Map, Value, json};
 
 use crate::api::media_type::essence;
@@ -42,21 +47,27 @@ fn form(text: &[u8]) -> Result<Map<String, Value>> {
     Ok(parameters)
 }
 
-/// Parses the attributes of a body by its content type.
+/// Format of a body without a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// JSON.
+    Json,
+    /// URL-encoded pairs.
+    Form,
+    /// A multipart form.
+    Multipart,
+}
+
+/// Returns the format of a body by its content type.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] if the body does not match its type.
-pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
-    let essence = essence(request.headers());
-    // Clients send the JSON type with an empty body on GET and DELETE; that is valid.
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Map::new());
-    }
-    match essence.as_str() {
-        "application/x-www-form-urlencoded" => form(&bytes),
-        "multipart/form-data" => multipart(request, bytes).await,
-        "" | "application/json" => attributes(&bytes),
-        other if other.ends_with("+json") => attributes(&bytes),
+/// [`Error::InvalidParameters`] for other types.
+pub fn body_format(headers: &HeaderMap) -> Result<BodyFormat> {
+    match essence(headers).as_str() {
+        "application/x-www-form-urlencoded" => Ok(BodyFormat::Form),
+        "multipart/form-data" => Ok(BodyFormat::Multipart),
+        "" | "application/json" => Ok(BodyFormat::Json),
+        other if other.ends_with("+json") => Ok(BodyFormat::Json),
         _ => Err(Error::parameter(
             "the Content-Type must be application/json, a type that ends with +json, \
              application/x-www-form-urlencoded or multipart/form-data",
@@ -64,8 +75,41 @@ pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value
     }
 }
 
-fn attributes(bytes: &[u8]) -> Result<Map<String, Value>> {
-    match json::parse(bytes).map_err(Error::parameter)? {
+/// Parses the attributes of a body by its content type. The values of JSON are counted in `memory`.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] if the body does not match its type. [`Error::Overloaded`] if too little memory is left.
+pub async fn body(
+    request: &Request,
+    bytes: Vec<u8>,
+    memory: Option<&RequestMemory>,
+) -> Result<Map<String, Value>> {
+    // Clients send the JSON type with an empty body on GET and DELETE; that is valid.
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match body_format(request.headers())? {
+        BodyFormat::Form => form(&bytes),
+        BodyFormat::Multipart => multipart(request, bytes).await,
+        BodyFormat::Json => attributes(SliceRead::new(&bytes), bytes.len() as u64, memory),
+    }
+}
+
+/// Parses the attributes of a JSON body of `size` bytes in a file. Blocks the thread.
+///
+/// # Errors
+/// As [`body`].
+pub fn json_file(file: &File, size: u64, memory: Option<&RequestMemory>) -> Result<Map<String, Value>> {
+    let reader = BufReader::with_capacity(64 << 10, file);
+    attributes(IoRead::new(reader), size, memory)
+}
+
+fn attributes<'de>(
+    reader: impl Read<'de>,
+    size: u64,
+    memory: Option<&RequestMemory>,
+) -> Result<Map<String, Value>> {
+    match json::parse(reader, size, memory)? {
         Value::Object(attributes) => Ok(attributes),
         Value::Null => Ok(Map::new()),
         _ => Err(Error::parameter("the body must be a JSON object")),

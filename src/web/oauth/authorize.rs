@@ -62,7 +62,7 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return unreadable();
     };
-    let Ok(sent) = parameters::body(request, bytes.to_vec()).await else {
+    let Ok(sent) = parameters::body(request, bytes.to_vec(), None).await else {
         return unreadable();
     };
     let session = match signed_in(request, backend).await {

@@ -14,9 +14,9 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value, json};
 
 use super::FORM_LIMIT;
+use crate::api::client_address::address_key;
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
-use crate::web::client_address::address_key;
 
 /// `POST /oauth/token`.
 #[handler]
@@ -129,7 +129,7 @@ async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, Oau
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return Err(unreadable);
     };
-    parameters::body(request, bytes.to_vec())
+    parameters::body(request, bytes.to_vec(), None)
         .await
         .map_err(|_| unreadable)
 }

@@ -1,6 +1,7 @@
 //! Behavior common to all operations: authentication and parsing of requests.
 
 mod authentication;
+mod body_memory;
 mod connections;
 mod error_order;
 mod parameters;

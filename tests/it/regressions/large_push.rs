@@ -88,7 +88,7 @@ async fn large_push_and_clone_use_bounded_memory() {
     }
     // The first, small push warms the server up and is not measured.
     work.git(&["push", "--quiet", &server.address("p"), "main:small"]).await;
-    let before = figure(server.id(), "VmHWM").unwrap();
+    let before = server.peak_memory();
     let watch = Watch::new(&server);
     let tip = work.commit("note", "x").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
@@ -99,7 +99,7 @@ async fn large_push_and_clone_use_bounded_memory() {
     assert_eq!(clone.git(&["rev-parse", "main"]).await, tip);
     let size: usize = clone.git(&["cat-file", "-s", "main:noise"]).await.parse().unwrap();
     assert_eq!(size, megabytes << 20);
-    let after = figure(server.id(), "VmHWM").unwrap();
+    let after = server.peak_memory();
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     assert!(together > 0 && together < GIT_MEMORY, "the git processes used {together} kB: {each:?}");
     server.stop().await;

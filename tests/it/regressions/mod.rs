@@ -4,6 +4,7 @@ mod api_commits;
 mod concurrent_writers;
 mod crashes;
 mod large_push;
+mod memory_attacks;
 mod merges;
 mod nodes;
 mod response_cache;

@@ -165,6 +165,14 @@ impl Process {
         descendants(self.id())
     }
 
+    /// Returns the peak memory of the process in kilobytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        figure.expect("a figure")
+    }
+
     /// Kills the process at once, as a power failure would.
     pub async fn kill(mut self) {
         self.child.kill().await.expect("killing");

@@ -11,6 +11,8 @@ async fn every_response_has_security_headers_and_request_id(server: TestServer) 
         assert_eq!(response.header("x-frame-options"), "SAMEORIGIN", "{path}");
         assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(response.header("x-request-id").len(), 32, "{path}");
+        // The public URL of the server does not use TLS.
+        assert!(!response.headers.contains_key("strict-transport-security"), "{path}");
     }
 }
 
@@ -40,4 +42,19 @@ async fn compat_option_adds_aliases_of_metadata_headers() {
     server.stop().await;
 }
 
-harness::tests![compat_option_adds_aliases_of_metadata_headers];
+async fn https_server_sends_transport_security_and_secure_cookies() {
+    let options = ConfigOptions { base_url: Some("https://git.example".to_owned()), ..ConfigOptions::default() };
+    let server = TestServer::start_with(DatabaseKind::Sqlite, options).await;
+    for path in ["/version", "/nothing", "//docs/", "//users/sign_in"] {
+        let response = server.anonymous().get(path).await;
+        assert_eq!(response.header("strict-transport-security"), "max-age=31536000", "{path}");
+    }
+    let cookie = server.anonymous().get("//users/sign_in").await.header("set-cookie").to_owned();
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+    server.stop().await;
+}
+
+harness::tests![
+    compat_option_adds_aliases_of_metadata_headers,
+    https_server_sends_transport_security_and_secure_cookies,
+];

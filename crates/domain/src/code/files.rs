@@ -9,7 +9,7 @@ use git::{
 };
 
 use crate::code::commits::commit::{self, AuthorOverride};
-use crate::code::repositories::MAX_JSON_BLOB_BYTES;
+use crate::code::repositories::reserve_json_file;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -181,10 +181,12 @@ pub async fn get(
 /// Returns the complete content of a file.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the content exceeds the limit of a single response.
+/// Returns `Error::FileTooLarge` if the content is too large for JSON, and `Error::Overloaded` if too little memory is
+/// left.
 pub async fn content(backend: &Backend, access: &ProjectAccess, file: &FileDetail) -> Result<Bytes> {
     let repository = repository(backend, access)?;
-    Ok(repository.blob(file.blob, MAX_JSON_BLOB_BYTES).await?.data)
+    reserve_json_file(backend, &access.caller, file.size, "get_raw_file")?;
+    Ok(repository.blob(file.blob, file.size).await?.data)
 }
 
 /// Opens the content of a file as a stream, and returns whether it is text.

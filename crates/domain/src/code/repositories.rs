@@ -6,12 +6,14 @@ use std::collections::HashMap;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 pub use git::{ArchiveFormat, ContributorOrder};
 
-/// Maximum size of a blob in a JSON response, in bytes; larger blobs are available as raw bytes.
-pub(crate) const MAX_JSON_BLOB_BYTES: u64 = 128 << 20;
+/// Memory of a file in a JSON response, as a multiple of its size: the content twice while Git unpacks it, and then the content,
+/// its Base64 text, and the response.
+const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 
 /// Maximum length of a ref in the directory name of an archive, in bytes.
 const MAX_ARCHIVE_REF_BYTES: usize = 100;
@@ -92,12 +94,34 @@ pub async fn list_tree(
 /// Returns a blob with its content.
 ///
 /// # Errors
-/// Returns `NotFound` if the ID does not refer to a blob, and a validation error if it is too large for this
-/// form.
+/// Returns `NotFound` if the ID does not refer to a blob, `FileTooLarge` if it is too large for JSON, and `Overloaded` if too
+/// little memory is left.
 pub async fn get_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
     let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
-    repository.blob(id, MAX_JSON_BLOB_BYTES).await.map_err(blob_error)
+    let size = repository.blob_size(id).await.map_err(blob_error)?;
+    reserve_json_file(backend, &access.caller, size, "get_raw_blob")?;
+    repository.blob(id, size).await.map_err(blob_error)
+}
+
+/// Reserves memory for a file in a JSON response.
+///
+/// # Errors
+/// Returns [`Error::FileTooLarge`] with the operation to use instead if the file is too large for JSON, and
+/// [`Error::Overloaded`] if too little memory is left.
+pub(crate) fn reserve_json_file(
+    backend: &Backend,
+    caller: &Caller,
+    size: u64,
+    raw_operation: &str,
+) -> Result<()> {
+    let limit = backend.instance.max_json_file_bytes;
+    if size > limit {
+        return Err(Error::FileTooLarge(format!(
+            "the file has {size} bytes (maximum is {limit}); download it with {raw_operation}"
+        )));
+    }
+    caller.reserve_memory(size.saturating_mul(JSON_FILE_MEMORY_FACTOR))
 }
 
 /// Opens a blob for streaming.

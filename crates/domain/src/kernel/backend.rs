@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
+use crate::kernel::budgets::Budgets;
 use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
 use crate::kernel::policy::InstancePlan;
@@ -45,6 +46,8 @@ pub struct BackendParts {
     pub caches: Caches,
     /// Ref updates and blob uploads in progress, including those whose client disconnected.
     pub ref_update_tasks: TaskTracker,
+    /// Limits of what requests may hold at the same time.
+    pub budgets: Budgets,
     /// Slots for uploads of registry blobs.
     pub upload_slots: UploadSlots,
 }
@@ -58,6 +61,8 @@ pub struct Instance {
     pub plan: InstancePlan,
     /// Maximum size of an image layer, in bytes.
     pub max_layer_bytes: u64,
+    /// Maximum size of a file in a JSON response, in bytes.
+    pub max_json_file_bytes: u64,
     /// Days after which untagged images are deleted; 0 disables the deletion.
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of one group may create.

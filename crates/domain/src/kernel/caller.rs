@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
 
+use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{EffectiveAccess, Role};
 
@@ -14,6 +15,8 @@ use crate::kernel::policy::{EffectiveAccess, Role};
 pub struct Caller {
     user: Option<Arc<users::Model>>,
     limits: CredentialLimits,
+    /// Memory of the request; `None` outside of REST requests.
+    memory: Option<RequestMemory>,
 }
 
 /// Limits of the credentials.
@@ -57,6 +60,7 @@ impl Caller {
         Self {
             user: None,
             limits: CredentialLimits::Whole,
+            memory: None,
         }
     }
 
@@ -66,6 +70,7 @@ impl Caller {
         Self {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole,
+            memory: None,
         }
     }
 
@@ -74,6 +79,7 @@ impl Caller {
         Self {
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
+            memory: None,
         }
     }
 
@@ -82,6 +88,7 @@ impl Caller {
         Self {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
+            memory: None,
         }
     }
 
@@ -90,6 +97,7 @@ impl Caller {
         Self {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
+            memory: None,
         }
     }
 
@@ -98,7 +106,25 @@ impl Caller {
         Self {
             user: None,
             limits: CredentialLimits::Provisioning(provider),
+            memory: None,
         }
+    }
+
+    /// Returns the caller with the memory of the request.
+    #[must_use]
+    pub fn with_memory(mut self, memory: RequestMemory) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Reserves memory for the response before large content is loaded.
+    ///
+    /// # Errors
+    /// Returns [`Error::Overloaded`] if too little is left for the client or the process.
+    pub fn reserve_memory(&self, bytes: u64) -> Result<()> {
+        self.memory
+            .as_ref()
+            .map_or(Ok(()), |memory| memory.reserve(bytes))
     }
 
     /// Returns whether a user is signed in.

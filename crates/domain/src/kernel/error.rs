@@ -67,6 +67,9 @@ pub enum Error {
     /// The request exceeds the size limit of the operation.
     #[error("the content is too large")]
     TooLarge,
+    /// The requested file is too large for a JSON response; contains the message with the operation to use instead.
+    #[error("{0}")]
+    FileTooLarge(String),
     /// The request is well formed but cannot be processed.
     #[error("{0}")]
     Unprocessable(Cow<'static, str>),
@@ -88,6 +91,10 @@ pub enum Error {
     /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
     #[error("the resource was changed concurrently; retry the request")]
     Contention,
+    /// The server, the client address or the user has too much data in transfer (see
+    /// [`budgets`](crate::kernel::budgets)); nothing was changed.
+    #[error("too much data is in transfer; retry the request later")]
+    Overloaded,
     /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),

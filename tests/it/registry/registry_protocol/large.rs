@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::Tool;
 use crate::support::Client;
-use crate::support::process::{Process, Site, TOKEN};
+use crate::support::process::{Site, TOKEN};
 use crate::support::server::DatabaseKind;
 use crate::support::spaces::project;
 
@@ -32,14 +32,6 @@ pub fn files(directory: &Path) -> Vec<String> {
     found
 }
 
-/// Peak memory of a process in kilobytes.
-fn peak(server: &Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    figure.expect("a figure")
-}
-
 /// One megabyte of a layer, different for each number.
 fn megabyte(number: usize) -> Bytes {
     let mut bytes = vec![0x5a; 1 << 20];
@@ -57,7 +49,7 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
     // The first, small transfer warms the server up and is not measured.
     let small = tool.push_blob(&vec![1; 4 << 20]).await;
     tool.client.get(&tool.path(&format!("blobs/{small}"))).await.expect(200);
-    let before = peak(&server);
+    let before = server.peak_memory();
     let mut hash = Sha256::new();
     for number in 0..megabytes {
         hash.update(megabyte(number));
@@ -77,7 +69,7 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
         hash.update(piece.expect("a piece"));
     }
     assert_eq!(format!("sha256:{}", hex::encode(hash.finalize())), digest);
-    let after = peak(&server);
+    let after = server.peak_memory();
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     // Objects of 128 megabytes each, and the small blob; no partial object.
     let stored = files(&site.data.join("objects/registry"));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::process::{Process, Site, TOKEN};
+use crate::support::process::{Site, TOKEN};
 use crate::support::server::DatabaseKind;
 use crate::support::{Client, spaces};
 
@@ -15,14 +15,6 @@ const RESULTS: usize = 20_000;
 const SIZE: usize = 50_000_000;
 /// Maximum additional memory of the server in kilobytes.
 const MEMORY: u64 = 32 * 1024;
-
-/// Peak memory of a process in kilobytes.
-fn peak(server: &Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    figure.expect("a figure")
-}
 
 /// Creates a document with this number of results, rules after the results and many ignored attributes.
 fn document(results: usize, size: usize) -> String {
@@ -58,14 +50,14 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
     let base_path = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
     // The first, small report warms the server up and is not measured.
     send(&client, &base_path, document(1_000, 1_000_000)).await;
-    let before = peak(&server);
+    let before = server.peak_memory();
     let complete = document(RESULTS, SIZE);
     assert!(complete.len() > 49_000_000 && complete.len() <= 52_428_800, "{}", complete.len());
     assert_eq!(
         send(&client, &base_path, complete).await,
         json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
     );
-    let after = peak(&server);
+    let after = server.peak_memory();
     assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     let last = client.get(&format!("{base_path}/vulnerabilities?per_page=1")).await.expect(200);
     assert_eq!(last.json()[0]["title"], "Rule 0");

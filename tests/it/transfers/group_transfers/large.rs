@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{attributes, header, send};
 use crate::support::Client;
-use crate::support::process::{Process, Site, TOKEN};
+use crate::support::process::{Site, TOKEN};
 use crate::support::server::DatabaseKind;
 
 /// Number of subgroups of the exported group.
@@ -24,14 +24,6 @@ const TEXT: usize = 2_000;
 const NOISE: usize = 400;
 /// Maximum increase of memory in kilobytes; the records have 100,000.
 const MEMORY: u64 = 48 * 1024;
-
-/// Returns the peak memory of a process in kilobytes.
-fn peak_memory(server: &Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    figure.expect("a figure")
-}
 
 /// Returns an archive of a group with subgroups of `records` records each.
 fn archive(groups: i64, records: i64) -> Vec<u8> {
@@ -100,7 +92,7 @@ async fn import_and_export_of_50000_records_use_little_memory() {
     send(&client, "small", None, archive(2, 160)).await.expect(202);
     assert_eq!(wait_for_import(&client, "small").await["import_status"], "finished");
     export_when_ready(&client, "small").await;
-    let before = peak_memory(&server);
+    let before = server.peak_memory();
     let large = archive(GROUPS, RECORDS);
     // Larger than the default limit for attachments.
     assert!(large.len() > 10 << 20, "{}", large.len());
@@ -110,10 +102,10 @@ async fn import_and_export_of_50000_records_use_little_memory() {
         (&status["import_status"], &status["imported_groups_count"], &status["unmapped"]),
         (&json!("finished"), &json!(GROUPS + 1), &json!([]))
     );
-    let imported = peak_memory(&server);
+    let imported = server.peak_memory();
     assert!(imported - before < MEMORY, "importing: {before} kB before and {imported} kB after");
     let archive = export_when_ready(&client, "large").await;
-    let after = peak_memory(&server);
+    let after = server.peak_memory();
     assert!(after - before < MEMORY, "exporting: {before} kB before and {after} kB after");
     let (mut lines, mut bytes) = (0, 0);
     for entry in tar::Archive::new(GzDecoder::new(archive.as_slice())).entries().expect("a tar file") {

@@ -1,0 +1,148 @@
+//! Counts the memory of responses until the client has read them.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use domain::kernel::budgets::RequestMemory;
+use domain::kernel::error::{Error, Result};
+use poem::{Body, Response};
+use serde::Serialize;
+
+use crate::api::response_cache::WholeBody;
+
+/// Responses up to this size in bytes are not counted. They fit into the send buffer of a connection.
+const UNCOUNTED_BYTES: usize = 16 << 10;
+
+/// Serializes a response body, and reserves its memory while it grows.
+///
+/// # Errors
+/// [`Error::Overloaded`] if too little memory is left; [`Error::Internal`] if the value cannot be serialized.
+pub(super) fn to_json(body: &impl Serialize, memory: Option<&RequestMemory>) -> Result<Vec<u8>> {
+    let mut writer = CountingWriter {
+        bytes: Vec::with_capacity(128),
+        reserved: UNCOUNTED_BYTES,
+        memory,
+        is_overloaded: false,
+    };
+    match serde_json::to_writer(&mut writer, body) {
+        Ok(()) => Ok(writer.bytes),
+        Err(_) if writer.is_overloaded => Err(Error::Overloaded),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
+
+struct CountingWriter<'a> {
+    bytes: Vec<u8>,
+    reserved: usize,
+    memory: Option<&'a RequestMemory>,
+    is_overloaded: bool,
+}
+
+impl CountingWriter<'_> {
+    /// Reserves as much again, because the vector doubles its capacity.
+    fn reserve(&mut self, size: usize) -> io::Result<()> {
+        let missing = size.max(2 * self.reserved) - self.reserved;
+        if let Some(memory) = self.memory
+            && memory.reserve(missing as u64).is_err()
+        {
+            self.is_overloaded = true;
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.reserved += missing;
+        Ok(())
+    }
+}
+
+impl Write for CountingWriter<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let size = self.bytes.len() + bytes.len();
+        if size > self.reserved {
+            self.reserve(size)?;
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns a response whose body holds its memory until it was sent or dropped. Streams are returned unchanged.
+///
+/// # Errors
+/// [`Error::Overloaded`] if too little memory is left.
+pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Result<Response> {
+    let (Some(WholeBody(bytes)), Some(memory)) = (response.extensions().get(), memory) else {
+        return Ok(response);
+    };
+    if bytes.len() <= UNCOUNTED_BYTES {
+        return Ok(response);
+    }
+    memory.resize(bytes.len() as u64)?;
+    let held = HeldBytes {
+        bytes: bytes.clone(),
+        _memory: memory.clone(),
+    };
+    response.set_body(Body::from_bytes(Bytes::from_owner(held)));
+    Ok(response)
+}
+
+/// Bytes whose memory is reserved until they are dropped.
+struct HeldBytes {
+    bytes: Bytes,
+    _memory: RequestMemory,
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::kernel::budgets::{Budgets, Holder};
+
+    use super::*;
+
+    fn memory(budgets: &Budgets) -> RequestMemory {
+        RequestMemory::new(budgets.memory.reservation(Holder::default()))
+    }
+
+    #[tokio::test]
+    async fn response_holds_its_memory_until_it_is_sent() {
+        let budgets = Budgets::new(8 << 20);
+        let memory = memory(&budgets);
+        let text = "x".repeat(1 << 20);
+        let json = to_json(&text, Some(&memory)).expect("JSON");
+        let reserved = budgets.memory.used();
+        assert!(reserved >= 1 << 20, "{reserved}");
+        let size = json.len();
+        let body = WholeBody(json.into());
+        let response = Response::builder().extension(body.clone()).body(body.body());
+        let response = hold(response, Some(&memory)).expect("a response");
+        drop((memory, body));
+        assert_eq!(budgets.memory.used(), size as u64);
+        let sent = response.into_body().into_bytes().await.expect("bytes");
+        assert_eq!((sent.len(), budgets.memory.used()), (size, size as u64));
+        drop(sent);
+        assert_eq!(budgets.memory.used(), 0);
+    }
+
+    #[test]
+    fn response_beyond_budget_is_not_built() {
+        let budgets = Budgets::new(1 << 20);
+        let memory = memory(&budgets);
+        let texts = vec!["x".repeat(1 << 10); 2 << 10];
+        assert!(matches!(to_json(&texts, Some(&memory)), Err(Error::Overloaded)));
+        assert!(to_json(&texts, None).is_ok());
+        assert!(to_json(&texts[..10].to_vec(), Some(&memory)).is_ok());
+    }
+}

@@ -1,0 +1,222 @@
+//! Memory of request and response bodies: order of errors for large bodies, limits of JSON, and budgets.
+
+use std::time::Duration;
+
+use holdfast::config::ConfigOptions;
+use reqwest::Method;
+use serde_json::json;
+use storage::entities::Visibility;
+use tokio::io::AsyncReadExt;
+
+use crate::support::code::{NewCommit, Project, file};
+use crate::support::raw_http::RawConnection;
+use crate::support::spaces::project;
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
+
+/// Size of a body that is just large, in bytes.
+const LARGE: usize = (1 << 20) + 1;
+
+/// Sends a JSON body. A chunked body does not announce its length.
+async fn post(client: &Client, path: &str, body: Vec<u8>, is_chunked: bool) -> ApiResponse {
+    let request = client.request(Method::POST, path).header("Content-Type", "application/json");
+    let request = match is_chunked {
+        true => {
+            let chunks: Vec<_> = body.chunks(100_000).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
+            request.body(reqwest::Body::wrap_stream(futures_util::stream::iter(chunks)))
+        }
+        false => request.body(body),
+    };
+    client.send(request).await
+}
+
+async fn commit(client: &Client, project: &str, body: Vec<u8>, is_chunked: bool) -> ApiResponse {
+    post(client, &format!("/projects/{project}/repository/commits"), body, is_chunked).await
+}
+
+async fn large_body_is_read_after_permission_check(server: TestServer) {
+    let root = server.root();
+    let guest = server.create_user("guest").await;
+    project(&root, "open", json!({"visibility": "public"})).await;
+    for is_chunked in [false, true] {
+        let invalid = |size: usize| vec![b'{'; size];
+        for (client, path, small, large) in [
+            (&server.anonymous(), "root%2Fopen", 401, 401),
+            (&guest.client, "root%2Fabsent", 400, 404),
+            (&guest.client, "root%2Fopen", 400, 403),
+            (&root, "root%2Fopen", 400, 400),
+        ] {
+            let statuses = [
+                post(client, &format!("/projects/{path}/merge_requests"), invalid(1_000), is_chunked).await.status,
+                post(client, &format!("/projects/{path}/merge_requests"), invalid(LARGE), is_chunked).await.status,
+            ];
+            assert_eq!(statuses, [small, large], "{path} {is_chunked}");
+        }
+    }
+}
+
+async fn large_commit_is_parsed_from_file(server: TestServer) {
+    let root = server.root();
+    project(&root, "work", json!({"initialize_with_readme": true})).await;
+    for (number, is_chunked) in [(1, false), (2, true)] {
+        let path = format!("large{number}.txt");
+        let content = "line with \"quotes\" and ä\n".repeat(80_000);
+        let body = json!({
+            "branch": "master", "commit_message": "Add",
+            "actions": [{"action": "create", "file_path": path, "content": content}],
+        });
+        commit(&root, "root%2Fwork", serde_json::to_vec(&body).expect("JSON"), is_chunked).await.expect(201);
+        let sent = root.get(&format!("/projects/root%2Fwork/repository/files/{path}/raw?ref=master")).await.expect(200);
+        assert!(sent.text() == content, "{path}");
+    }
+    assert_eq!(server.backend.budgets.memory.used(), 0);
+}
+
+async fn large_form_is_accepted_up_to_its_limit(server: TestServer) {
+    let root = server.root();
+    project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let url = "/projects/root%2Fwork/repository/files/form.txt";
+    let content = "x".repeat(2 << 20);
+    let pairs = [("branch", "master"), ("commit_message", "Add"), ("content", &content)];
+    root.post_form(url, &pairs).await.expect(201);
+    let content = "x".repeat(33 << 20);
+    let pairs = [("branch", "master"), ("commit_message", "Change"), ("content", &content)];
+    let response = root.send(root.request(Method::PUT, url).form(&pairs)).await;
+    assert_eq!(response.status, 413);
+}
+
+async fn dense_json_is_rejected(server: TestServer) {
+    let root = server.root();
+    project(&root, "work", json!({})).await;
+    let dense = |size: usize| format!(r#"{{"actions": [{}{{}}]}}"#, r#"{"":0},"#.repeat(size / 7)).into_bytes();
+    for size in [500_000, 8 << 20] {
+        let response = commit(&root, "root%2Fwork", dense(size), false).await.expect(400);
+        assert!(response.message().starts_with("the body has too many values"), "{}", response.message());
+    }
+    assert_eq!(commit(&root, "root%2Fabsent", dense(8 << 20), false).await.status, 404);
+    assert_eq!(server.backend.budgets.memory.used(), 0);
+}
+
+fn small_memory() -> ConfigOptions {
+    ConfigOptions { body_memory_bytes: Some(3 << 20), ..ConfigOptions::default() }
+}
+
+async fn body_beyond_memory_returns_503_and_changes_nothing(server: TestServer) {
+    let root = server.root();
+    project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let body = json!({
+        "branch": "master", "commit_message": "Add",
+        "actions": [{"action": "create", "file_path": "a", "content": "x".repeat(2 << 20)}],
+    });
+    let body = serde_json::to_vec(&body).expect("JSON");
+    for is_chunked in [false, true] {
+        let response = commit(&root, "root%2Fwork", body.clone(), is_chunked).await.expect(503);
+        assert_eq!(response.header("retry-after"), "5");
+    }
+    root.get("/projects/root%2Fwork/repository/files/a?ref=master").await.expect(404);
+    assert_eq!(server.backend.budgets.memory.used(), 0);
+}
+
+async fn unfinished_bodies_hold_at_most_the_share_of_an_address(server: TestServer) {
+    let head =
+        "GET /api/v4/projects HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n";
+    let mut connections = Vec::new();
+    for _ in 0..4 {
+        let mut connection = RawConnection::connect(&server.base).await;
+        connection.send(head).await;
+        connection.send(vec![b' '; 900_000]).await;
+        connections.push(connection);
+    }
+    // The share is 2.75 MB, so at least one of the four is refused.
+    let responses = connections.iter_mut().map(|connection| Box::pin(connection.response()));
+    let (first, _, _) = futures_util::future::select_all(responses).await;
+    assert_eq!((first.status, first.headers["retry-after"].as_str()), (503, "5"));
+    assert!(server.backend.budgets.memory.used() <= 3 << 20);
+    server.root().get("/version").await.expect(200);
+    drop(connections);
+    wait_until_released(&server).await;
+}
+
+async fn wait_until_released(server: &TestServer) {
+    let released = async {
+        while server.backend.budgets.memory.used() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), released).await.expect("released memory");
+}
+
+fn small_files() -> ConfigOptions {
+    ConfigOptions { max_json_file_bytes: Some(1_000), ..ConfigOptions::default() }
+}
+
+async fn large_file_in_json_returns_413_with_advice(server: TestServer) {
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
+    work.import(&NewCommit {
+        branch: "files",
+        from: Some("refs/heads/main"),
+        changes: file("small", &"x".repeat(1_000)) + &file("large", &"x".repeat(1_001)),
+        ..NewCommit::default()
+    });
+    let root = server.anonymous();
+    root.get(&work.url("/files/small?ref=files")).await.expect(200);
+    let blob = work.id("files:large");
+    for (path, operation) in
+        [(work.url("/files/large?ref=files"), "get_raw_file"), (work.url(&format!("/blobs/{blob}")), "get_raw_blob")]
+    {
+        let message = root.get(&path).await.expect(413).message();
+        let expected = format!(
+            "413 Request Entity Too Large - the file has 1001 bytes (maximum is 1000); download it with {operation}"
+        );
+        assert_eq!(message, expected);
+    }
+    root.head(&work.url("/files/large?ref=files")).await.expect(200);
+    assert_eq!(root.get(&work.url("/files/large/raw?ref=files")).await.expect(200).body.len(), 1_001);
+    assert_eq!(root.get(&work.url(&format!("/blobs/{blob}/raw"))).await.expect(200).body.len(), 1_001);
+}
+
+fn moderate_memory() -> ConfigOptions {
+    ConfigOptions { body_memory_bytes: Some(128 << 20), ..ConfigOptions::default() }
+}
+
+async fn unread_responses_hold_at_most_the_share_of_an_address(server: TestServer) {
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
+    work.import(&NewCommit {
+        branch: "files",
+        from: Some("refs/heads/main"),
+        changes: file("large", &"x".repeat(8 << 20)),
+        ..NewCommit::default()
+    });
+    let anonymous = server.anonymous();
+    let path = work.url("/files/large?ref=files");
+    anonymous.get(&path).await.expect(200);
+    let request = format!("GET /api/v4{path} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut unread = Vec::new();
+    for _ in 0..12 {
+        let mut connection = RawConnection::connect(&server.base).await;
+        connection.send(&request).await;
+        // The head shows that the server has built the response or refused it.
+        let mut start = [0; 15];
+        connection.stream.read_exact(&mut start).await.expect("a status line");
+        unread.push((connection, String::from_utf8_lossy(&start).into_owned()));
+    }
+    let refused = unread.iter().filter(|(_, status)| status.contains(" 503 ")).count();
+    // Each response holds eleven megabytes, and needs 32 while it is built; the address has 112.
+    assert!((3..=6).contains(&refused), "{refused}");
+    assert!(server.backend.budgets.memory.used() <= 112 << 20);
+    // Small responses need nothing of the budget.
+    server.root().get("/version").await.expect(200);
+    drop(unread);
+    wait_until_released(&server).await;
+    anonymous.get(&path).await.expect(200);
+}
+
+on_every_database![
+    large_body_is_read_after_permission_check,
+    large_commit_is_parsed_from_file,
+    large_form_is_accepted_up_to_its_limit,
+    dense_json_is_rejected,
+    body_beyond_memory_returns_503_and_changes_nothing with super::small_memory(),
+    unfinished_bodies_hold_at_most_the_share_of_an_address with super::small_memory(),
+    large_file_in_json_returns_413_with_advice with super::small_files(),
+    unread_responses_hold_at_most_the_share_of_an_address with super::moderate_memory(),
+];
