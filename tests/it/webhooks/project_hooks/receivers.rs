@@ -1,5 +1,7 @@
 //! Receivers with redirects, credentials or invalid certificates, and forbidden hosts.
 
+use std::sync::{Arc, OnceLock};
+
 use domain::webhooks::delivery::deliver;
 use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
@@ -32,6 +34,27 @@ async fn redirect_is_followed_with_same_request_and_without_token(server: TestSe
     assert_eq!((arrived.line.as_str(), &arrived.body["object_kind"]), ("POST /final", &json!("push")));
     // The secret token is not sent to another origin.
     assert_eq!(arrived.header("x-service-token"), "");
+}
+
+async fn token_is_not_sent_after_a_redirect_left_the_origin(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let first_url = Arc::new(OnceLock::<String>::new());
+    let to = Arc::clone(&first_url);
+    let mut second =
+        Receiver::with(move |_| Reply::Redirect(307, format!("{}/back", to.get().expect("an address")))).await;
+    let to = second.url.clone();
+    let script = move |number| if number == 0 { Reply::Redirect(307, to.clone()) } else { Reply::Status(200) };
+    let mut first = Receiver::with(script).await;
+    first_url.set(first.url.clone()).expect("one address");
+    let address = first.url.replace("http://", "http://ada:secret@");
+    let delivery = send_test(&server, &project, &address, json!({ "token": "t0ken" })).await;
+    assert_eq!(delivery["state"], "delivered");
+    let sent = first.next().await;
+    assert_eq!((sent.header("x-service-token"), sent.header("authorization").is_empty()), ("t0ken", false));
+    for (arrived, line) in [(second.next().await, "POST /"), (first.next().await, "POST /back")] {
+        assert_eq!(arrived.line, line);
+        assert_eq!((arrived.header("x-service-token"), arrived.header("authorization")), ("", ""), "{line}");
+    }
 }
 
 async fn endless_redirects_fail_after_the_limit(server: TestServer) {
@@ -167,3 +190,4 @@ on_every_database![
     certificate_is_verified_unless_the_webhook_disables_it,
     credentials_in_url_are_sent_as_basic_authentication,
 ];
+    token_is_not_sent_after_a_redirect_left_the_origin,
