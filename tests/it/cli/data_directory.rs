@@ -148,6 +148,21 @@ async fn new_files_are_private_to_their_owner(site: Site) {
     other.remove().await;
 }
 
+async fn rejected_backup_directory_keeps_its_mode(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let used = site.sibling_path("used");
+    std::fs::create_dir(&used).expect("a directory");
+    std::fs::write(used.join("notes"), "x").expect("a file");
+    open_to_others(&used);
+    let (before, path) = (accessible(&used), used.to_str().expect("UTF-8"));
+    let other = site.another().await;
+    for output in [site.fails(&["backup", path]).await, other.fails(&["restore", path]).await] {
+        assert!(output.contains("is not empty") || output.contains("complete backup"), "{output}");
+        assert_eq!((before.len(), accessible(&used)), (2, before.clone()));
+    }
+    other.remove().await;
+}
+
 async fn existing_files_are_restricted_by_server_and_worker(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
@@ -217,6 +232,7 @@ async fn configuration_of_a_repository_shares_no_files(site: Site) {
 
 on_every_site![
     new_files_are_private_to_their_owner,
+    rejected_backup_directory_keeps_its_mode,
     existing_files_are_restricted_by_server_and_worker,
     links_to_the_data_directory_and_its_parts_are_followed,
     configuration_of_a_repository_shares_no_files,

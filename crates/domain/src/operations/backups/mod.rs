@@ -152,8 +152,12 @@ fn rejected(text: String) -> Error {
 fn create_private_directory(directory: &Path) -> Result<()> {
     let create = || -> io::Result<bool> {
         fs::create_dir_all(directory)?;
+        // A directory with other content keeps its mode: the path may be wrong.
+        if fs::read_dir(directory)?.next().is_some() {
+            return Ok(false);
+        }
         fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-        Ok(fs::read_dir(directory)?.next().is_none())
+        Ok(true)
     };
     match create() {
         Ok(true) => Ok(()),
