@@ -23,7 +23,7 @@ pub(super) struct BackupOptions {
 pub(super) async fn doctor(common: CommonOptions) -> CommandResult {
     let (settings, backend) = common.open().await?;
     let deserted = startup::is_only_node(&settings.data_dir).await?;
-    let findings = examination::check(&backend, deserted).await?;
+    let findings = examination::check(&backend, &settings.data_dir, deserted).await?;
     for problem in &findings.problems {
         print(&format!("{problem}\n"));
     }

@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use context::{CommandResult, CommonOptions, print, stop_signal};
 use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::server;
+use rustix::fs::Mode;
 
 /// Serve repositories over Git and a REST API
 #[derive(Debug, Parser)]
@@ -56,6 +57,9 @@ enum LogFormat {
     Yaml,
 }
 
+/// Mask of the files that this process and its children create: only their owner can access them (ADR 31).
+const FILE_MASK: u32 = 0o077;
+
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
@@ -65,6 +69,8 @@ pub fn run() -> ExitCode {
     ) {
         allocator::apply_settings();
     }
+    // Set before the first thread starts, because it applies to the whole process.
+    rustix::process::umask(Mode::from_raw_mode(FILE_MASK));
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),

@@ -5,6 +5,7 @@ mod error;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use domain::kernel::budgets::Budgets;
 use domain::kernel::cache::Caches;
 use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
+use domain::operations::data_directory;
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
 use domain::operations::startup::{self, NodeRegistration};
@@ -79,12 +81,7 @@ async fn open_as(
     let database = Database::connect(&settings.database_url, &options).await?;
     identity.check(&database).await?;
     if opening == OpenMode::Create {
-        tokio::fs::create_dir_all(&directory)
-            .await
-            .map_err(|cause| Error::Io {
-                what: format!("data directory {}", directory.display()),
-                cause,
-            })?;
+        create_directory(&directory).await?;
     }
     database.migrate().await.map_err(database::Error::from)?;
     let concurrency = settings.git_concurrency;
@@ -130,6 +127,21 @@ async fn open_as(
         upload_slots: UploadSlots::default(),
     });
     Ok((backend, serving))
+}
+
+/// Creates the data directory if it does not exist, and excludes other users from it.
+async fn create_directory(directory: &Path) -> Result<(), Error> {
+    let path = directory.to_owned();
+    let create = move || {
+        std::fs::create_dir_all(&path)?;
+        data_directory::restrict(&path)
+    };
+    let done = tokio::task::spawn_blocking(create).await;
+    done.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        .map_err(|cause| Error::Io {
+            what: format!("data directory {}", directory.display()),
+            cause,
+        })
 }
 
 /// Returns the given credentials of the first administrator.
@@ -221,10 +233,14 @@ impl BoundServer {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
         let stopping = CancellationToken::new();
-        let worker = self
-            .settings
-            .worker
-            .then(|| tokio::spawn(run_jobs(self.backend.clone(), drain, stopping.clone())));
+        let worker = self.settings.worker.then(|| {
+            tokio::spawn(run_jobs(
+                self.backend.clone(),
+                self.settings.data_dir.clone(),
+                drain,
+                stopping.clone(),
+            ))
+        });
         let stop = async {
             stop.await;
             stopping.cancel();
@@ -260,7 +276,7 @@ impl BoundServer {
 }
 
 /// Runs background jobs and recurring work until `stopping`; jobs that run then have `drain` to finish.
-async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken) {
+async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping: CancellationToken) {
     let options = RunnerOptions {
         drain,
         ..RunnerOptions::default()
@@ -285,6 +301,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),
         importer.run(stopping.clone().cancelled_owned()),
+        worker::restrict_data_directory(data_dir, stopping.clone()),
         worker::recur(backend, stopping),
     );
 }
@@ -298,7 +315,8 @@ pub async fn work(settings: &ServerSettings, stop: impl Future<Output = ()>) -> 
     let backend = open(settings, None, base_url).await?;
     let _presence = startup::register_node(&backend, &settings.data_dir).await?;
     let stopping = CancellationToken::new();
-    let jobs = run_jobs(backend.clone(), settings.drain_timeout, stopping.clone());
+    let (data_dir, drain) = (settings.data_dir.clone(), settings.drain_timeout);
+    let jobs = run_jobs(backend.clone(), data_dir, drain, stopping.clone());
     let stop = async {
         stop.await;
         stopping.cancel();

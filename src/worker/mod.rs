@@ -1,7 +1,9 @@
 //! Background work: the handler of each kind of job, and the work that recurs.
 
+mod data_directory;
 mod recurring;
 mod registry;
 
+pub use data_directory::restrict_data_directory;
 pub use recurring::run_recurring as recur;
 pub use registry::registry;

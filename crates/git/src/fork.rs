@@ -7,8 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::process::Program;
@@ -153,16 +154,26 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
         // Linked by an earlier attempt.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
-        Err(_) => {
-            fs::copy(from, to)?;
-            File::open(to)?.sync_all()
-        }
+        Err(_) => copy(from, to),
     }
+}
+
+/// Copies a file for its owner.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let mode = source.metadata()?.permissions().mode() & 0o700;
+    let mut target = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use crate::test_repository::TestRepository;
     use crate::testing::{self, Fixture};
@@ -192,6 +203,20 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&list.stdout).trim(), references.trim());
         let none = sample.store.fork(&source, &RepositoryId::of_project(4712)).await;
         assert!(matches!(none, Err(Error::RepositoryMissing)));
+    }
+
+    #[test]
+    fn copied_object_is_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        std::fs::write(&from, "object").unwrap();
+        std::fs::set_permissions(&from, std::fs::Permissions::from_mode(0o444)).unwrap();
+        super::copy(&from, &to).unwrap();
+        assert_eq!(std::fs::read(&to).unwrap(), b"object");
+        assert_eq!(
+            std::fs::metadata(&to).unwrap().permissions().mode() & 0o777,
+            0o400
+        );
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 //! The child gets neither the server's environment nor the machine's Git configuration. It leads its own
 //! process group, which is killed with the handle, and has limits on time and memory.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,6 +34,14 @@ const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Default limit of a buffered standard output, in bytes.
 const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Settings of every run. The configuration of a repository cannot override them.
+const FIXED_CONFIG: [&str; 3] = [
+    "safe.directory=*",
+    "gc.auto=0",
+    // Files are private to their owner, also if a repository was shared before it was copied here.
+    "core.sharedRepository=0600",
+];
 
 /// Path of the program, found on the search path. Starting a program by path avoids copying this process's
 /// page tables, which takes longer the more memory is in use.
@@ -114,7 +122,7 @@ impl Program {
     }
 
     /// Sets a configuration value for this run and its children.
-    pub(super) fn config(mut self, key: &'static str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+    pub(super) fn config(mut self, key: &'static str, value: impl AsRef<OsStr>) -> Self {
         let mut setting = OsString::from(key);
         setting.push("=");
         setting.push(value);
@@ -177,10 +185,8 @@ impl Program {
             .env("GIT_OPTIONAL_LOCKS", "0")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(directory);
-        for setting in [OsString::from("safe.directory=*"), OsString::from("gc.auto=0")]
-            .iter()
-            .chain(&self.config)
-        {
+        let fixed = FIXED_CONFIG.iter().map(OsStr::new);
+        for setting in fixed.chain(self.config.iter().map(OsString::as_os_str)) {
             command.arg("-c").arg(setting);
         }
         command.arg(self.name).args(&self.arguments);

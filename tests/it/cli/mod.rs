@@ -2,6 +2,7 @@
 
 mod admin;
 mod backups;
+mod data_directory;
 mod demo;
 mod doctor;
 mod instance;

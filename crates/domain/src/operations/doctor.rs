@@ -1,7 +1,8 @@
-//! Consistency check of the database, the repositories and the registry blobs. Includes every object of the
-//! repositories.
+//! Consistency check of the database, the repositories and the registry blobs, and of the access to the data
+//! directory. Includes every object of the repositories.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use chrono::TimeDelta;
 use git::RepositoryId;
@@ -9,7 +10,8 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::{namespaces, now, projects, ref_updates};
 
 use crate::kernel::Backend;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
+use crate::operations::data_directory;
 use crate::registry;
 
 /// Projects read per statement.
@@ -29,8 +31,8 @@ pub struct CheckResult {
 /// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress.
 ///
 /// # Errors
-/// Returns an error if the database cannot be read. Errors of a repository become findings.
-pub async fn check(backend: &Backend, deserted: bool) -> Result<CheckResult> {
+/// Returns an error if the database or the data directory cannot be read. Errors of a repository become findings.
+pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result<CheckResult> {
     // Listed before the rows, so that new repositories are not reported as orphans.
     let mut orphans: HashSet<RepositoryId> = backend.repositories.stored().await?.into_iter().collect();
     let mut findings = CheckResult::default();
@@ -79,7 +81,27 @@ pub async fn check(backend: &Backend, deserted: bool) -> Result<CheckResult> {
             intent.created_at.to_rfc3339()
         ));
     }
+    findings.problems.extend(check_access(data_dir).await?);
     Ok(findings)
+}
+
+/// Returns a problem if other users of the machine can access the data directory or a part of it.
+async fn check_access(data_dir: &Path) -> Result<Option<String>> {
+    let found = data_directory::examine(data_dir).await.map_err(Error::internal)?;
+    let paths: Vec<String> = found
+        .examples
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let directory = data_dir.display();
+    Ok((found.accessible > 0).then(|| {
+        format!(
+            "data directory {directory}: other users can access {} of its files and directories, such as {}; a running \
+             server corrects this within a day, and `chmod -R go= {directory}` at once",
+            found.accessible,
+            paths.join(", ")
+        )
+    }))
 }
 
 async fn check_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {

@@ -19,7 +19,7 @@ use storage::database::Database;
 use storage::entities::instances::{self, InstanceIdentity};
 
 use directory::DirectoryContents;
-pub use serve_lock::{ServeLock, lock_directory};
+pub use serve_lock::{SERVE_LOCK, ServeLock, lock_directory};
 
 /// The file of the data directory that names the instance.
 pub const FILE: &str = "instance.json";

@@ -1,6 +1,7 @@
-//! First start, startup checks, diagnosis and backups.
+//! First start, startup checks, protection of the data directory, diagnosis and backups.
 
 pub mod backups;
+pub mod data_directory;
 pub mod doctor;
 pub mod first_start;
 pub mod instance_identity;

@@ -14,7 +14,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Name of the file in the data directory.
-const LOCK: &str = "presence.lock";
+pub(super) const PRESENCE_LOCK: &str = "presence.lock";
 
 /// The presence of a process in a data directory; it ends on drop.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct NodeRegistration(#[expect(dead_code, reason = "held for its lock")] F
 /// # Errors
 /// Returns an error if the file cannot be locked, or if a database query or a Git operation fails.
 pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeRegistration> {
-    let path = data_dir.join(LOCK);
+    let path = data_dir.join(PRESENCE_LOCK);
     let (file, alone) = blocking(move || try_lock_exclusive(&path)).await?;
     if alone {
         let released = jobs::requeue_abandoned(backend.database.write()).await?;
@@ -50,7 +50,7 @@ pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeReg
 /// # Errors
 /// Returns an error if the file cannot be locked.
 pub async fn is_only_node(data_dir: &Path) -> Result<bool> {
-    let path: PathBuf = data_dir.join(LOCK);
+    let path: PathBuf = data_dir.join(PRESENCE_LOCK);
     blocking(move || try_lock_exclusive(&path))
         .await
         .map(|(_, alone)| alone)

@@ -228,6 +228,8 @@ const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
 const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
 const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
 
+/// Returns the request of a delivery. URL and secrets are those of one row, so that a change of the webhook in
+/// between never sends the secrets of one receiver to another.
 fn request(
     backend: &Backend,
     hook: &project_hooks::Model,

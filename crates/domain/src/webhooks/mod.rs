@@ -138,12 +138,13 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
         .await
 }
 
-/// Updates a webhook, and enables it again if it was disabled.
+/// Updates a webhook, and enables it again if it was disabled. If its URL gets another origin, the stored secrets
+/// are removed.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
-/// invalid, as in [`create`]. The same applies to a masked password if the rest of the URL differs from the
-/// stored one.
+/// invalid, as in [`create`]. The same applies to a masked password if the stored URL has no password, or another
+/// origin or username.
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -158,20 +159,24 @@ pub async fn update(
             projects::lock(transaction, access.project.id).await?;
             let hook = find(transaction, access, id).await?;
             let mut row = hook.clone().into_active_model();
-            let unseen = target
-                .password
-                .as_ref()
-                .is_some_and(|password| password.expose() == MASKED_PASSWORD);
-            if unseen && target.shown != hook.url {
-                return Err(invalid(
-                    "Invalid url given: the hidden password can be used only with the same url",
-                ));
+            let is_same_receiver = target.has_origin_of(&hook.url);
+            if !is_same_receiver {
+                clear_secrets(&mut row);
             }
-            if !unseen {
-                row.password_encrypted = Set(match &target.password {
-                    Some(password) => Some(encrypt(backend, password, &password_context(id))?),
-                    None => None,
-                });
+            match &target.password {
+                Some(password) if password.expose() == MASKED_PASSWORD => {
+                    let is_stored = hook.password_encrypted.is_some() && target.has_username_of(&hook.url);
+                    if !(is_same_receiver && is_stored) {
+                        return Err(invalid(
+                            "Invalid url given: the hidden password can be used only with the same scheme, host, port \
+                             and username",
+                        ));
+                    }
+                }
+                Some(password) => {
+                    row.password_encrypted = Set(Some(encrypt(backend, password, &password_context(id))?));
+                }
+                None => row.password_encrypted = Set(None),
             }
             row.url = Set(target.shown.clone());
             if let Some(token) = &token {
@@ -204,6 +209,13 @@ pub async fn delete(
     preconditions::check_unmodified_since(unmodified_since, hook.updated_at)?;
     Entity::delete_by_id(id).exec(backend.database.write()).await?;
     Ok(())
+}
+
+/// Removes all secrets that are sent to the receiver. Users can change the URL without knowing the secrets, and must
+/// not receive them at another address. Each new secret of a webhook belongs here.
+fn clear_secrets(row: &mut ActiveModel) {
+    row.password_encrypted = Set(None);
+    row.token_encrypted = Set(None);
 }
 
 fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {

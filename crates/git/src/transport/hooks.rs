@@ -166,9 +166,9 @@ pub(super) async fn install(repository: &Repository, rules: PushRules) -> Result
         .await
 }
 
-/// Returns whether the script at `path` is complete and executable.
+/// Returns whether the script at `path` is complete and executable by its owner.
 fn is_in_place(path: &Path, script: &str) -> bool {
-    let executable = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 == 0o111;
+    let executable = |metadata: fs::Metadata| metadata.permissions().mode() & 0o100 != 0;
     fs::metadata(path).is_ok_and(executable) && fs::read(path).is_ok_and(|bytes| bytes == script.as_bytes())
 }
 
@@ -177,7 +177,7 @@ fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(script.as_bytes())?;
     file.as_file()
-        .set_permissions(fs::Permissions::from_mode(0o755))?;
+        .set_permissions(fs::Permissions::from_mode(0o700))?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

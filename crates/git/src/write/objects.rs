@@ -22,6 +22,9 @@ use super::super::{Error, Oid, Result};
 const TEMPORARY: &str = "tmp_obj_";
 const TEMPORARY_DIRECTORY: &str = "tmp_objdir-";
 
+/// Mode of stored objects: their owner reads them.
+const OBJECT_MODE: u32 = 0o400;
+
 /// An object with a known ID that is not stored yet.
 pub(super) struct NewObject {
     pub(super) id: Oid,
@@ -40,7 +43,8 @@ pub(super) fn store_loose(directory: &Path, objects: &[NewObject]) -> Result<()>
         write!(encoder, "{} {}\0", object.kind.str(), object.data.len())?;
         encoder.write_all(&object.data)?;
         encoder.finish()?;
-        file.as_file().set_permissions(Permissions::from_mode(0o444))?;
+        file.as_file()
+            .set_permissions(Permissions::from_mode(OBJECT_MODE))?;
         files.push((file, object.id.to_string()));
     }
     for (file, _) in &files {
@@ -71,7 +75,7 @@ pub(super) fn store_pack(directory: &Path, objects: &[NewObject]) -> Result<()> 
         .prefix(TEMPORARY_DIRECTORY)
         .tempdir_in(directory)?;
     // The pack contains no deltas, so there is nothing to verify.
-    let mut indexer = Indexer::new(None, staging.path(), 0o444, false)?;
+    let mut indexer = Indexer::new(None, staging.path(), OBJECT_MODE, false)?;
     indexer.write_all(&pack(objects)?)?;
     let hash = indexer.commit()?;
     // Readers look for the index, so it is renamed last.

@@ -4,6 +4,7 @@ mod delivery;
 mod log;
 mod payloads;
 mod receivers;
+mod secrets;
 mod settings;
 mod test_delivery;
 

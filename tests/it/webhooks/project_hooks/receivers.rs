@@ -1,5 +1,7 @@
 //! Receivers with redirects, credentials or invalid certificates, and forbidden hosts.
 
+use std::sync::{Arc, OnceLock};
+
 use domain::webhooks::delivery::deliver;
 use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
@@ -34,6 +36,27 @@ async fn redirect_is_followed_with_same_request_and_without_token(server: TestSe
     assert_eq!(arrived.header("x-service-token"), "");
 }
 
+async fn token_is_not_sent_after_a_redirect_left_the_origin(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let first_url = Arc::new(OnceLock::<String>::new());
+    let to = Arc::clone(&first_url);
+    let mut second =
+        Receiver::with(move |_| Reply::Redirect(307, format!("{}/back", to.get().expect("an address")))).await;
+    let to = second.url.clone();
+    let script = move |number| if number == 0 { Reply::Redirect(307, to.clone()) } else { Reply::Status(200) };
+    let mut first = Receiver::with(script).await;
+    first_url.set(first.url.clone()).expect("one address");
+    let address = first.url.replace("http://", "http://ada:secret@");
+    let delivery = send_test(&server, &project, &address, json!({ "token": "t0ken" })).await;
+    assert_eq!(delivery["state"], "delivered");
+    let sent = first.next().await;
+    assert_eq!((sent.header("x-service-token"), sent.header("authorization").is_empty()), ("t0ken", false));
+    for (arrived, line) in [(second.next().await, "POST /"), (first.next().await, "POST /back")] {
+        assert_eq!(arrived.line, line);
+        assert_eq!((arrived.header("x-service-token"), arrived.header("authorization")), ("", ""), "{line}");
+    }
+}
+
 async fn endless_redirects_fail_after_the_limit(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
@@ -52,6 +75,11 @@ async fn redirect_to_forbidden_address_is_not_followed(server: TestServer) {
     for to in [
         "http://169.254.169.254/latest/meta-data",
         "http://[::ffff:169.254.169.254]/",
+        "http://168.63.129.16/",
+        "http://[::ffff:168.63.129.16]/",
+        "http://100.100.100.200/",
+        "http://[fd00:ec2::254]/",
+        "http://192.0.0.192/",
         "http://0.0.0.0/",
         "file:///etc/passwd",
     ] {
@@ -89,6 +117,21 @@ async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) 
     assert_eq!(receiver.rest().len(), 0);
 }
 
+async fn stored_url_of_metadata_service_is_rejected_at_delivery(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let id = hook(&root, project.id, "http://example.com/", json!({ "token": "t0ken" })).await;
+    let test = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
+    // The URLs are stored directly, as if an earlier version had allowed them.
+    for address in ["http://168.63.129.16/", "http://[fd00:ec2::254]/", "http://[::168.63.129.16]/"] {
+        let update = project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address));
+        update.exec(server.backend.database.write()).await.unwrap();
+        let delivery = root.post(&test, json!({})).await.expect(201).json();
+        let reason = json!("the address is not allowed");
+        assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &reason), "{address}");
+    }
+}
+
 async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -105,12 +148,25 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
     let test = format!("{url}/{id}/test/push_events");
     assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
     assert_eq!(receiver.rest().len(), 1);
-    // A host name of a local address works as well. Link-local addresses remain forbidden.
+    // A host name of a local address works as well. Metadata services remain forbidden.
     let by_host_name = receiver.url.replace("127.0.0.1", "localhost");
     root.put(&format!("{url}/{id}"), json!({ "url": by_host_name })).await.expect(200);
     assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
     assert_eq!(receiver.rest().len(), 1);
-    root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
+    for address in [
+        "http://169.254.169.254/",
+        "http://168.63.129.16/",
+        "http://0xa83f8110/",
+        "http://[::ffff:168.63.129.16]/",
+        "http://[64:ff9b::a83f:8110]/",
+        "http://100.100.100.200/",
+        "http://192.0.0.192/",
+        "http://[fd00:ec2::254]/",
+        "http://[fd20:ce::254]/",
+    ] {
+        let rejected = root.post(&url, json!({ "url": address })).await;
+        assert_eq!(rejected.expect(422).message(), "Invalid url given", "{address}");
+    }
     set(false).await;
     for rejected in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
         assert_eq!(rejected.expect(422).message(), "Invalid url given");
@@ -160,9 +216,11 @@ fn setting_allows_and_forbids_webhooks_to_local_addresses_options() -> ConfigOpt
 
 on_every_database![
     redirect_is_followed_with_same_request_and_without_token,
+    token_is_not_sent_after_a_redirect_left_the_origin,
     endless_redirects_fail_after_the_limit,
     redirect_to_forbidden_address_is_not_followed,
     hosts_that_resolve_to_local_addresses_are_rejected with hosts_that_resolve_to_local_addresses_are_rejected_options(),
+    stored_url_of_metadata_service_is_rejected_at_delivery,
     setting_allows_and_forbids_webhooks_to_local_addresses with setting_allows_and_forbids_webhooks_to_local_addresses_options(),
     certificate_is_verified_unless_the_webhook_disables_it,
     credentials_in_url_are_sent_as_basic_authentication,

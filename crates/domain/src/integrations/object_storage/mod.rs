@@ -27,7 +27,7 @@ pub use writer::ObjectWriter;
 /// Default directory, below the data directory.
 pub const DIRECTORY: &str = "objects";
 /// Directory for incomplete files, below the data directory.
-const SPOOL: &str = "tmp";
+pub const SPOOL: &str = "tmp";
 /// Bytes of a file that are buffered at a time. Buckets accept no smaller parts, except for the last.
 const PART_BYTES: usize = 5 << 20;
 /// Bytes that are buffered while a file is written on arrival, for storage that accepts parts of any size.

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn answering(rounds: &'static [&'static [&'static str]]) -> Resolver {
+    fn answering(rounds: &'static [&'static [&'static str]], local: bool) -> Resolver {
         let lookups = Arc::new(AtomicUsize::new(0));
         let look_up: HostLookup = Arc::new(move |_| {
             let round = lookups.fetch_add(1, Ordering::Relaxed).min(rounds.len() - 1);
@@ -82,12 +82,12 @@ mod tests {
             let found: Vec<IpAddr> = found.collect();
             Box::pin(async move { Ok(found) })
         });
-        Resolver::with(look_up, false)
+        Resolver::with(look_up, local)
     }
 
     #[tokio::test]
     async fn rebound_host_name_is_rejected_on_next_lookup() {
-        let resolver = answering(&[&["93.184.215.14"], &["127.0.0.1"]]);
+        let resolver = answering(&[&["93.184.215.14"], &["127.0.0.1"]], false);
         assert!(
             resolver
                 .addresses("rebinding.example.com".to_owned())
@@ -109,8 +109,27 @@ mod tests {
             &[&["2606:4700::1111", "::ffff:169.254.169.254"]],
             &[&[]],
         ] {
-            let resolver = answering(Box::leak(round.to_vec().into_boxed_slice()));
+            let resolver = answering(Box::leak(round.to_vec().into_boxed_slice()), false);
             assert!(resolver.addresses("mixed.example.com".to_owned()).await.is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn host_name_of_metadata_service_is_rejected_even_if_local_addresses_are_allowed() {
+        for round in [
+            &[&["168.63.129.16"][..]][..],
+            &[&["10.0.0.1", "169.254.169.254"]],
+            &[&["fd00:ec2::254"]],
+        ] {
+            let resolver = answering(Box::leak(round.to_vec().into_boxed_slice()), true);
+            assert!(
+                resolver
+                    .addresses("metadata.example.com".to_owned())
+                    .await
+                    .is_err()
+            );
+        }
+        let local = answering(&[&["10.0.0.1"]], true);
+        assert!(local.addresses("ci.example.com".to_owned()).await.is_ok());
     }
 }

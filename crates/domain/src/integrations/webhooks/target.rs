@@ -53,6 +53,24 @@ impl WebhookTarget {
             password: Some(Secret::new(password)),
         })
     }
+
+    /// Returns whether another displayed address has the same origin: scheme, host and port. The parts are compared
+    /// as parsed, so the case and the spelling of the host and a default port make no difference. A trailing dot of
+    /// the host does: without it, a name may resolve to another host.
+    #[must_use]
+    pub fn has_origin_of(&self, shown: &str) -> bool {
+        parse_both(&self.shown, shown).is_some_and(|(own, other)| own.origin() == other.origin())
+    }
+
+    /// Returns whether another displayed address has the same username.
+    #[must_use]
+    pub fn has_username_of(&self, shown: &str) -> bool {
+        parse_both(&self.shown, shown).is_some_and(|(own, other)| own.username() == other.username())
+    }
+}
+
+fn parse_both(one: &str, other: &str) -> Option<(Url, Url)> {
+    Some((Url::parse(one).ok()?, Url::parse(other).ok()?))
 }
 
 /// URL and credentials of a request.
@@ -159,5 +177,62 @@ mod tests {
             parts.credentials,
             Some(("ada".to_owned(), Some("p@ss".to_owned())))
         );
+    }
+
+    #[test]
+    fn origin_is_compared_as_parsed() {
+        let target = |text: &str| WebhookTarget::parse(text, true).expect("a target");
+        let stored = "https://ada:*****@hooks.example.com/a?b=c";
+        for same in [
+            "https://hooks.example.com",
+            "https://hooks.example.com:443/",
+            "HTTPS://HOOKS.Example.COM/a",
+            "https://bob:secret@hooks.example.com/d?e#f",
+            "https://hooks%2Eexample.com/",
+            "https://hooks\u{3002}example.com/",
+            "https:\\\\hooks.example.com\\@evil.example.com",
+        ] {
+            assert!(target(same).has_origin_of(stored), "{same}");
+        }
+        for other in [
+            "http://hooks.example.com/a?b=c",
+            "http://hooks.example.com:443/",
+            "https://hooks.example.com:8443/",
+            "https://hooks.example.com./",
+            "https://hooks.example.org/",
+            "https://example.com/",
+            "https://hooks.example.com.evil.example/",
+            "https://hooks.example.com@evil.example/",
+            "https://h\u{43e}\u{43e}ks.example.com/",
+        ] {
+            assert!(!target(other).has_origin_of(stored), "{other}");
+        }
+        for (one, other, same) in [
+            (
+                "https://b\u{fc}cher.example/",
+                "https://xn--bcher-kva.example/a",
+                true,
+            ),
+            (
+                "https://B\u{dc}CHER.example/",
+                "https://b\u{fc}cher.example/",
+                true,
+            ),
+            ("https://b\u{fc}cher.example/", "https://bucher.example/", false),
+            ("http://127.0.0.1/", "http://2130706433/", true),
+            ("http://127.0.0.1/", "http://[::ffff:7f00:1]/", false),
+            ("http://[::1]/", "http://[0:0::1]:80/", true),
+            ("https://example.com/", "no address", false),
+        ] {
+            assert_eq!(target(one).has_origin_of(other), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn username_is_compared_with_its_case() {
+        let target = WebhookTarget::parse("https://ada:x@example.com/", false).expect("a target");
+        assert!(target.has_username_of("https://ada@example.org/y"));
+        assert!(!target.has_username_of("https://Ada:x@example.com/"));
+        assert!(!target.has_username_of("https://example.com/"));
     }
 }

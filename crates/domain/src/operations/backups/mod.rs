@@ -152,8 +152,12 @@ fn rejected(text: String) -> Error {
 fn create_private_directory(directory: &Path) -> Result<()> {
     let create = || -> io::Result<bool> {
         fs::create_dir_all(directory)?;
+        // A directory with other content keeps its mode: the path may be wrong.
+        if fs::read_dir(directory)?.next().is_some() {
+            return Ok(false);
+        }
         fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-        Ok(fs::read_dir(directory)?.next().is_none())
+        Ok(true)
     };
     match create() {
         Ok(true) => Ok(()),
@@ -264,7 +268,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Copies a directory recursively. Backups contain no links, so links are skipped.
+/// Copies a directory recursively, so that only its owner can read it. Backups contain no links, so links are skipped.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     let mut pending: Vec<(PathBuf, PathBuf)> = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = pending.pop() {
@@ -275,8 +279,7 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
             if kind.is_dir() {
                 pending.push((entry.path(), target));
             } else if kind.is_file() {
-                fs::copy(entry.path(), &target)?;
-                File::open(&target)?.sync_all()?;
+                copy_private(&entry.path(), &target)?;
             }
         }
         File::open(&to)?.sync_all()?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Error;
 
 /// The file in the data directory. The kernel releases its lock when the process dies.
-const LOCK: &str = "serve.lock";
+pub const SERVE_LOCK: &str = "serve.lock";
 
 /// The lock of a data directory. Dropping it releases the lock.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct ServeLock(#[expect(dead_code, reason = "held for its lock")] File);
 /// # Errors
 /// [`Error::Served`] when another process serves the directory, [`Error::Io`].
 pub fn lock_directory(directory: &Path) -> Result<ServeLock, Error> {
-    let path = directory.join(LOCK);
+    let path = directory.join(SERVE_LOCK);
     let failed = |cause| Error::Io {
         path: path.clone(),
         cause,
