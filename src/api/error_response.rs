@@ -7,6 +7,9 @@ use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+/// Seconds until a retry after too many Git operations were in progress.
+const BUSY_RETRY_SECONDS: &str = "10";
+
 /// Returns the response for an error.
 #[must_use]
 pub fn render(error: &Error) -> Response {
@@ -32,6 +35,9 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
         }
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+        }
+        Error::Busy => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(BUSY_RETRY_SECONDS));
         }
         // The conflicting request is finished by then.
         Error::Contention => {
@@ -220,6 +226,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The request took too long",
         ),
+        Error::Busy => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - Too many Git operations are in progress; retry the request later",
+        ),
         Error::Contention => message(
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The resource was changed concurrently; retry the request",
@@ -290,6 +300,9 @@ mod tests {
         let answered = render(&Error::Contention);
         assert_eq!(answered.headers()[RETRY_AFTER], "1");
         assert_eq!(rendered(Error::Contention).await.0, 503);
+        let answered = render(&Error::Busy);
+        assert_eq!(answered.headers()[RETRY_AFTER], BUSY_RETRY_SECONDS);
+        assert_eq!(rendered(Error::Busy).await.0, 503);
     }
 
     #[tokio::test]

@@ -135,8 +135,6 @@ impl From<Error> for GitRejection {
 impl From<git::Error> for GitRejection {
     fn from(error: git::Error) -> Self {
         match error {
-            // The client can only retry later.
-            git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
             git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
             error => Self::Rule(error.into()),
         }
@@ -161,12 +159,11 @@ impl GitRejection {
                 response
             }
             Self::Rule(error) => {
-                let status = error_response::render(&error).status();
+                let rendered = error_response::render(&error);
+                let status = rendered.status();
                 let mut response = plain(status, &text(&error));
-                if let Error::RateLimited(seconds) = error {
-                    response
-                        .headers_mut()
-                        .insert(RETRY_AFTER, HeaderValue::from(seconds));
+                if let Some(delay) = rendered.headers().get(RETRY_AFTER) {
+                    response.headers_mut().insert(RETRY_AFTER, delay.clone());
                 }
                 if status == StatusCode::UNAUTHORIZED {
                     let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
@@ -227,7 +224,7 @@ impl<E> GitHttpEndpoint<E> {
             return Err(GitRejection::Protocol(StatusCode::FORBIDDEN, text));
         };
         let access = self.authorize(target, service, request).await?;
-        let repository = receive_pack::repository(&self.backend, &access);
+        let repository = receive_pack::repository(&self.backend, &access, address_key(request));
         let stream = repository.advertise(service, protocol(request)).await?;
         Ok(streamed(service, "advertisement", stream))
     }
@@ -257,7 +254,7 @@ impl<E> GitHttpEndpoint<E> {
         };
         let body = request.take_body().into_async_read();
         let protocol = protocol(&request);
-        let repository = receive_pack::repository(&self.backend, &access);
+        let repository = receive_pack::repository(&self.backend, &access, address_key(&request));
         Ok(match service {
             TransportService::UploadPack => {
                 let mut stream = repository.upload_pack(body, gzip, protocol).await?;
@@ -320,6 +317,13 @@ mod tests {
             project: project.to_owned(),
             endpoint,
         })
+    }
+
+    #[test]
+    fn busy_server_returns_503_with_retry_after() {
+        let response = GitRejection::from(git::Error::Busy("too many transfers")).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().contains_key(RETRY_AFTER));
     }
 
     #[test]
