@@ -20,6 +20,7 @@ use poem::http::header::{CONTENT_TYPE, RANGE};
 use serde_json::{Map, Value};
 use storage::error_chain;
 
+use crate::api::client_address::address_key;
 use crate::api::credentials;
 use crate::api::error_response;
 use crate::api::exchange::Exchange;
@@ -170,7 +171,8 @@ impl Steps {
         let query = parameters::query(exchange.raw_query());
         let job_token = exchange.operation().job_token;
         let credentials = credentials::read(exchange.request(), query.as_ref().ok(), job_token);
-        authentication::identify(&self.backend, credentials).await
+        let caller = authentication::identify(&self.backend, credentials).await?;
+        Ok(caller.at_address(address_key(exchange.request())))
     }
 
     async fn authorize<A: Authorize>(

@@ -1,5 +1,6 @@
 //! The REST API's edge: the generated routes and the runtime around them.
 
+pub mod client_address;
 pub mod credentials;
 pub mod download;
 pub mod edge;

@@ -18,8 +18,8 @@ use poem::http::header::{
 use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
+use crate::api::client_address::address_key;
 use crate::api::error_response;
-use crate::web::client_address::address_key;
 
 /// Middleware that handles Git requests and forwards all others.
 pub struct GitHttpMiddleware {
@@ -210,6 +210,7 @@ impl<E> GitHttpEndpoint<E> {
         request: &Request,
     ) -> Result<ProjectAccess, GitRejection> {
         let caller = git_access::identify(&self.backend, credentials(request)?).await?;
+        let caller = caller.at_address(address_key(request));
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 
@@ -224,7 +225,7 @@ impl<E> GitHttpEndpoint<E> {
             return Err(GitRejection::Protocol(StatusCode::FORBIDDEN, text));
         };
         let access = self.authorize(target, service, request).await?;
-        let repository = receive_pack::repository(&self.backend, &access, address_key(request));
+        let repository = receive_pack::repository(&self.backend, &access);
         let stream = repository.advertise(service, protocol(request)).await?;
         Ok(streamed(service, "advertisement", stream))
     }
@@ -254,7 +255,7 @@ impl<E> GitHttpEndpoint<E> {
         };
         let body = request.take_body().into_async_read();
         let protocol = protocol(&request);
-        let repository = receive_pack::repository(&self.backend, &access, address_key(&request));
+        let repository = receive_pack::repository(&self.backend, &access);
         Ok(match service {
             TransportService::UploadPack => {
                 let mut stream = repository.upload_pack(body, gzip, protocol).await?;

@@ -1,6 +1,5 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
-mod client_address;
 mod compress;
 pub mod connections;
 pub mod docs;
@@ -20,6 +19,7 @@ pub mod uploads;
 use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Response};
 
+use crate::api::client_address::TrustedProxies;
 use crate::api::exchange::BaseUrl;
 use crate::config::ServerSettings;
 
@@ -44,7 +44,7 @@ where
         })
         .with(compress::Compression)
         .with(trace::TraceMiddleware)
-        .data(client_address::TrustedProxies(settings.trusted_proxies.clone()))
+        .data(TrustedProxies(settings.trusted_proxies.clone()))
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()
 }

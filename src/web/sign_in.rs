@@ -15,10 +15,10 @@ use poem::{Body, Endpoint, EndpointExt, Request, Response, Route, get, handler, 
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::api::client_address::address_key;
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
-use crate::web::client_address::address_key;
 use crate::web::page::document;
 
 /// Cookie that the form's token is bound to.

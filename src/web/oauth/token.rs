@@ -14,9 +14,9 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value, json};
 
 use super::FORM_LIMIT;
+use crate::api::client_address::address_key;
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
-use crate::web::client_address::address_key;
 
 /// `POST /oauth/token`.
 #[handler]

@@ -65,7 +65,7 @@ const AREAS: [&str; 19] = [
 
 /// The areas of the server, and the areas that each may import. `app`, `cli`, `server` and `worker` connect the others.
 const SERVER: [(&str, &[&str]); 5] = [
-    ("api", &["app"]),
+    ("api", &["app", "config"]),
     ("config", &[]),
     ("handlers", &["api", "app", "views"]),
     ("views", &["api"]),

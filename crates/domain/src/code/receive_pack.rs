@@ -20,12 +20,10 @@ use crate::kernel::ref_changes::{RefChange, RefUpdate};
 /// Stream of the response to a push.
 pub type ReceivePackResponse = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-/// Returns the repository of a project that the caller has access to. The operations of an anonymous caller count for
-/// the network address.
+/// Returns the repository of a project that the caller has access to.
 #[must_use]
-pub fn repository(backend: &Backend, access: &ProjectAccess, address: Option<String>) -> git::Repository {
-    let holder = repository_access::slot_holder(&access.caller, address);
-    repository_access::open(backend, access).on_behalf_of(holder)
+pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository {
+    repository_access::open(backend, access)
 }
 
 /// Receives a push. Returns when the pack was read completely. The response ends after all effects of the push are

@@ -1,11 +1,10 @@
 //! Access to the repository of a project.
 
-use git::{CommitSelection, Oid, RepositoryId, SlotHolder};
+use git::{CommitSelection, Oid, RepositoryId};
 use storage::entities::projects;
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
-use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 
 /// Returns whether the project's code is available to the caller. The feature may be disabled or limited to
@@ -31,17 +30,8 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repo
 /// Returns the repository of a project, regardless of its settings.
 pub(crate) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository {
     let id = RepositoryId::of_project(access.project.id);
-    let holder = slot_holder(&access.caller, None);
-    backend.repositories.repository(&id).on_behalf_of(holder)
-}
-
-/// Returns the holder of the slots of a caller's Git operations. Anonymous callers are distinguished by their address.
-pub(crate) fn slot_holder(caller: &Caller, address: Option<String>) -> SlotHolder {
-    match (caller.as_user(), address) {
-        (Some(user), _) => SlotHolder::User(user.id),
-        (None, Some(address)) => SlotHolder::Address(address.into()),
-        (None, None) => SlotHolder::Anonymous,
-    }
+    let repository = backend.repositories.repository(&id);
+    repository.on_behalf_of(access.caller.slot_holder())
 }
 
 /// Returns the head of a project's default branch, or `None` if the branch does not exist.

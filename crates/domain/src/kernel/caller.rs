@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use git::SlotHolder;
 use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
@@ -12,6 +13,8 @@ use crate::kernel::policy::{EffectiveAccess, Role};
 /// The caller and the limits of the credentials.
 #[derive(Debug, Clone)]
 pub struct Caller {
+    /// Network address of an anonymous client, if known.
+    address: Option<Arc<str>>,
     user: Option<Arc<users::Model>>,
     limits: CredentialLimits,
 }
@@ -55,6 +58,7 @@ impl Caller {
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
+            address: None,
             user: None,
             limits: CredentialLimits::Whole,
         }
@@ -64,6 +68,7 @@ impl Caller {
     #[must_use]
     pub fn user(user: users::Model) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole,
         }
@@ -72,6 +77,7 @@ impl Caller {
     /// Returns the caller of an access token.
     pub(crate) fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
         Self {
+            address: None,
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
         }
@@ -80,6 +86,7 @@ impl Caller {
     /// Returns the caller of an OAuth access token.
     pub(crate) fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
         }
@@ -88,6 +95,7 @@ impl Caller {
     /// Returns the caller of a job token.
     pub(crate) fn job((token, user): (job_tokens::Model, users::Model)) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
         }
@@ -96,8 +104,28 @@ impl Caller {
     /// Returns the identity provider of a group as the caller.
     pub(crate) fn identity_provider(provider: saml_providers::Model) -> Self {
         Self {
+            address: None,
             user: None,
             limits: CredentialLimits::Provisioning(provider),
+        }
+    }
+
+    /// Returns the caller with the network address of the client, which distinguishes anonymous callers.
+    #[must_use]
+    pub fn at_address(mut self, address: Option<String>) -> Self {
+        if !self.is_signed_in() {
+            self.address = address.map(Arc::from);
+        }
+        self
+    }
+
+    /// Returns the holder of the slots of the caller's Git operations.
+    #[must_use]
+    pub fn slot_holder(&self) -> SlotHolder {
+        match (&self.user, &self.address) {
+            (Some(user), _) => SlotHolder::User(user.id),
+            (None, Some(address)) => SlotHolder::Address(Arc::clone(address)),
+            (None, None) => SlotHolder::Anonymous,
         }
     }
 

@@ -12,11 +12,11 @@ const FORWARDED: &str = "x-forwarded-for";
 
 /// Proxies whose `X-Forwarded-For` header is trusted; attached to every request.
 #[derive(Debug, Clone)]
-pub(super) struct TrustedProxies(pub(super) Networks);
+pub struct TrustedProxies(pub Networks);
 
 /// Returns the key for counting a caller's failures: the IPv4 address, or the IPv6 network of one customer.
 /// The header is used only if the connection comes from a trusted proxy.
-pub(super) fn address_key(request: &Request) -> Option<String> {
+pub fn address_key(request: &Request) -> Option<String> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
         Some(TrustedProxies(proxies)) => client_address(peer, request.headers(), proxies),
