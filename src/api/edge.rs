@@ -174,7 +174,8 @@ impl Steps {
         let query = parameters::query(exchange.raw_query());
         let job_token = exchange.operation().job_token;
         let credentials = credentials::read(exchange.request(), query.as_ref().ok(), job_token);
-        authentication::identify(&self.backend, credentials).await
+        let caller = authentication::identify(&self.backend, credentials).await?;
+        Ok(caller.at_address(address_key(exchange.request())))
     }
 
     /// Returns the memory of a request whose caller is known.

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 /// Seconds after which clients retry a request that exceeded a budget. Most transfers have ended by then.
 const OVERLOADED_RETRY_SECONDS: &str = "5";
+/// Seconds until a retry after too many Git operations were in progress.
+const BUSY_RETRY_SECONDS: &str = "10";
 
 /// Returns the response for an error.
 #[must_use]
@@ -38,6 +40,9 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
         }
         Error::Overloaded => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(OVERLOADED_RETRY_SECONDS));
+        }
+        Error::Busy => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(BUSY_RETRY_SECONDS));
         }
         // The conflicting request is finished by then.
         Error::Contention => {
@@ -230,6 +235,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The request took too long",
         ),
+        Error::Busy => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - Too many Git operations are in progress; retry the request later",
+        ),
         Error::Contention => message(
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The resource was changed concurrently; retry the request",
@@ -307,6 +316,9 @@ mod tests {
         let answered = render(&Error::Overloaded);
         assert_eq!(answered.headers()[RETRY_AFTER], "5");
         assert_eq!(rendered(Error::Overloaded).await.0, 503);
+        let answered = render(&Error::Busy);
+        assert_eq!(answered.headers()[RETRY_AFTER], BUSY_RETRY_SECONDS);
+        assert_eq!(rendered(Error::Busy).await.0, 503);
     }
 
     #[tokio::test]

@@ -135,8 +135,6 @@ impl From<Error> for GitRejection {
 impl From<git::Error> for GitRejection {
     fn from(error: git::Error) -> Self {
         match error {
-            // The client can only retry later.
-            git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
             git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
             error => Self::Rule(error.into()),
         }
@@ -161,12 +159,11 @@ impl GitRejection {
                 response
             }
             Self::Rule(error) => {
-                let status = error_response::render(&error).status();
+                let rendered = error_response::render(&error);
+                let status = rendered.status();
                 let mut response = plain(status, &text(&error));
-                if let Error::RateLimited(seconds) = error {
-                    response
-                        .headers_mut()
-                        .insert(RETRY_AFTER, HeaderValue::from(seconds));
+                if let Some(delay) = rendered.headers().get(RETRY_AFTER) {
+                    response.headers_mut().insert(RETRY_AFTER, delay.clone());
                 }
                 if status == StatusCode::UNAUTHORIZED {
                     let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
@@ -213,6 +210,7 @@ impl<E> GitHttpEndpoint<E> {
         request: &Request,
     ) -> Result<ProjectAccess, GitRejection> {
         let caller = git_access::identify(&self.backend, credentials(request)?).await?;
+        let caller = caller.at_address(address_key(request));
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 
@@ -320,6 +318,13 @@ mod tests {
             project: project.to_owned(),
             endpoint,
         })
+    }
+
+    #[test]
+    fn busy_server_returns_503_with_retry_after() {
+        let response = GitRejection::from(git::Error::Busy("too many transfers")).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().contains_key(RETRY_AFTER));
     }
 
     #[test]

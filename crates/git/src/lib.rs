@@ -1,8 +1,8 @@
 //! Access to Git repositories. Only this module uses libgit2, gix and the `git` program.
 //!
 //! [`RepositoryStore`] contains all repositories; [`Repository`] is a cheap handle on one of them. Every public method is
-//! asynchronous. Blocking work runs on the blocking pool under a limited number of permits, so slow walks
-//! neither block async threads nor pile up.
+//! asynchronous. Blocking work runs on the blocking pool in a limited number of slots, so slow walks
+//! neither block async threads nor pile up. Each client gets only a share of the slots ([`SlotHolder`]).
 //!
 //! Errors ([`Error`]) describe Git conditions and never HTTP.
 
@@ -17,6 +17,7 @@ mod contributors;
 mod diff;
 mod early_output;
 mod error;
+mod fair_semaphore;
 mod fork;
 mod history;
 mod import;
@@ -31,6 +32,7 @@ mod ref_name;
 mod refs;
 mod repository;
 mod revision;
+mod slots;
 mod store;
 mod stream;
 mod tags;
@@ -51,6 +53,7 @@ pub use compare::Comparison;
 pub use contributors::{Contributor, ContributorOrder};
 pub use diff::{ChangedPaths, Diff, DiffEntry, DiffStats, LineSide};
 pub use error::{ActionError, Error, Result};
+pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
 pub use lock::WriteGuard;
 pub use maintenance::RepackExtent;
@@ -59,6 +62,7 @@ pub use path::TreePath;
 pub use ref_name::{check_branch_name, check_tag_name};
 pub use refs::PageWindow;
 pub use repository::Repository;
+pub use slots::SlotHolder;
 pub use store::{RepositoryId, RepositoryStore};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};

@@ -3,22 +3,40 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::slots::SlotHolder;
 use super::store::{RepositoryId, StoreState};
 use super::{Error, Result};
 
 /// Maximum number of idle libgit2 handles of a repository; each has its own object cache, so few are kept.
 const IDLE_HANDLES: usize = 4;
 
-/// Handle on one repository of a [`super::RepositoryStore`]. Cloning it copies two reference counts.
+/// Handle on one repository of a [`super::RepositoryStore`]. Cloning it copies a few reference counts.
 #[derive(Clone)]
 pub struct Repository {
     shared: Arc<StoreState>,
     id: RepositoryId,
+    holder: Option<SlotHolder>,
 }
 
 impl Repository {
     pub(super) fn new(shared: Arc<StoreState>, id: RepositoryId) -> Self {
-        Self { shared, id }
+        Self {
+            shared,
+            id,
+            holder: None,
+        }
+    }
+
+    /// Returns a handle whose operations take the slots of a client, of which each client gets only a share. Other handles
+    /// are for work of the server itself.
+    #[must_use]
+    pub fn on_behalf_of(mut self, holder: SlotHolder) -> Self {
+        self.holder = Some(holder);
+        self
+    }
+
+    pub(super) fn holder(&self) -> Option<&SlotHolder> {
+        self.holder.as_ref()
     }
 
     pub(super) fn shared(&self) -> &StoreState {
@@ -34,7 +52,7 @@ impl Repository {
         self.shared.path(&self.id)
     }
 
-    /// Runs blocking work on the open repository under a permit of the store.
+    /// Runs blocking work on the open repository in a slot of the store.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] if its directory does not exist, and errors of `work`.
@@ -44,7 +62,8 @@ impl Repository {
         F: FnOnce(&OpenHandles) -> Result<T> + Send + 'static,
     {
         let id = self.id.clone();
-        self.shared.run(move |shared| work(&*shared.opened(&id)?)).await
+        let work = move |shared: &StoreState| work(&*shared.opened(&id)?);
+        self.shared.run(self.holder(), work).await
     }
 
     /// Runs blocking work with libgit2 on a pooled handle.

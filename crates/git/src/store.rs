@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
 
 use super::lock::WriteQueues;
 use super::repository::{OpenHandles, Repository};
+use super::slots::{OperationSlots, SlotHolder};
 use super::{Error, Oid, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
@@ -54,8 +54,8 @@ pub struct RepositoryStore {
 /// State shared by all [`Repository`] handles of one [`RepositoryStore`].
 pub(super) struct StoreState {
     root: PathBuf,
-    /// Limits the number of blocking threads for Git work.
-    pub(super) permits: Arc<Semaphore>,
+    /// Limits on concurrent operations.
+    pub(super) slots: OperationSlots,
     /// Queues of writers, one for each repository.
     pub(super) locks: WriteQueues,
     /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of
@@ -71,12 +71,12 @@ pub(super) struct StoreState {
 }
 
 impl RepositoryStore {
-    /// Opens a store below `root`, which is created if absent. At most `permits` blocking operations run at
+    /// Opens a store below `root`, which is created if absent. At most `concurrency` blocking operations run at
     /// once.
     ///
     /// # Errors
     /// If the directory cannot be created.
-    pub fn new(root: impl Into<PathBuf>, permits: usize) -> Result<Self> {
+    pub fn new(root: impl Into<PathBuf>, concurrency: usize) -> Result<Self> {
         let root = root.into();
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
@@ -91,7 +91,7 @@ impl RepositoryStore {
                 .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
                 .build(),
             digests: moka::sync::Cache::new(MAX_CACHED_DIGESTS),
-            permits: Arc::new(Semaphore::new(permits)),
+            slots: OperationSlots::new(concurrency),
             hooks_run: AtomicBool::new(false),
             opened: moka::sync::Cache::builder()
                 .max_capacity(OPEN_REPOSITORIES)
@@ -125,7 +125,9 @@ impl RepositoryStore {
         let (id, branch) = (id.clone(), default_branch.to_owned());
         let repository = self.repository(&id);
         self.shared
-            .run(move |shared| layout::create(shared.root(), &shared.path(&id), &branch))
+            .run(None, move |shared| {
+                layout::create(shared.root(), &shared.path(&id), &branch)
+            })
             .await?;
         Ok(repository)
     }
@@ -143,7 +145,7 @@ impl RepositoryStore {
         let (source, id) = (source.clone(), id.clone());
         let fork = self.repository(&id);
         self.shared
-            .run(move |shared| {
+            .run(None, move |shared| {
                 let (from, to) = (shared.path(&source), shared.path(&id));
                 fork::create(shared.root(), &from, &to, &default_branch, &references)
             })
@@ -159,7 +161,7 @@ impl RepositoryStore {
     pub async fn remove(&self, id: &RepositoryId) -> Result<()> {
         let id = id.clone();
         self.shared
-            .run(move |shared| {
+            .run(None, move |shared| {
                 shared.forget(&id);
                 layout::remove(&shared.path(&id))
             })
@@ -173,7 +175,7 @@ impl RepositoryStore {
     pub async fn exists(&self, id: &RepositoryId) -> Result<bool> {
         let id = id.clone();
         self.shared
-            .run(move |shared| Ok(layout::is_repository(&shared.path(&id))))
+            .run(None, move |shared| Ok(layout::is_repository(&shared.path(&id))))
             .await
     }
 
@@ -183,7 +185,7 @@ impl RepositoryStore {
     /// An I/O error.
     pub async fn stored(&self) -> Result<Vec<RepositoryId>> {
         self.shared
-            .run(|shared| {
+            .run(None, |shared| {
                 let names = layout::repository_names(shared.root())?;
                 Ok(names.into_iter().map(|name| RepositoryId(name.into())).collect())
             })
@@ -197,22 +199,20 @@ impl RepositoryStore {
     pub async fn size(&self, id: &RepositoryId) -> Result<u64> {
         let id = id.clone();
         self.shared
-            .run(move |shared| layout::size(&shared.path(&id)))
+            .run(None, move |shared| layout::size(&shared.path(&id)))
             .await
     }
 }
 
 impl StoreState {
-    /// Runs blocking work on the blocking pool under a permit.
-    pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> Result<T>
+    /// Runs blocking work on the blocking pool in a slot, which counts for `holder`.
+    pub(super) async fn run<T, F>(self: &Arc<Self>, holder: Option<&SlotHolder>, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Self) -> Result<T> + Send + 'static,
     {
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::Worker)?;
+        let permit = self.slots.work.acquire(holder).await;
+        let permit = permit.map_err(|_| Error::Worker)?;
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let _permit = permit;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,26 +9,24 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::early_output::{EarlyOutput, Overflow};
 use super::process::{Program, RunningProgram};
 use super::{Error, Repository, Result};
 
-/// Maximum number of concurrent programs that exchange data with clients. They mostly wait for the network,
-/// so they do not use the permits of the store.
-const TRANSFERS: usize = 64;
-/// How long a client waits for a permit.
-const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may pause while it sends a request or receives a response.
 const IDLE: Duration = Duration::from_secs(120);
 /// Size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 /// Number of chunks buffered for a slow reader.
 const CHUNKS_AHEAD: usize = 4;
-
-static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(TRANSFERS)));
+/// Maximum time that a program occupies a slot while its client sends nothing.
+const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// Number of bytes that a client sends to earn a second of silence.
+const BYTES_PER_SECOND: u32 = 64 * 1024;
 
 /// Stream of bytes. If it is dropped before its end, the program is killed.
 pub struct ByteStream {
@@ -66,8 +63,7 @@ impl ByteStream {
             Some(Ok(_)) | None => disconnected(),
         };
         Err(match error {
-            Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Error::Timeout,
-            Error::Io(_) => Error::Protocol("The body of the request ended too soon."),
+            Error::Io(error) => body_error(&error),
             error => error,
         })
     }
@@ -102,10 +98,34 @@ pub(super) struct TransferExchange<R> {
 
 impl Repository {
     /// Starts a program that exchanges data with a client.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if no slot becomes available, and the errors of [`Self::start`].
     pub(super) async fn start_transfer(&self, program: Program) -> Result<RunningProgram> {
-        let starting = self.start_with_permits(program, Arc::clone(&PERMITS));
-        let waited = tokio::time::timeout(SEND_TIMEOUT, starting).await;
-        waited.map_err(|_| Error::Busy("too many transfers are under way"))?
+        let slots = &self.shared().slots.transfers;
+        let permit = self.slot(slots, "too many transfers are in progress").await?;
+        self.start_in_slot(program, slots, permit).await
+    }
+}
+
+/// Reads the next chunk of a request; 0 at its end.
+///
+/// # Errors
+/// [`Error::Timeout`] for a client that sends nothing, and [`Error::Protocol`] for a body that broke off.
+pub(super) async fn read_request(
+    body: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+) -> Result<usize> {
+    let read = tokio::time::timeout(IDLE, body.read_buf(buffer)).await;
+    read.map_err(|_| Error::Timeout)?
+        .map_err(|error| body_error(&error))
+}
+
+/// Returns the error of a request whose body could not be read.
+fn body_error(error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Error::Timeout,
+        _ => Error::Protocol("The body of the request ended too soon."),
     }
 }
 
@@ -180,7 +200,7 @@ async fn run_exchange<R: AsyncRead + Unpin>(
     let read = CancellationToken::new();
     let work = async {
         let mut pumped = pin!(async {
-            pump(exchange.body, exchange.body_limit, stdin).await?;
+            pump(&running, exchange.body, exchange.body_limit, stdin).await?;
             read.cancel();
             Ok::<_, Error>(())
         });
@@ -216,15 +236,20 @@ async fn run_exchange<R: AsyncRead + Unpin>(
     running.finish().await.map(drop)
 }
 
-/// Copies a body to a program. When the program stops reading, the rest is read and dropped.
-async fn pump(mut body: impl AsyncRead + Unpin, limit: u64, mut stdin: Option<ChildStdin>) -> Result<()> {
+/// Copies a body to a program, which is paused while its client sends nothing. When the program stops reading, the rest
+/// is read and dropped.
+async fn pump(
+    running: &RunningProgram,
+    mut body: impl AsyncRead + Unpin,
+    limit: u64,
+    mut stdin: Option<ChildStdin>,
+) -> Result<()> {
     let mut chunk = BytesMut::with_capacity(CHUNK);
     let mut total = 0;
+    let mut patience = Patience::default();
     loop {
         chunk.clear();
-        let read = tokio::time::timeout(IDLE, body.read_buf(&mut chunk))
-            .await
-            .map_err(|_| Error::Timeout)??;
+        let read = next_chunk(running, &mut body, &mut chunk, &mut patience).await?;
         total += read as u64;
         if total > limit {
             return Err(Error::LimitExceeded("the request is larger than it may be"));
@@ -232,13 +257,61 @@ async fn pump(mut body: impl AsyncRead + Unpin, limit: u64, mut stdin: Option<Ch
         if read == 0 {
             break;
         }
-        if let Some(pipe) = &mut stdin
-            && pipe.write_all(&chunk).await.is_err()
-        {
-            stdin = None;
+        if let Some(pipe) = &mut stdin {
+            running.resume().await?;
+            if pipe.write_all(&chunk).await.is_err() {
+                stdin = None;
+            }
         }
     }
-    Ok(())
+    drop(stdin);
+    running.resume().await
+}
+
+/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long.
+async fn next_chunk(
+    running: &RunningProgram,
+    body: &mut (impl AsyncRead + Unpin),
+    chunk: &mut BytesMut,
+    patience: &mut Patience,
+) -> Result<usize> {
+    let began = Instant::now();
+    let mut reading = pin!(tokio::time::timeout(IDLE, body.read_buf(chunk)));
+    let outcome = tokio::select! {
+        // A client whose data is already there does not lose the slot.
+        biased;
+        outcome = &mut reading => outcome,
+        () = tokio::time::sleep(patience.rest()) => {
+            running.pause();
+            reading.await
+        }
+    };
+    let read = outcome.map_err(|_| Error::Timeout)??;
+    patience.record(began.elapsed(), read);
+    Ok(read)
+}
+
+/// How long a client may send nothing before its program is paused. Clients earn it by sending data, so that a trickle does
+/// not occupy a slot.
+struct Patience(Duration);
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self(MAX_SILENCE)
+    }
+}
+
+impl Patience {
+    fn rest(&self) -> Duration {
+        self.0
+    }
+
+    /// Records that `bytes` arrived after waiting for `waited`.
+    fn record(&mut self, waited: Duration, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let earned = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
+        self.0 = (self.0.saturating_sub(waited) + earned).min(MAX_SILENCE);
+    }
 }
 
 /// Reads the output of a program until the body was read or the buffer is full.
@@ -306,4 +379,29 @@ fn disconnected() -> Error {
         io::ErrorKind::ConnectionAborted,
         "the client went away",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trickling_client_has_no_patience_left() {
+        let mut patience = Patience::default();
+        for _ in 0..2 {
+            patience.record(Duration::from_millis(900), 1);
+        }
+        assert!(
+            patience.rest() < Duration::from_millis(1),
+            "{:?}",
+            patience.rest()
+        );
+        // A steady client of 128 KiB per second is not paused.
+        for _ in 0..100 {
+            patience.record(Duration::from_millis(500), CHUNK);
+        }
+        assert_eq!(patience.rest(), MAX_SILENCE);
+        patience.record(Duration::from_secs(100), 0);
+        assert_eq!(patience.rest(), Duration::ZERO);
+    }
 }

@@ -4,4 +4,5 @@ mod access;
 mod early_response;
 mod protocol;
 mod rules;
+mod slow_clients;
 mod transfer;

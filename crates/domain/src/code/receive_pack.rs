@@ -5,12 +5,12 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use git::{ByteStream, OpenPush, ReceivePolicy, RefCommand, RepositoryId};
+use git::{ByteStream, OpenPush, ReceivePolicy, RefCommand};
 use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::branch_protection::{self, BranchRules};
-use crate::code::ref_updates;
+use crate::code::{ref_updates, repository_access};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -23,8 +23,7 @@ pub type ReceivePackResponse = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>
 /// Returns the repository of a project that the caller has access to.
 #[must_use]
 pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository {
-    let id = RepositoryId::of_project(access.project.id);
-    backend.repositories.repository(&id)
+    repository_access::open(backend, access)
 }
 
 /// Receives a push. Returns when the pack was read completely. The response ends after all effects of the push are

@@ -121,7 +121,8 @@ impl From<git::Error> for Error {
             git::Error::Protocol(text) => Self::Rejected(text.into()),
             git::Error::RepositoryMissing => Self::not_found("Repository"),
             git::Error::Locked => Self::ResourceLocked,
-            git::Error::Timeout | git::Error::Busy(_) => Self::TimedOut,
+            git::Error::Timeout => Self::TimedOut,
+            git::Error::Busy(_) => Self::Busy,
             git::Error::LimitExceeded(text) => Self::Rejected(text.into()),
             other => Self::internal(other),
         }

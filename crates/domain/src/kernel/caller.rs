@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use git::SlotHolder;
 use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
@@ -13,6 +14,8 @@ use crate::kernel::policy::{EffectiveAccess, Role};
 /// The caller and the limits of the credentials.
 #[derive(Debug, Clone)]
 pub struct Caller {
+    /// Network address of an anonymous client, if known.
+    address: Option<Arc<str>>,
     user: Option<Arc<users::Model>>,
     limits: CredentialLimits,
     /// Memory of the request; `None` outside of REST requests.
@@ -58,6 +61,7 @@ impl Caller {
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
+            address: None,
             user: None,
             limits: CredentialLimits::Whole,
             memory: None,
@@ -68,6 +72,7 @@ impl Caller {
     #[must_use]
     pub fn user(user: users::Model) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole,
             memory: None,
@@ -77,6 +82,7 @@ impl Caller {
     /// Returns the caller of an access token.
     pub(crate) fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
         Self {
+            address: None,
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
             memory: None,
@@ -86,6 +92,7 @@ impl Caller {
     /// Returns the caller of an OAuth access token.
     pub(crate) fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
             memory: None,
@@ -95,6 +102,7 @@ impl Caller {
     /// Returns the caller of a job token.
     pub(crate) fn job((token, user): (job_tokens::Model, users::Model)) -> Self {
         Self {
+            address: None,
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
             memory: None,
@@ -104,6 +112,7 @@ impl Caller {
     /// Returns the identity provider of a group as the caller.
     pub(crate) fn identity_provider(provider: saml_providers::Model) -> Self {
         Self {
+            address: None,
             user: None,
             limits: CredentialLimits::Provisioning(provider),
             memory: None,
@@ -125,6 +134,25 @@ impl Caller {
         self.memory
             .as_ref()
             .map_or(Ok(()), |memory| memory.reserve(bytes))
+    }
+
+    /// Returns the caller with the network address of the client, which distinguishes anonymous callers.
+    #[must_use]
+    pub fn at_address(mut self, address: Option<String>) -> Self {
+        if !self.is_signed_in() {
+            self.address = address.map(Arc::from);
+        }
+        self
+    }
+
+    /// Returns the holder of the slots of the caller's Git operations.
+    #[must_use]
+    pub fn slot_holder(&self) -> SlotHolder {
+        match (&self.user, &self.address) {
+            (Some(user), _) => SlotHolder::User(user.id),
+            (None, Some(address)) => SlotHolder::Address(Arc::clone(address)),
+            (None, None) => SlotHolder::Anonymous,
+        }
     }
 
     /// Returns whether a user is signed in.

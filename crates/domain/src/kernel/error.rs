@@ -88,6 +88,9 @@ pub enum Error {
     /// The operation exceeded its time limit.
     #[error("the operation took too long")]
     TimedOut,
+    /// Too many Git operations are in progress; nothing was changed.
+    #[error("too many Git operations are in progress; retry the request later")]
+    Busy,
     /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
     #[error("the resource was changed concurrently; retry the request")]
     Contention,

@@ -2,6 +2,7 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::slots::RequestSpace;
 use crate::{Error, Oid, Result};
 
 /// Maximum number of commands in a push.
@@ -55,10 +56,13 @@ pub(super) fn wants_sideband(consumed: &[u8]) -> bool {
 
 /// Reads the commands up to the flush packet, and returns all consumed bytes too, because the program needs
 /// them.
-pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<RefCommand>, Vec<u8>)> {
+pub(super) async fn read(
+    body: &mut (impl AsyncRead + Unpin),
+    space: &mut RequestSpace,
+) -> Result<(Vec<RefCommand>, Vec<u8>)> {
     let mut consumed = Vec::new();
     let mut commands = Vec::new();
-    while let Some(line) = packet(body, &mut consumed).await? {
+    while let Some(line) = packet(body, &mut consumed, space).await? {
         if line.starts_with(b"shallow ") {
             continue;
         }
@@ -74,7 +78,11 @@ pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<Ref
 }
 
 /// Returns the payload of the next packet; `None` for a flush packet.
-async fn packet(body: &mut (impl AsyncRead + Unpin), consumed: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
+async fn packet(
+    body: &mut (impl AsyncRead + Unpin),
+    consumed: &mut Vec<u8>,
+    space: &mut RequestSpace,
+) -> Result<Option<Vec<u8>>> {
     const MALFORMED: Error = Error::Protocol("a packet of the push is malformed");
     let mut length = [0; 4];
     body.read_exact(&mut length)
@@ -95,6 +103,7 @@ async fn packet(body: &mut (impl AsyncRead + Unpin), consumed: &mut Vec<u8>) -> 
     if consumed.len() + size > BYTES {
         return Err(Error::LimitExceeded("the push has too many commands"));
     }
+    space.reserve((consumed.len() + size) as u64)?;
     let mut payload = vec![0; size];
     body.read_exact(&mut payload).await.map_err(|_| MALFORMED)?;
     consumed.extend_from_slice(&payload);
@@ -104,6 +113,12 @@ async fn packet(body: &mut (impl AsyncRead + Unpin), consumed: &mut Vec<u8>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_repository::TestRepository;
+
+    async fn read(body: &mut &[u8]) -> Result<(Vec<RefCommand>, Vec<u8>)> {
+        let sample = TestRepository::empty();
+        super::read(body, &mut sample.repository.request_space()).await
+    }
 
     fn packets(lines: &[&str]) -> Vec<u8> {
         let lines = lines.iter().map(|line| format!("{:04x}{line}", line.len() + 4));

@@ -1,11 +1,13 @@
 //! Git's smart HTTP protocol for `git clone`, `fetch` and `push`.
 //!
-//! Bodies are streamed: a push of any size needs a few chunks of memory. A push is opened first
-//! ([`Repository::open_push`]), so that its commands can be checked before the pack is read. Then it is
-//! received ([`OpenPush::receive`]); [`hooks`] enforces the policy.
+//! The request of a fetch is received completely before a slot is taken and a program is started ([`request`]). Packs are
+//! streamed: a push of any size needs a few chunks of memory. A push is opened first ([`Repository::open_push`]), so that
+//! its commands can be checked before the pack is read. Then it is received ([`OpenPush::receive`]); [`hooks`] enforces
+//! the policy. Its program has no slot while the client sends nothing.
 
 mod commands;
 mod hooks;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ pub use commands::RefCommand;
 
 use super::early_output::Overflow;
 use super::process::Program;
+use super::slots::RequestSpace;
 use super::stream::{self, ByteStream, TransferExchange};
 use super::{Error, Repository, Result};
 
@@ -103,6 +106,8 @@ pub struct OpenPush {
     /// Whether the response consists of packets with sidebands.
     sideband: bool,
     body: Body,
+    /// Space for the commands.
+    space: RequestSpace,
 }
 
 /// Policy for a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
@@ -164,14 +169,16 @@ impl Repository {
         Ok(stream::output(running, first))
     }
 
-    /// Returns the response to `POST git-upload-pack`. `gzip` marks a compressed body.
+    /// Receives the body of `POST git-upload-pack` and returns the response. `gzip` marks a compressed body.
     ///
     /// # Errors
-    /// As [`Self::advertise`].
+    /// [`Error::LimitExceeded`], [`Error::Timeout`] and [`Error::Protocol`] for a body that is too large or incomplete, and
+    /// the errors of [`Self::advertise`].
     pub async fn upload_pack<R>(&self, body: R, gzip: bool, protocol: Option<&str>) -> Result<ByteStream>
     where
         R: AsyncRead + Send + 'static,
     {
+        let body = request::receive(self, body, FETCH_BODY).await?;
         let program = TransportService::UploadPack
             .program(protocol)
             .flags(&["--stateless-rpc", "."]);
@@ -193,13 +200,14 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::Protocol`] if they violate the protocol, [`Error::LimitExceeded`] if there are too many,
-    /// [`Error::Timeout`].
+    /// [`Error::Timeout`], and [`Error::Busy`] if requests take too much space already.
     pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<OpenPush>
     where
         R: AsyncRead + Send + 'static,
     {
         let mut body = unpacked(body, gzip);
-        let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body));
+        let mut space = self.request_space();
+        let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body, &mut space));
         let (commands, consumed) = opening.await.map_err(|_| Error::Timeout)??;
         let sideband = commands::wants_sideband(&consumed);
         let body = Box::pin(Cursor::new(consumed).chain(body));
@@ -208,6 +216,7 @@ impl Repository {
             commands,
             sideband,
             body,
+            space,
         })
     }
 }
@@ -222,9 +231,10 @@ impl OpenPush {
     /// Receives the pack and executes the commands that `policy` and Git allow.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many transfers are running, and failures to
+    /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many pushes or transfers are running, and failures to
     /// install the hooks, without which nothing is received.
     pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<ReceivedPush> {
+        let slot = self.repository.push_slot().await?;
         let rules = hooks::PushRules::new(&self.commands, &policy);
         let in_place = hooks::install(&self.repository, rules).await?;
         let program = TransportService::ReceivePack
@@ -248,7 +258,9 @@ impl OpenPush {
                 false => Overflow::Buffered,
             },
         };
+        let space = self.space;
         let response = stream::exchange(running, exchange, move |result| {
+            drop((slot, space));
             // The hook's record decides which commands were applied, independent of the program's exit code.
             let applied = in_place.applied();
             let outcome = match (applied, result) {

@@ -7,20 +7,24 @@
 //! The child gets neither the server's environment nor the machine's Git configuration. It leads its own
 //! process group, which is killed with the handle, and has limits on time and memory.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, LazyLock};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::fair_semaphore::FairPermit;
+use super::slots::{SlotHolder, Slots};
 use super::{Error, Oid, Repository, Result};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
@@ -212,7 +216,7 @@ pub(super) struct ProgramOutput {
     pub(super) code: i32,
 }
 
-/// A running program. Dropping it kills the program and all its children.
+/// A running program. Dropping it kills the program and all its children, and releases its slot.
 pub(super) struct RunningProgram {
     child: Child,
     name: &'static str,
@@ -221,7 +225,10 @@ pub(super) struct RunningProgram {
     stdout: Option<ChildStdout>,
     stderr: JoinHandle<Vec<u8>>,
     deadline: Instant,
-    _permit: OwnedSemaphorePermit,
+    holder: Option<SlotHolder>,
+    slots: Slots,
+    /// The slot; none while the program is paused.
+    permit: Mutex<Option<FairPermit>>,
 }
 
 impl RunningProgram {
@@ -243,6 +250,44 @@ impl RunningProgram {
         tokio::time::timeout_at(self.deadline, work)
             .await
             .map_err(|_| Error::Timeout)?
+    }
+
+    /// Stops the program and releases its slot until [`Self::resume`]. A program without a slot must not compute, even
+    /// if it has received all that it needs.
+    pub(super) fn pause(&self) {
+        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        if permit.is_some() {
+            self.signal(Signal::STOP);
+        }
+        *permit = None;
+    }
+
+    /// Waits for a slot and continues the program, if it is paused.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] only.
+    pub(super) async fn resume(&self) -> Result<()> {
+        if self.has_slot() {
+            return Ok(());
+        }
+        let permit = self.slots.acquire(self.holder.as_ref()).await;
+        let permit = permit.map_err(|_| Error::Worker)?;
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        self.signal(Signal::CONT);
+        Ok(())
+    }
+
+    fn has_slot(&self) -> bool {
+        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+        permit.is_some()
+    }
+
+    /// Sends a signal to the program and all its children.
+    fn signal(&self, signal: Signal) {
+        // The ID is unavailable after the child is reaped, so the signal cannot reach a process that reuses it.
+        if let Some(group) = process_id(&self.child) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
     }
 
     /// Waits for the program and returns its exit code and the beginning of its standard error.
@@ -282,18 +327,14 @@ fn process_id(child: &Child) -> Option<Pid> {
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stderr.abort();
-        // The ID is unavailable after the child is reaped, so the signal cannot reach a process that reuses
-        // it.
-        if let Some(group) = process_id(&self.child) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
+        self.signal(Signal::KILL);
     }
 }
 
 impl Repository {
-    /// Runs `program` to its end under a permit of the store and returns its output.
+    /// Runs `program` to its end in a slot of the store and returns its output.
     ///
-    /// Must not be called while another permit is in use.
+    /// Must not be called while another slot of the store is in use.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Timeout`], [`Error::LimitExceeded`] for too much output,
@@ -313,29 +354,30 @@ impl Repository {
         Ok(ProgramOutput { stdout, stderr, code })
     }
 
-    /// Starts `program` under a permit of the store, which is released when the handle is dropped.
+    /// Starts `program` in a slot of the store, which is released when the handle is dropped.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], and failures to start the program.
     pub(super) async fn start(&self, program: Program) -> Result<RunningProgram> {
-        let permits = Arc::clone(&self.shared().permits);
-        self.start_with_permits(program, permits).await
+        let slots = &self.shared().slots.work;
+        let permit = slots.acquire(self.holder()).await.map_err(|_| Error::Worker)?;
+        self.start_in_slot(program, slots, permit).await
     }
 
-    /// Starts `program` under a permit of `permits`.
+    /// Starts `program` with a permit of `slots`.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub(super) async fn start_with_permits(
+    pub(super) async fn start_in_slot(
         &self,
         program: Program,
-        permits: Arc<Semaphore>,
+        slots: &Slots,
+        permit: FairPermit,
     ) -> Result<RunningProgram> {
         let path = self.path();
         if !tokio::fs::try_exists(path.join("HEAD")).await? {
             return Err(Error::RepositoryMissing);
         }
-        let permit = permits.acquire_owned().await.map_err(|_| Error::Worker)?;
         let mut child = program.command(&path).spawn()?;
         if program.niceness > 0
             && let Some(id) = process_id(&child)
@@ -352,7 +394,9 @@ impl Repository {
             stderr,
             deadline: Instant::now() + program.time_limit,
             child,
-            _permit: permit,
+            holder: self.holder().cloned(),
+            slots: Slots::clone(slots),
+            permit: Mutex::new(Some(permit)),
         })
     }
 }
@@ -388,160 +432,4 @@ async fn read_start(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
         }
     }
     start
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::test_repository::TestRepository;
-
-    /// Returns whether a process still runs, rather than being gone or a zombie.
-    fn works(pid: &str) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(") ")
-            .next()
-            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-    }
-
-    /// Waits until a condition becomes true, with a time limit.
-    async fn until(holds: impl Fn() -> bool) {
-        let waiting = async {
-            while !holds() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), waiting)
-            .await
-            .unwrap();
-    }
-
-    #[tokio::test]
-    async fn dropped_program_is_killed_with_its_children() {
-        let sample = TestRepository::empty();
-        let hook = sample.repository.path().join("hooks/pre-receive");
-        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        std::fs::write(&hook, "#!/bin/sh\nsleep 600 &\nwait\n").unwrap();
-        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = Program::new("hook").flags(&["run", "pre-receive"]);
-        let running = sample.repository.start(program).await.unwrap();
-        let leader = running.child.id().unwrap().to_string();
-        // Git, the shell and the child of the shell.
-        until(|| members_of(&leader).len() >= 3).await;
-        let group = members_of(&leader);
-        drop(running);
-        until(|| !group.iter().any(|pid| works(pid))).await;
-    }
-
-    #[tokio::test]
-    async fn program_over_time_limit_times_out() {
-        let sample = TestRepository::empty();
-        let program = || {
-            Program::new("cat-file")
-                .flag("--batch")
-                .time_limit(Duration::from_millis(50))
-        };
-        // The program waits for input that never comes.
-        let running = sample.repository.start(program()).await.unwrap();
-        let answer = running.within(std::future::pending::<Result<()>>()).await;
-        assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
-        let mut running = sample.repository.start(program()).await.unwrap();
-        let held_open = running.take_stdin();
-        assert!(matches!(running.finish().await, Err(Error::Timeout)));
-        drop(held_open);
-    }
-
-    #[tokio::test]
-    async fn background_program_has_low_priority() {
-        let sample = TestRepository::empty();
-        let program = Program::new("cat-file").flag("--batch").in_background();
-        let running = sample.repository.start(program).await.unwrap();
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.child.id().unwrap())).unwrap();
-        // Niceness is the nineteenth field; the second, in parentheses, may contain spaces.
-        let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
-        assert_eq!(niceness, Some(BACKGROUND_NICENESS.to_string().as_str()), "{stat}");
-    }
-
-    /// Returns the processes of a group.
-    fn members_of(group: &str) -> Vec<String> {
-        let mut members = Vec::new();
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let pid = entry.file_name().into_string().unwrap_or_default();
-            let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // Fields after the name: state, parent, group.
-            if stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(2)) == Some(group) {
-                members.push(pid);
-            }
-        }
-        members
-    }
-
-    #[tokio::test]
-    async fn program_input_and_output_are_exact_and_limited() {
-        let sample = TestRepository::with_history();
-        let log = || Program::new("log").flag("--format=%H").id(sample.id("main"));
-        let output = sample.repository.run(log()).await.unwrap().stdout;
-        assert_eq!(
-            String::from_utf8(output.clone()).unwrap(),
-            sample.git(&["log", "--format=%H", "main"])
-        );
-        assert!(
-            sample
-                .repository
-                .run(log().output_limit(output.len()))
-                .await
-                .is_ok()
-        );
-        let answer = sample.repository.run(log().output_limit(output.len() - 1)).await;
-        assert!(matches!(answer.err(), Some(Error::LimitExceeded(_))));
-        let large = vec![b'x'; 3 << 20];
-        let hash = Program::new("hash-object").flag("--stdin").input(large.clone());
-        let id = sample.repository.run(hash).await.unwrap().stdout;
-        let expected = Oid::hash_object(git2::ObjectType::Blob, &large).unwrap();
-        assert_eq!(String::from_utf8(id).unwrap().trim(), expected.to_string());
-    }
-
-    #[tokio::test]
-    async fn failed_program_returns_stderr_and_exit_status() {
-        let sample = TestRepository::empty();
-        let answer = sample
-            .repository
-            .run(Program::new("log").id(Oid::ZERO_SHA1))
-            .await;
-        let Some(Error::Program {
-            command: "log",
-            stderr,
-        }) = answer.err()
-        else {
-            panic!("no failure")
-        };
-        assert!(
-            stderr.contains("bad object") && stderr.contains("128"),
-            "{stderr}"
-        );
-        let accepted = sample
-            .repository
-            .run(Program::new("log").id(Oid::ZERO_SHA1).accept(&[128]))
-            .await
-            .unwrap();
-        assert_eq!(accepted.code, 128);
-        assert!(accepted.stderr.contains("bad object"));
-    }
-
-    #[tokio::test]
-    async fn system_configuration_is_ignored() {
-        let sample = TestRepository::empty();
-        let program = Program::new("config").flags(&["--list", "--show-scope"]);
-        let listed = String::from_utf8(sample.repository.run(program).await.unwrap().stdout).unwrap();
-        assert!(
-            listed
-                .lines()
-                .all(|line| line.starts_with("local") || line.starts_with("command")),
-            "{listed}"
-        );
-        let absent = sample.store.repository(&crate::RepositoryId::of_project(404));
-        let answer = absent.run(Program::new("version")).await;
-        assert!(matches!(answer.err(), Some(Error::RepositoryMissing)));
-    }
 }

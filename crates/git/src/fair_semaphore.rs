@@ -1,0 +1,129 @@
+//! Semaphore that limits the permits of each holder, so that one of them cannot take all.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// Semaphore with a share for each holder. Permits are granted in the order of the requests.
+#[derive(Debug)]
+pub struct FairSemaphore<K> {
+    all: Arc<Semaphore>,
+    share: usize,
+    /// Semaphores of the holders that have permits or wait for one.
+    of_holders: Mutex<HashMap<K, Weak<Semaphore>>>,
+}
+
+/// Permit of a [`FairSemaphore`], released on drop.
+#[derive(Debug)]
+pub struct FairPermit {
+    _of_holder: Option<OwnedSemaphorePermit>,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl<K: Clone + Eq + Hash> FairSemaphore<K> {
+    /// Creates a semaphore with `total` permits, of which each holder gets at most `share`.
+    #[must_use]
+    pub fn new(total: usize, share: usize) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(total)),
+            share,
+            of_holders: Mutex::default(),
+        }
+    }
+
+    /// Waits for a permit. Without a holder only the total counts.
+    ///
+    /// # Errors
+    /// Never fails, because the semaphores are never closed.
+    pub async fn acquire(&self, holder: Option<&K>) -> Result<FairPermit, AcquireError> {
+        // The semaphore of the holder first, so that a holder who waits for it takes no common permit.
+        let of_holder = match holder {
+            Some(holder) => Some(self.of_holder(holder).acquire_owned().await?),
+            None => None,
+        };
+        Ok(FairPermit {
+            _of_holder: of_holder,
+            _of_all: Arc::clone(&self.all).acquire_owned().await?,
+        })
+    }
+
+    /// Returns a permit if one is available to the holder now.
+    #[must_use]
+    pub fn try_acquire(&self, holder: Option<&K>) -> Option<FairPermit> {
+        let of_holder = match holder {
+            Some(holder) => Some(self.of_holder(holder).try_acquire_owned().ok()?),
+            None => None,
+        };
+        Some(FairPermit {
+            _of_holder: of_holder,
+            _of_all: Arc::clone(&self.all).try_acquire_owned().ok()?,
+        })
+    }
+
+    /// Returns the number of permits that are available.
+    #[must_use]
+    pub fn available_permits(&self) -> usize {
+        self.all.available_permits()
+    }
+
+    fn of_holder(&self, holder: &K) -> Arc<Semaphore> {
+        let mut of_holders = self.of_holders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = of_holders.get(holder).and_then(Weak::upgrade) {
+            return known;
+        }
+        // Remove the semaphores that are no longer in use.
+        of_holders.retain(|_, known| known.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(self.share));
+        of_holders.insert(holder.clone(), Arc::downgrade(&own));
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn holder_gets_at_most_its_share() {
+        let semaphore = FairSemaphore::new(8, 3);
+        let take = |holder: Option<&u8>| semaphore.acquire(holder).now_or_never().map(Result::unwrap);
+        let mut permits: Vec<FairPermit> = (0..5).filter_map(|_| take(Some(&1))).collect();
+        assert_eq!(permits.len(), 3);
+        assert!(take(Some(&1)).is_none() && semaphore.try_acquire(Some(&1)).is_none());
+        assert_eq!(semaphore.available_permits(), 5);
+        permits.pop();
+        permits.extend(semaphore.try_acquire(Some(&1)));
+        assert_eq!(permits.len(), 3);
+        // Others take the rest, and an operation without a holder counts for the total only.
+        permits.extend((0..3).filter_map(|_| take(Some(&2))));
+        permits.extend((0..3).filter_map(|_| take(None)));
+        assert_eq!(permits.len(), 8);
+        assert!(semaphore.try_acquire(None).is_none() && semaphore.try_acquire(Some(&3)).is_none());
+    }
+
+    #[test]
+    fn waiting_holder_takes_no_common_permit() {
+        let semaphore = FairSemaphore::new(2, 1);
+        let first = semaphore.try_acquire(Some(&1)).unwrap();
+        let mut waiting = Box::pin(semaphore.acquire(Some(&1)));
+        assert!((&mut waiting).now_or_never().is_none());
+        assert_eq!(semaphore.available_permits(), 1);
+        drop(first);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
+    fn holders_without_permits_are_forgotten() {
+        let semaphore = FairSemaphore::new(100, 1);
+        let permits: Vec<_> = (0..50)
+            .map(|holder| semaphore.try_acquire(Some(&holder)))
+            .collect();
+        drop(permits);
+        let _permit = semaphore.try_acquire(Some(&50));
+        assert_eq!(semaphore.of_holders.lock().unwrap().len(), 1);
+    }
+}
