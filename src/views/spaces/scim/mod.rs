@@ -29,6 +29,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
         default_membership_role: i64::from(i32::from(settings.default_membership_role)),
         scim_url: ScimLocation::new(base, group).address,
         scim_token_created_at: settings.token_created_at.map(Timestamp::from),
+        verified_domains: settings.verified_domains,
     }
 }
 

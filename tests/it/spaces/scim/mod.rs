@@ -1,5 +1,6 @@
 //! SCIM provisioning and single sign-on of groups.
 
+mod addresses;
 mod create;
 mod delete;
 mod errors;

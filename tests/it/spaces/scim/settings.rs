@@ -13,6 +13,7 @@ async fn single_sign_on_is_disabled_by_default(server: TestServer) {
     let before = json!({
         "saml_provider_id": null, "enabled": false, "default_membership_role": 10,
         "scim_url": format!("{}/api/scim/v2/groups/engines", server.base), "scim_token_created_at": null,
+        "verified_domains": [],
     });
     assert_eq!(root.get(&saml).await.expect(200).json(), before);
     root.delete(&format!("/groups/{engines}/scim_token")).await.expect(404);

@@ -1,5 +1,6 @@
 //! Provisioning of the members of a group by its identity provider with SCIM (RFC 7644, ADR 23).
 
+mod addresses;
 mod create;
 mod filter;
 mod list;
