@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, enable, token, user_attributes};
+use super::{Provider, enable, rejection, token, user_attributes};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -107,7 +107,8 @@ async fn disabled_single_sign_on_rejects_provisioning_until_enabled(server: Test
         provider.get("/ServiceProviderConfig").await,
         provider.delete("uid-ada").await,
     ] {
-        assert_eq!(response.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
+        let (status, _, detail) = rejection(&response);
+        assert_eq!((status, detail.as_str()), (403, "403 Forbidden - Group SAML not enabled."));
     }
     enable(&root, provider.group).await;
     assert_eq!(provider.found("id eq \"uid-ada\"").await, ["uid-ada"]);

@@ -3,7 +3,7 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::{ScimUser, addresses, usernames};
+use super::{ScimUser, addresses, check_uid, usernames};
 use crate::accounts::users::provisioning::{self, ProvidedEmail};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN};
 use crate::identity::access::ScimAccess;
@@ -40,6 +40,7 @@ const ATTEMPTS: usize = 5;
 /// address. Returns `Forbidden` if groups cannot create accounts, or if the provider has reached its maximum
 /// number of accounts.
 pub async fn create(backend: &Backend, access: &ScimAccess, new: NewScimUser) -> Result<ScimUser> {
+    check_uid(&new.extern_uid)?;
     check(&new)?;
     let in_force = settings::get(backend).await?;
     let description = format!("userName {:?}, email {:?}", new.username, new.email);

@@ -29,7 +29,7 @@ pub struct ScimUserPage {
 /// Lists the users of the provider in the order of provisioning, optionally filtered.
 ///
 /// # Errors
-/// Returns `Unprovisionable` for an unsupported filter.
+/// Returns `InvalidScimRequest` for an unsupported filter.
 pub async fn list(
     backend: &Backend,
     access: &ScimAccess,
