@@ -69,6 +69,8 @@ mod m20261121_000063_create_group_exports;
 mod m20261121_000064_create_group_imports;
 mod m20261122_000065_create_registry;
 mod m20261123_000066_create_instances;
+mod m20261124_000070_create_verified_domains;
+mod m20261124_000071_mark_provisioned_users;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -138,6 +140,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000064_create_group_imports::Migration),
             Box::new(m20261122_000065_create_registry::Migration),
             Box::new(m20261123_000066_create_instances::Migration),
+            Box::new(m20261124_000070_create_verified_domains::Migration),
+            Box::new(m20261124_000071_mark_provisioned_users::Migration),
         ]
     }
 }

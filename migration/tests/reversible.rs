@@ -1,5 +1,8 @@
-//! Checks that every migration can be applied, reverted and applied again on both databases.
+//! Checks that every migration can be applied, reverted and applied again on both databases, and the changes of
+//! existing rows.
 #![allow(clippy::unwrap_used)]
+
+use std::pin::Pin;
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm_migration::sea_orm::{ConnectionTrait, Database, DatabaseConnection, Statement};
@@ -23,7 +26,8 @@ async fn schema(db: &DatabaseConnection) -> Vec<String> {
         .collect()
 }
 
-async fn up_down_up(db: &DatabaseConnection) {
+async fn up_down_up(db: DatabaseConnection) {
+    let db = &db;
     Migrator::up(db, None).await.unwrap();
     let first = schema(db).await;
     let all = Migrator::migrations().len();
@@ -40,27 +44,88 @@ async fn up_down_up(db: &DatabaseConnection) {
     assert_eq!(schema(db).await, first);
 }
 
-async fn every_migration_is_reversible_on_sqlite() {
+/// Applies the migrations before the one with this name.
+async fn up_before(db: &DatabaseConnection, name: &str) {
+    let all = Migrator::migrations();
+    let before = all.iter().position(|migration| migration.name() == name).unwrap();
+    Migrator::up(db, Some(u32::try_from(before).unwrap()))
+        .await
+        .unwrap();
+}
+
+/// Returns whether each user's address is confirmed, by ID.
+async fn confirmed(db: &DatabaseConnection) -> Vec<bool> {
+    let sql = "SELECT CASE WHEN confirmed_at IS NULL THEN 0 ELSE 1 END AS confirmed FROM users ORDER BY id";
+    let rows = db
+        .query_all_raw(Statement::from_string(db.get_database_backend(), sql))
+        .await
+        .unwrap();
+    rows.iter()
+        .map(|row| row.try_get::<i32>("", "confirmed").unwrap() == 1)
+        .collect()
+}
+
+async fn provisioned_users_become_unconfirmed(db: DatabaseConnection) {
+    up_before(&db, "m20261124_000071_mark_provisioned_users").await;
+    let time = "'2026-01-31 12:00:00+00:00'";
+    let user = |id: i32| {
+        format!(
+            "INSERT INTO users (id, username, username_key, name, email, email_key, confirmed_at, created_at, updated_at)
+             VALUES ({id}, 'u{id}', 'u{id}', 'u', 'u{id}@x', 'u{id}@x', {time}, {time}, {time})"
+        )
+    };
+    let identity = |id: i32, uid: &str| {
+        format!(
+            "INSERT INTO scim_identities (saml_provider_id, user_id, extern_uid_key, user_name_key, created_at, updated_at)
+             VALUES (1, {id}, {uid}, 'u', {time}, {time})"
+        )
+    };
+    for statement in [
+        user(1),
+        user(2),
+        user(3),
+        format!(
+            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
+             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
+        ),
+        format!(
+            "INSERT INTO saml_providers (id, namespace_id, enabled, default_membership_role, created_at, updated_at)
+             VALUES (1, 1, TRUE, 10, {time}, {time})"
+        ),
+        identity(2, "'uid'"),
+        identity(3, "NULL"),
+    ] {
+        db.execute_unprepared(&statement).await.unwrap();
+    }
+    Migrator::up(&db, Some(1)).await.unwrap();
+    assert_eq!(confirmed(&db).await, [true, false, false]);
+    Migrator::down(&db, Some(1)).await.unwrap();
+    assert_eq!(confirmed(&db).await, [true, true, true]);
+}
+
+/// A test on an empty database.
+type Check = fn(DatabaseConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn on_sqlite(check: Check) {
     let directory = tempfile::tempdir_in(harness::directory::shared()).unwrap();
     let url = format!(
         "sqlite://{}?mode=rwc",
         directory.path().join("db.sqlite3").display()
     );
-    up_down_up(&Database::connect(url).await.unwrap()).await;
+    check(Database::connect(url).await.unwrap()).await;
 }
 
-async fn every_migration_is_reversible_on_postgresql() {
+async fn on_postgresql(name: &str, check: Check) {
     let url = harness::postgresql::url();
     let admin = Database::connect(url).await.unwrap();
-    let name = format!("migration_{}", std::process::id());
+    let name = format!("migration_{name}_{}", std::process::id());
     admin
         .execute_unprepared(&format!("CREATE SCHEMA {name}"))
         .await
         .unwrap();
     let separator = if url.contains('?') { '&' } else { '?' };
     let scoped = format!("{url}{separator}options[search_path]={name}");
-    let outcome =
-        tokio::spawn(async move { up_down_up(&Database::connect(scoped).await.unwrap()).await }).await;
+    let outcome = tokio::spawn(async move { check(Database::connect(scoped).await.unwrap()).await }).await;
     admin
         .execute_unprepared(&format!("DROP SCHEMA {name} CASCADE"))
         .await
@@ -68,8 +133,34 @@ async fn every_migration_is_reversible_on_postgresql() {
     outcome.unwrap();
 }
 
-harness::tests![every_migration_is_reversible_on_sqlite];
-harness::tests![requires harness::postgresql::missing; every_migration_is_reversible_on_postgresql];
+async fn every_migration_is_reversible_on_sqlite() {
+    on_sqlite(|db| Box::pin(up_down_up(db))).await;
+}
+
+async fn every_migration_is_reversible_on_postgresql() {
+    on_postgresql("reversible", |db| Box::pin(up_down_up(db))).await;
+}
+
+async fn provisioned_users_become_unconfirmed_on_sqlite() {
+    on_sqlite(|db| Box::pin(provisioned_users_become_unconfirmed(db))).await;
+}
+
+async fn provisioned_users_become_unconfirmed_on_postgresql() {
+    on_postgresql("unconfirmed", |db| {
+        Box::pin(provisioned_users_become_unconfirmed(db))
+    })
+    .await;
+}
+
+harness::tests![
+    every_migration_is_reversible_on_sqlite,
+    provisioned_users_become_unconfirmed_on_sqlite
+];
+harness::tests![
+    requires harness::postgresql::missing;
+    every_migration_is_reversible_on_postgresql,
+    provisioned_users_become_unconfirmed_on_postgresql
+];
 
 fn main() -> std::process::ExitCode {
     harness::main()

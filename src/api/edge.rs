@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use contract::input::{FromInput, Input};
-use contract::operation::{Operation, ResourceKind};
+use contract::operation::{ErrorFormat, Operation, ResourceKind};
 use domain::identity::access::Authorize;
 use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::budgets::{Holder, RequestMemory};
 use domain::kernel::caller::Caller;
-use domain::kernel::error::{Error, Result};
+use domain::kernel::error::{Error, Result, ScimErrorType};
 use poem::Response;
 use poem::http::StatusCode;
 use poem::http::header::{CONTENT_TYPE, RANGE};
@@ -262,7 +262,8 @@ impl Steps {
                 Some(_) => operation.body_limit.min(form::MAX_TEXT_BYTES),
                 None => operation.body_limit,
             };
-            body::read_small(exchange, limit).await?
+            let body = body::read_small(exchange, limit).await;
+            body.map_err(|error| body_error(operation, error))?
         };
         let (input, page) = if is_large {
             // Checking all values takes about as long as parsing them.
@@ -313,7 +314,8 @@ impl Steps {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
-            error_response::render_as(operation.error_format, &error)
+            let format = error_response::negotiate(operation.error_format, exchange.headers());
+            error_response::render_as(format, &error)
         });
         let headers = exchange.headers();
         let response = match exchange.cache_key {
@@ -333,6 +335,16 @@ impl Steps {
             response.status()
         );
         without_needless_type(response)
+    }
+}
+
+/// Returns the error of a body that is not a valid document. SCIM distinguishes it from invalid values.
+fn body_error(operation: &Operation, error: Error) -> Error {
+    match error {
+        Error::InvalidParameters(faults) if operation.error_format != ErrorFormat::Plain => {
+            Error::invalid_scim_request(ScimErrorType::Syntax, faults.join(", "))
+        }
+        other => other,
     }
 }
 

@@ -3,8 +3,8 @@
 use contract::operation::ErrorFormat;
 use domain::kernel::error::{Error, ScimErrorType, TokenFault};
 use poem::Response;
-use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use poem::http::{HeaderValue, StatusCode};
+use poem::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 /// Seconds after which clients retry a request that exceeded a budget. Most transfers have ended by then.
@@ -24,10 +24,20 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     let (status, body) = parts(error);
     let mut response = match format {
         ErrorFormat::Plain => json_response(status, &body),
-        ErrorFormat::Scim => scim(status, &body, error),
+        ErrorFormat::Scim | ErrorFormat::ScimWithMessage => {
+            let message = format == ErrorFormat::ScimWithMessage;
+            scim(status, scim_type(error), &scim_detail(&body, error), message)
+        }
     };
     let headers = response.headers_mut();
     match error {
+        // Required by RFC 7644 2.
+        Error::Unauthorized if format != ErrorFormat::Plain => {
+            headers.insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"Holdfast\""),
+            );
+        }
         Error::InvalidToken(fault) => {
             let challenge =
                 format!("Bearer realm=\"Holdfast\", error=\"invalid_token\", error_description=\"{fault}\"");
@@ -94,23 +104,43 @@ pub fn json_response(status: StatusCode, body: &Value) -> Response {
         .body(body.to_string())
 }
 
-/// Returns an error in the format of RFC 7644 3.12, with `message` for other clients.
-fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
-    let detail = match error {
-        Error::NotFound(kind) if !kind.is_empty() => format!("{kind} not found"),
-        _ => text_of(&plain["message"]),
-    };
+/// Media type of SCIM.
+const SCIM: &str = "application/scim+json";
+
+/// Returns the error format of a response to a request with these headers. A client that accepts nothing but SCIM
+/// receives errors without `message`, which RFC 7644 does not define.
+#[must_use]
+pub fn negotiate(format: ErrorFormat, headers: &HeaderMap) -> ErrorFormat {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    let only_scim = accepted.is_some_and(|accepted| accepted.trim().eq_ignore_ascii_case(SCIM));
+    match format {
+        ErrorFormat::ScimWithMessage if only_scim => ErrorFormat::Scim,
+        other => other,
+    }
+}
+
+/// Returns an error in the format of RFC 7644 3.12, on request with `message` for other clients.
+fn scim(status: StatusCode, scim_type: Option<&str>, detail: &str, message: bool) -> Response {
     let mut body = json!({ "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"] });
-    if let Some(kind) = scim_type(error) {
+    if let Some(kind) = scim_type {
         body["scimType"] = json!(kind);
     }
     body["detail"] = json!(detail);
     body["status"] = json!(status.as_str());
-    body["message"] = json!(detail);
+    if message {
+        body["message"] = json!(detail);
+    }
     Response::builder()
         .status(status)
-        .content_type("application/scim+json")
+        .content_type(SCIM)
         .body(body.to_string())
+}
+
+fn scim_detail(plain: &Value, error: &Error) -> String {
+    match error {
+        Error::NotFound(kind) if !kind.is_empty() => format!("{kind} not found"),
+        _ => text_of(&plain["message"]),
+    }
 }
 
 /// Returns a message as one text; the text of an attribute starts with its name.
@@ -135,6 +165,8 @@ fn scim_type(error: &Error) -> Option<&'static str> {
             ScimErrorType::Path => "invalidPath",
             ScimErrorType::Syntax => "invalidSyntax",
             ScimErrorType::Value => "invalidValue",
+            ScimErrorType::Mutability => "mutability",
+            ScimErrorType::Target => "noTarget",
         }),
         Error::InvalidParameters(_) | Error::InvalidAttributes(_) => Some("invalidValue"),
         Error::Conflict(_) | Error::ResourceLocked => Some("uniqueness"),
@@ -153,14 +185,17 @@ pub fn error_body(status: StatusCode, reason: &str) -> Value {
     json!({ "message": text, "error": text })
 }
 
-/// Returns the response for an unknown path or method.
+/// Returns the response for an unknown path or method, in the error format of the path.
 #[must_use]
-pub fn routing_error(status: StatusCode, allow: &str) -> Response {
+pub fn routing_error(format: ErrorFormat, status: StatusCode, allow: &str) -> Response {
     let text = match status {
         StatusCode::METHOD_NOT_ALLOWED => "405 Method Not Allowed",
         _ => "404 Not Found",
     };
-    let mut response = json_response(status, &json!({ "message": text, "error": text }));
+    let mut response = match format {
+        ErrorFormat::Plain => json_response(status, &json!({ "message": text, "error": text })),
+        ErrorFormat::Scim | ErrorFormat::ScimWithMessage => scim(status, None, text, false),
+    };
     if status == StatusCode::METHOD_NOT_ALLOWED
         && let Ok(allow) = HeaderValue::from_str(allow)
     {
@@ -324,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn scim_errors_have_scim_format_and_message() {
         let answered = render_as(
-            ErrorFormat::Scim,
+            ErrorFormat::ScimWithMessage,
             &Error::Conflict("Email has already been taken".into()),
         );
         assert_eq!(answered.headers()[CONTENT_TYPE], "application/scim+json");
@@ -351,10 +386,31 @@ mod tests {
             (Error::RateLimited(1), "429", Value::Null, often),
         ] {
             let answered = render_as(ErrorFormat::Scim, &error);
+            let challenge = answered.headers().contains_key(WWW_AUTHENTICATE);
+            assert_eq!(challenge, status == "401");
             let body = answered.into_body().into_bytes().await.expect("a body");
             let body: Value = serde_json::from_slice(&body).expect("JSON");
+            assert_eq!(body["message"], Value::Null);
             let found = (&body["status"], &body["scimType"], &body["detail"]);
             assert_eq!(found, (&json!(status), &kind, &json!(detail)));
+        }
+    }
+
+    #[test]
+    fn scim_errors_omit_message_for_clients_that_accept_only_scim() {
+        for (accepted, format) in [
+            (None, ErrorFormat::ScimWithMessage),
+            (Some("*/*"), ErrorFormat::ScimWithMessage),
+            (Some("application/json"), ErrorFormat::ScimWithMessage),
+            (Some("application/scim+json, */*"), ErrorFormat::ScimWithMessage),
+            (Some("application/scim+json"), ErrorFormat::Scim),
+            (Some(" Application/SCIM+JSON "), ErrorFormat::Scim),
+        ] {
+            let accepted = accepted.map(|accepted| (ACCEPT, HeaderValue::from_static(accepted)));
+            let headers: HeaderMap = accepted.into_iter().collect();
+            assert_eq!(negotiate(ErrorFormat::ScimWithMessage, &headers), format);
+            assert_eq!(negotiate(ErrorFormat::Scim, &headers), ErrorFormat::Scim);
+            assert_eq!(negotiate(ErrorFormat::Plain, &headers), ErrorFormat::Plain);
         }
     }
 

@@ -76,6 +76,18 @@ impl<T: Serialize> Success for Json<T> {
     }
 }
 
+/// A value as JSON, or an empty response with status 204.
+pub struct OptionalJson<T>(pub Option<T>);
+
+impl<T: Serialize> Success for OptionalJson<T> {
+    fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
+        match self.0 {
+            Some(value) => Json(value).render(status, exchange),
+            None => Empty.render(StatusCode::NO_CONTENT, exchange),
+        }
+    }
+}
+
 impl<T: Serialize> Success for Page<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
         let mut response = json_response(status, to_json(&self.items, exchange.memory())?, exchange);

@@ -104,7 +104,7 @@ mod generated {
 
     use super::Routes;
     use crate::api::edge::Authorized;
-    use crate::api::response::{Empty, Json, WithHeaders};
+    use crate::api::response::{Empty, Json, OptionalJson, WithHeaders};
 
     include!(env!("HOLDFAST_ROUTES"));
 }

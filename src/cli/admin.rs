@@ -16,6 +16,7 @@ use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility, users};
 
 use super::context::{CommandResult, CommonOptions, error_text, print};
+use super::group_domains::{self, GroupDomainCommand};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
@@ -82,6 +83,11 @@ pub(super) enum AdminCommand {
         allow_empty: bool,
         #[command(flatten)]
         common: CommonOptions,
+    },
+    /// Manage the email domains in which the identity provider of a group confirms addresses
+    GroupDomain {
+        #[command(subcommand)]
+        command: GroupDomainCommand,
     },
 }
 
@@ -172,6 +178,7 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
             allow_empty,
             common,
         } => sync_members(common, &group, allow_empty).await,
+        AdminCommand::GroupDomain { command } => group_domains::run(command).await,
     }
 }
 

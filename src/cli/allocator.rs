@@ -1,4 +1,4 @@
-//! Settings of the allocator of glibc (ADR 31).
+//! Settings of the allocator of glibc (ADR 32).
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

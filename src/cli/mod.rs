@@ -4,6 +4,7 @@ mod admin;
 mod allocator;
 mod context;
 mod demo;
+mod group_domains;
 mod maintenance;
 
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = LogFormat::Json)]
         format: LogFormat,
     },
-    /// Create users, tokens and projects without the API
+    /// Create users, tokens and projects, and verify email domains of groups, without the API
     Admin {
         #[command(subcommand)]
         command: admin::AdminCommand,

@@ -11,6 +11,7 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
 use crate::web::{git_http, registry};
+use contract::operation::ErrorFormat;
 use contract::table::operations;
 
 /// Middleware that converts failures to responses.
@@ -64,13 +65,13 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
 }
 
 fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response {
-    let allowed = allowed(path);
+    let (allowed, format) = (allowed(path), error_format(path));
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
         tracing::debug!(%method, path, "rejected method");
-        return error_response::routing_error(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
+        return error_response::routing_error(format, StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
     }
     match error.status() {
-        StatusCode::NOT_FOUND => error_response::routing_error(StatusCode::NOT_FOUND, ""),
+        StatusCode::NOT_FOUND => error_response::routing_error(format, StatusCode::NOT_FOUND, ""),
         status if status.is_client_error() => {
             error_response::json_response(status, &error_response::error_body(status, ""))
         }
@@ -78,6 +79,14 @@ fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response 
             tracing::error!(%error, path, "request failed outside a handler");
             error_response::render(&Error::internal(error.to_string()))
         }
+    }
+}
+
+/// Returns the format of errors below a raw path without an operation.
+fn error_format(path: &str) -> ErrorFormat {
+    match path.strip_prefix("/api/scim") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => ErrorFormat::Scim,
+        _ => ErrorFormat::Plain,
     }
 }
 
@@ -144,6 +153,18 @@ mod tests {
         assert!(!matches(template, "/api/v4/projects/a/b/repository/files/x"));
         assert!(!matches(template, "/api/v4/projects/a/repository/files/"));
         assert!(!matches(template, "/api/v4/projects/a/repository/files/x/y"));
+    }
+
+    #[test]
+    fn paths_of_scim_have_scim_errors() {
+        for (path, format) in [
+            ("/api/scim", ErrorFormat::Scim),
+            ("/api/scim/v2/nothing", ErrorFormat::Scim),
+            ("/api/scims", ErrorFormat::Plain),
+            ("/api/v4/nothing", ErrorFormat::Plain),
+        ] {
+            assert_eq!(error_format(path), format, "{path}");
+        }
     }
 
     #[test]

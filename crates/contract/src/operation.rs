@@ -120,8 +120,10 @@ pub enum Tier {
 pub enum ErrorFormat {
     /// An object with `message`, as for nearly all operations.
     Plain,
-    /// The format of RFC 7644 3.12, with `message` in addition.
+    /// The format of RFC 7644 3.12.
     Scim,
+    /// The format of RFC 7644 3.12, with `message` in addition, unless the client accepts only SCIM.
+    ScimWithMessage,
 }
 
 impl Operation {

@@ -410,11 +410,12 @@ impl Linter<'_> {
                 self.paging(&at, operation, response);
             }
         }
+        let optional = responses.contains_key("200") && responses.contains_key("204");
         self.require(
-            successes == 1,
+            successes == 1 || (successes == 2 && optional),
             pointer,
             "one-success",
-            "an operation must document exactly one 2xx besides 206",
+            "an operation must document exactly one 2xx besides 206, or 200 and 204",
         );
     }
 

@@ -308,6 +308,7 @@ impl Lowering<'_> {
                 status: 200,
                 content: Content::Empty,
                 headers: false,
+                optional: false,
             };
         };
         let response = self.document.deref(response);
@@ -332,6 +333,7 @@ impl Lowering<'_> {
             status,
             content,
             headers,
+            optional: status != 204 && responses.contains_key("204"),
         }
     }
 

@@ -76,7 +76,7 @@ pub struct Operation {
     pub one_of: Vec<Vec<String>>,
     /// Media type of the JSON.
     pub media_type: String,
-    /// Format of errors: plain or scim.
+    /// Format of errors: plain, scim or `scim_with_message`.
     pub error_format: String,
 }
 
@@ -178,6 +178,8 @@ pub struct Success {
     pub content: Content,
     /// Whether headers other than those of pagination are documented.
     pub headers: bool,
+    /// Whether the content can be absent, with status 204.
+    pub optional: bool,
 }
 
 /// Content of a successful response.

@@ -29,6 +29,7 @@ impl ApplicationSettingsApi for App {
 fn update(body: ApplicationSettingsUpdate) -> SettingsUpdate {
     let levels = body.restricted_visibility_levels;
     SettingsUpdate {
+        allow_account_creation_by_groups: body.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: body.allow_local_requests_from_hooks_and_services,
         default_group_visibility: body.default_group_visibility.map(Convert::convert),
         default_project_visibility: body.default_project_visibility.map(Convert::convert),

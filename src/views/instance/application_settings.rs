@@ -14,6 +14,7 @@ pub fn application_settings(settings: InstanceSettings, plan: InstancePlan) -> A
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let levels = settings.restricted_visibility_levels;
     ApplicationSettings {
+        allow_account_creation_by_groups: settings.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_hooks_and_services,
         default_group_visibility: settings.default_group_visibility.convert(),
         default_project_visibility: settings.default_project_visibility.convert(),

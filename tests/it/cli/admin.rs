@@ -151,10 +151,46 @@ async fn sync_members_respects_role_override(site: Site) {
     server.stop().await;
 }
 
+async fn group_domain_confirms_emails_of_provisioned_users(site: Site) {
+    let server = site.serve(&[]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let bank = group(&root, "bank", json!({})).await;
+    root.put(&format!("/groups/{bank}/saml"), json!({ "enabled": true })).await.expect(200);
+    let token = root.post(&format!("/groups/{bank}/scim_token"), json!({})).await.expect(201).json();
+    let provider = Client::new(&server.base, None)
+        .header("Authorization", &format!("Bearer {}", token["token"].as_str().unwrap()));
+    let new = json!({
+        "externalId": "1", "userName": "ada", "name": { "formatted": "Ada" },
+        "emails": [{ "type": "work", "value": "ada@bank.example" }],
+    });
+    provider.post("//api/scim/v2/groups/bank/Users", new).await.expect(201);
+    let confirmed =
+        async || root.get("/users?search=ada@bank.example").await.expect(200).json()[0]["confirmed_at"].is_string();
+    assert!(!confirmed().await);
+    let domain = async |words: &[&str]| site.succeeds(&[&["admin", "group-domain"], words].concat()).await;
+    assert_eq!(domain(&["add", "bank", "Bank.example"]).await, "Confirmed 1 address.\n");
+    assert!(confirmed().await);
+    assert_eq!(domain(&["add", "bank", "other.example"]).await, "Confirmed 0 addresses.\n");
+    assert_eq!(domain(&["list", "bank"]).await, "bank.example\nother.example\n");
+    assert_eq!(domain(&["remove", "bank", "bank.example"]).await, "Removed the confirmation of 1 address.\n");
+    assert!(!confirmed().await);
+    for (words, reason) in [
+        (&["add", "missing", "bank.example"][..], "Group not found"),
+        (&["add", "bank", "ada@bank.example"], "domain is invalid"),
+        (&["remove", "bank", "bank.example"], "Domain not found"),
+        (&["list", "missing"], "Group not found"),
+    ] {
+        let output = site.fails(&[&["admin", "group-domain"], words].concat()).await;
+        assert!(output.contains(reason), "{words:?}: {output}");
+    }
+    server.stop().await;
+}
+
 on_every_site![
     import_repo_preserves_tags_and_default_branch,
     import_repo_rejects_invalid_project_and_source,
     created_users_and_tokens_work_on_running_server,
     import_repo_records_events_of_author,
     sync_members_respects_role_override,
+    group_domain_confirms_emails_of_provisioned_users,
 ];

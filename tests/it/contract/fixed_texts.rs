@@ -171,6 +171,8 @@ const AREAS: &[Area] = &[
             "invalidPath",
             "invalidSyntax",
             "invalidValue",
+            "mutability",
+            "noTarget",
             "uniqueness",
             "{} not found",
             "Resource {}",

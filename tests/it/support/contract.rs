@@ -59,7 +59,9 @@ pub fn check(method: &str, path: &str, response: &ApiResponse) {
     let Some(operation) = operation(method, path).or_else(|| operation(method, normalized)) else {
         assert!(matches!(response.status, 404 | 405 | 410), "{method} {path} is no operation but {}", response.status);
         if method != "HEAD" {
-            assert!(response.json()["message"].is_string(), "{method} {path}: {}", body());
+            let scim = path == "/api/scim" || path.starts_with("/api/scim/");
+            let text = if scim { "detail" } else { "message" };
+            assert!(response.json()[text].is_string(), "{method} {path}: {}", body());
         }
         return;
     };

@@ -13,6 +13,8 @@ use crate::kernel::settings::InstanceSettings;
 /// Changes to the settings. `None` keeps a setting.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsUpdate {
+    /// Whether identity providers of groups may create accounts.
+    pub allow_account_creation_by_groups: Option<bool>,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: Option<bool>,
     /// Default visibility of groups.
@@ -114,6 +116,7 @@ fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
         ]};
     }
     let rows = rows! {
+        allow_account_creation_by_groups: change.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: change.allow_local_requests_from_hooks_and_services,
         default_group_visibility: change.default_group_visibility,
         default_project_visibility: change.default_project_visibility,

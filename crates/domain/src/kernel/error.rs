@@ -128,6 +128,10 @@ pub enum ScimErrorType {
     Syntax,
     /// A value.
     Value,
+    /// The change of an attribute that cannot be changed in this way.
+    Mutability,
+    /// The missing target of an operation.
+    Target,
 }
 
 impl Error {

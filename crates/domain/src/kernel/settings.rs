@@ -10,6 +10,8 @@ use crate::kernel::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InstanceSettings {
+    /// Whether identity providers of groups may create accounts.
+    pub allow_account_creation_by_groups: bool,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: bool,
     /// Default visibility of new groups.
@@ -35,6 +37,7 @@ pub struct InstanceSettings {
 impl Default for InstanceSettings {
     fn default() -> Self {
         Self {
+            allow_account_creation_by_groups: true,
             allow_local_requests_from_hooks_and_services: false,
             default_group_visibility: Visibility::Private,
             default_project_visibility: Visibility::Private,

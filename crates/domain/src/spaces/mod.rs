@@ -9,3 +9,4 @@ pub mod projects;
 pub mod repository_import;
 pub mod scim;
 pub mod single_sign_on;
+pub mod verified_domains;

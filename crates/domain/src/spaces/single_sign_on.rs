@@ -5,7 +5,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
-use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens};
+use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens, verified_domains};
 
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
@@ -33,6 +33,8 @@ pub struct SingleSignOn {
     pub default_membership_role: AccessLevel,
     /// The creation time of the SCIM token, if one exists.
     pub token_created_at: Option<DateTime<Utc>>,
+    /// The verified email domains, oldest first.
+    pub verified_domains: Vec<String>,
 }
 
 /// Returns the single sign-on of a group, with defaults if it was never configured.
@@ -42,19 +44,23 @@ pub struct SingleSignOn {
 pub async fn get(backend: &Backend, access: &GroupAccess) -> Result<SingleSignOn> {
     let db = backend.database.read();
     let provider = saml_providers::of_group(access.group.id).one(db).await?;
-    from_rows(db, provider).await
+    from_rows(db, access.group.id, provider).await
 }
 
 async fn from_rows(
     db: &impl ConnectionTrait,
+    group_id: i64,
     provider: Option<saml_providers::Model>,
 ) -> Result<SingleSignOn> {
+    let domains = verified_domains::of_group(group_id).all(db).await?;
+    let verified_domains = domains.into_iter().map(|row| row.domain).collect();
     let Some(provider) = provider else {
         return Ok(SingleSignOn {
             id: None,
             enabled: false,
             default_membership_role: DEFAULT_ROLE,
             token_created_at: None,
+            verified_domains,
         });
     };
     let token = scim_tokens::of_provider(provider.id).one(db).await?;
@@ -63,6 +69,7 @@ async fn from_rows(
         enabled: provider.enabled,
         default_membership_role: provider.default_membership_role,
         token_created_at: token.map(|token| token.created_at),
+        verified_domains,
     })
 }
 
@@ -120,7 +127,7 @@ pub async fn update(
                     row.insert(transaction).await?
                 }
             };
-            from_rows(transaction, Some(provider)).await
+            from_rows(transaction, group.id, Some(provider)).await
         })
         .await
 }

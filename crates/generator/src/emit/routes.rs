@@ -77,6 +77,10 @@ fn success(success: &Success, page: Paging) -> (TokenStream, Option<TokenStream>
             let inner = value_type(inner);
             return (quote!(Page<#inner>), None);
         }
+        (Content::Json(inner), _) if success.optional => {
+            let inner = value_type(inner);
+            (quote!(Option<#inner>), quote!(OptionalJson))
+        }
         (Content::Json(inner), _) => (value_type(inner), quote!(Json)),
         (Content::Empty, _) => (quote!(()), quote!(Empty::from)),
         (Content::Download, _) => return (quote!(Download), None),

@@ -104,12 +104,12 @@ impl Linter<'_> {
     fn errors(&mut self, pointer: &str, operation: &Value) {
         const SCIM: &str = "application/scim+json";
         let said = &operation["x-errors"];
-        let scim = *said == "scim";
+        let scim = *said == "scim" || *said == "scim_with_message";
         self.require(
             scim || said.is_null(),
             pointer,
             "errors",
-            "x-errors must be `scim` or absent",
+            "x-errors must be `scim`, `scim_with_message` or absent",
         );
         let access = &operation["x-access"];
         let mut required = operation["security"].as_array().into_iter().flatten();
@@ -118,7 +118,7 @@ impl Linter<'_> {
             [access["on"] == "scim", token].iter().all(|one| *one == scim),
             pointer,
             "errors-scim",
-            "`x-errors: scim`, `x-access.on: scim` and the security requirement `scim_token` must be used together",
+            "`x-errors`, `x-access.on: scim` and the security requirement `scim_token` must be used together",
         );
         let whole = access["min"] == "none" && access["first"] == true && access["anonymous"].is_null();
         self.require(
@@ -135,7 +135,7 @@ impl Linter<'_> {
                 fits,
                 &format!("{pointer}/responses/{status}"),
                 "errors-media",
-                "responses must be application/scim+json if, and only if, `x-errors` is `scim`",
+                "responses must be application/scim+json if, and only if, the operation has `x-errors`",
             );
         }
     }

@@ -110,6 +110,7 @@ pub mod user_identities;
 pub mod user_keys;
 pub mod user_statuses;
 pub mod users;
+pub mod verified_domains;
 mod visibility;
 pub mod vulnerabilities;
 

@@ -97,6 +97,8 @@ pub struct Model {
     pub deletion_started_at: Option<DateTime<Utc>>,
     /// The administrator who created the user.
     pub created_by_id: Option<i64>,
+    /// Whether the identity provider of a group created the user.
+    pub provisioned: bool,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.

@@ -2,7 +2,7 @@
 
 use domain::spaces::scim::{MAX_PER_PAGE, USER_SCHEMA};
 
-use super::{LIST_SCHEMA, ScimLocation, count};
+use super::{EMAIL_TYPE, LIST_SCHEMA, ScimLocation, count};
 use contract::{
     ScimAttribute, ScimAuthenticationScheme, ScimBulkSupport, ScimDiscoveryMeta, ScimFilterSupport,
     ScimResourceType, ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig,
@@ -94,58 +94,53 @@ fn schema_of(kind: &str) -> Vec<String> {
     vec![format!("urn:ietf:params:scim:schemas:core:2.0:{kind}")]
 }
 
-/// Returns the stored attributes of users.
+/// Returns the stored attributes of users. The ID at the provider is a common attribute, and required by this
+/// server. It is immutable for clients that follow the schema, because `id` follows it.
 fn attributes() -> Vec<ScimAttribute> {
-    let part = |name, kind, description| simple(name, kind, description);
+    let text = |name, description| simple(name, "string", description);
+    let name = ScimSubAttribute {
+        required: true,
+        ..text("formatted", "Display name")
+    };
+    let address = ScimSubAttribute {
+        required: true,
+        uniqueness: "server".to_owned(),
+        ..text("value", "Email address")
+    };
+    let kind = ScimSubAttribute {
+        canonical_values: Some(vec![EMAIL_TYPE.to_owned()]),
+        ..text("type", "Type of the email address")
+    };
+    let primary = "Whether the email address is the primary one";
     vec![
         ScimAttribute {
             required: true,
+            mutability: "immutable".to_owned(),
             uniqueness: "server".to_owned(),
-            ..complex(part("userName", "string", "User name"), Vec::new())
+            ..complex(text("externalId", "ID at the identity provider"), Vec::new())
         },
         ScimAttribute {
             required: true,
-            ..complex(
-                part("name", "complex", "Name"),
-                vec![
-                    part("formatted", "string", "Display name"),
-                    not_stored(part(
-                        "givenName",
-                        "string",
-                        "Given name, used in the display name",
-                    )),
-                    not_stored(part(
-                        "familyName",
-                        "string",
-                        "Family name, used in the display name",
-                    )),
-                ],
-            )
+            uniqueness: "server".to_owned(),
+            ..complex(text("userName", "User name"), Vec::new())
         },
-        complex(part("displayName", "string", "Display name"), Vec::new()),
-        complex(
-            part("active", "boolean", "Whether the user is provisioned"),
-            Vec::new(),
-        ),
+        ScimAttribute {
+            required: true,
+            ..complex(simple("name", "complex", "Name"), vec![name])
+        },
+        complex(text("displayName", "Display name"), Vec::new()),
         ScimAttribute {
             required: true,
             multi_valued: true,
             ..complex(
-                part("emails", "complex", "Email addresses, one of which is stored"),
-                vec![
-                    ScimSubAttribute {
-                        uniqueness: "server".to_owned(),
-                        ..part("value", "string", "Email address")
-                    },
-                    part("type", "string", "Type of the email address"),
-                    part(
-                        "primary",
-                        "boolean",
-                        "Whether the email address is the primary one",
-                    ),
-                ],
+                simple("emails", "complex", "Email addresses, one of which is stored"),
+                vec![address, kind, simple("primary", "boolean", primary)],
             )
         },
+        complex(
+            simple("active", "boolean", "Whether the user is provisioned"),
+            Vec::new(),
+        ),
     ]
 }
 
@@ -161,15 +156,7 @@ fn simple(name: &str, kind: &str, description: &str) -> ScimSubAttribute {
         mutability: "readWrite".to_owned(),
         returned: "default".to_owned(),
         uniqueness: "none".to_owned(),
-    }
-}
-
-/// Returns an attribute that is accepted but not stored.
-fn not_stored(attribute: ScimSubAttribute) -> ScimSubAttribute {
-    ScimSubAttribute {
-        mutability: "writeOnly".to_owned(),
-        returned: "never".to_owned(),
-        ..attribute
+        canonical_values: None,
     }
 }
 

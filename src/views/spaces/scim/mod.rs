@@ -1,6 +1,7 @@
 //! Single sign-on settings of groups, and the users that their identity providers provision.
 
 pub mod discovery;
+pub mod selection;
 
 use domain::spaces::scim::{NewScimUser, ScimUser, ScimUserPage, USER_SCHEMA, UserOperation, full_name};
 use domain::spaces::single_sign_on::SingleSignOn;
@@ -12,6 +13,9 @@ use contract::timestamp::Timestamp;
 
 /// Schema of lists.
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
+
+/// Type of the stored email address.
+const EMAIL_TYPE: &str = "work";
 
 /// Characters that need no escaping in a path segment: unreserved characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -29,6 +33,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
         default_membership_role: i64::from(i32::from(settings.default_membership_role)),
         scim_url: ScimLocation::new(base, group).address,
         scim_token_created_at: settings.token_created_at.map(Timestamp::from),
+        verified_domains: settings.verified_domains,
     }
 }
 
@@ -38,7 +43,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
 pub fn account(new: contract::ScimUserCreate) -> NewScimUser {
     let for_work = |email: &&contract::ScimEmailCreate| {
         let kind = email.r#type.as_deref().unwrap_or_default();
-        kind.eq_ignore_ascii_case("work")
+        kind.eq_ignore_ascii_case(EMAIL_TYPE)
     };
     let primary = |email: &&contract::ScimEmailCreate| email.primary == Some(true);
     let all = &new.emails;
@@ -114,33 +119,48 @@ impl ScimLocation {
         format!("{}/{kind}/{}", self.address, utf8_percent_encode(id, SEGMENT))
     }
 
-    /// Returns a user.
+    /// Returns the URL of a user.
+    #[must_use]
+    pub fn url_of(&self, user: &ScimUser) -> String {
+        self.address_of("Users", user.identity.extern_uid.as_deref().unwrap_or_default())
+    }
+
+    /// Returns a provisioned user.
     #[must_use]
     pub fn user(&self, found: ScimUser) -> contract::ScimUser {
+        self.user_with_state(found, true)
+    }
+
+    /// Returns a user who may no longer be provisioned.
+    #[must_use]
+    pub fn user_with_state(&self, found: ScimUser, active: bool) -> contract::ScimUser {
+        let location = self.url_of(&found);
         let ScimUser { identity, user } = found;
         let id = identity.extern_uid.unwrap_or_default();
         let meta = contract::ScimMeta {
-            resource_type: "User".to_owned(),
-            location: self.address_of("Users", &id),
-            created: identity.created_at.into(),
-            last_modified: identity.updated_at.max(user.updated_at).into(),
+            resource_type: Some("User".to_owned()),
+            location: Some(location),
+            created: Some(identity.created_at.into()),
+            last_modified: Some(identity.updated_at.max(user.updated_at).into()),
         };
         let email = contract::ScimEmail {
-            r#type: "work".to_owned(),
-            value: user.email,
-            primary: true,
+            r#type: Some(EMAIL_TYPE.to_owned()),
+            value: Some(user.email),
+            primary: Some(true),
         };
         contract::ScimUser {
             schemas: vec![USER_SCHEMA.to_owned()],
-            external_id: id.clone(),
+            external_id: Some(id.clone()),
             id,
-            user_name: user.username,
-            display_name: user.name.clone(),
-            name_formatted: user.name.clone(),
-            name: contract::ScimName { formatted: user.name },
-            active: true,
-            emails: vec![email],
-            meta,
+            user_name: Some(user.username),
+            display_name: Some(user.name.clone()),
+            name_formatted: Some(user.name.clone()),
+            name: Some(contract::ScimName {
+                formatted: Some(user.name),
+            }),
+            active: Some(active),
+            emails: Some(vec![email]),
+            meta: Some(meta),
         }
     }
 

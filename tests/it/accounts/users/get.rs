@@ -114,6 +114,19 @@ async fn list_users_supports_filters_and_orders(server: TestServer) {
     }
 }
 
+async fn unconfirmed_email_is_searchable_only_by_administrators(server: TestServer) {
+    let (ada, bob) = (server.create_user("ada").await.client, server.create_user("bob").await);
+    let root = server.root();
+    let path = format!("/users/{}", bob.id);
+    let search = "/users?search=boss%40bank.example";
+    root.put(&path, json!({ "email": "boss@bank.example" })).await.expect(200);
+    assert_eq!(names(root.get(search).await), ["bob"]);
+    assert!(names(ada.get(search).await).is_empty());
+    assert_eq!(names(ada.get("/users?search=bob").await), ["bob"]);
+    root.put(&path, json!({ "email": "boss@bank.example", "skip_reconfirmation": true })).await.expect(200);
+    assert_eq!(names(ada.get(search).await), ["bob"]);
+}
+
 async fn list_users_rejects_or_ignores_administrator_filters(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     for query in ["external=true", "extern_uid=1&provider=saml"] {
@@ -215,6 +228,7 @@ on_every_database![
     anonymous_list_users_requires_username_filter,
     list_users_returns_all_fields_only_to_administrators,
     list_users_supports_filters_and_orders,
+    unconfirmed_email_is_searchable_only_by_administrators,
     list_users_rejects_or_ignores_administrator_filters,
     list_users_reports_all_invalid_filters,
     list_users_uses_constant_number_of_statements,

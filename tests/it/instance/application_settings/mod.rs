@@ -21,6 +21,7 @@ async fn get_settings_returns_defaults_on_new_instance(server: TestServer) {
     assert_eq!(
         server.root().get(PATH).await.expect(200).json(),
         json!({
+            "allow_account_creation_by_groups": true,
             "allow_local_requests_from_hooks_and_services": false,
             "default_group_visibility": "private",
             "default_project_visibility": "private",

@@ -18,11 +18,11 @@ async fn user_count(server: &TestServer) -> u64 {
     users::Entity::find().count(server.backend.database.read()).await.expect("a number")
 }
 
-async fn create_user_creates_confirmed_account_with_default_role(server: TestServer) {
+async fn create_user_creates_unconfirmed_account_with_default_role(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     let row = user_row(&server, ada).await;
-    assert!(row.confirmed_at.is_some() && row.password_hash.is_none() && !row.admin);
+    assert!(row.confirmed_at.is_none() && row.password_hash.is_none() && !row.admin && row.provisioned);
     assert_eq!((row.name.as_str(), row.email.as_str()), ("Name of ada", "ada@example.org"));
     assert_eq!(provider.role(&server, ada).await, Some(10));
     assert_eq!(server.root().get("/namespaces/ada").await.expect(200).json()["kind"], json!("user"));
@@ -220,7 +220,7 @@ async fn concurrent_creates_with_same_user_name_get_distinct_names(server: TestS
 }
 
 on_every_database![
-    create_user_creates_confirmed_account_with_default_role,
+    create_user_creates_unconfirmed_account_with_default_role,
     create_user_with_same_id_restores_membership,
     create_user_role_is_at_least_inherited_role,
     create_user_normalizes_and_numbers_user_names,

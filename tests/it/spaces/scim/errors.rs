@@ -1,6 +1,6 @@
 //! Authentication, authorization and rejected requests.
 
-use contract::operation::ResourceKind;
+use contract::operation::{ErrorFormat, ResourceKind};
 use contract::table::operations;
 use domain::secrets::digest;
 use holdfast::config::ConfigOptions;
@@ -26,7 +26,7 @@ async fn call_all(client: &Client, path: &str) -> Vec<ApiResponse> {
         let url = operation.path.replace("{group_path}", path).replace("{id}", "x");
         responses.push(client.send(client.request(method, &format!("/{url}"))).await);
     }
-    assert_eq!(responses.len(), 11);
+    assert_eq!(responses.len(), 13);
     responses
 }
 
@@ -163,8 +163,13 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let url = |path: &str| format!("{}{path}", provider.base);
-    for (method, path) in [(Method::POST, "/Users"), (Method::PUT, "/Users/uid-ada"), (Method::PATCH, "/Users/uid-ada")]
-    {
+    for (method, path) in [
+        (Method::POST, "/Users"),
+        (Method::PUT, "/Users/uid-ada"),
+        (Method::PATCH, "/Users/uid-ada"),
+        (Method::POST, "/Users/.search"),
+        (Method::POST, "/.search"),
+    ] {
         let send = async |body: String| {
             let request =
                 provider.client.request(method.clone(), &url(path)).header("Content-Type", "application/scim+json");
@@ -193,7 +198,7 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
             "\"\\ud800\"".to_owned(),
         ] {
             let (status, kind, detail) = send(body).await;
-            assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
+            assert_eq!((status, kind), (400, json!("invalidSyntax")), "{detail}");
         }
     }
     let mut deep = json!("x");
@@ -206,8 +211,60 @@ async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
     provider.user("uid-ada").await.expect(200);
 }
 
+async fn errors_contain_message_only_for_other_clients(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    for (accepted, other) in [
+        ("*/*", true),
+        ("application/json", true),
+        ("application/scim+json, application/json", true),
+        ("application/scim+json", false),
+    ] {
+        let client = provider.client.clone().header("Accept", accepted);
+        let ids = operations().iter().filter(|operation| operation.access.on == ResourceKind::Scim);
+        let ids = ids.map(|operation| operation.id);
+        for (id, response) in ids.zip(call_all(&client, "nothing").await) {
+            assert_eq!(rejection(&response), (404, Value::Null, "Group nothing not found".to_owned()), "{id}");
+            let message = other && WITH_MESSAGE.contains(&id);
+            assert_eq!(response.json()["message"].is_string(), message, "{id} {accepted}");
+        }
+    }
+}
+
+async fn unknown_scim_paths_return_scim_errors(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    for (method, path, status) in [
+        (Method::GET, "//api/scim", 404),
+        (Method::GET, "//api/scim/v2", 404),
+        (Method::GET, "//api/scim/v1/groups/engines/Users", 404),
+        (Method::GET, "//api/scim/v2/groups/engines/Groups", 404),
+        (Method::POST, "//api/scim/v2/groups/engines/Bulk", 404),
+        (Method::GET, "//api/scim/v2/groups/engines/Me", 404),
+        (Method::PUT, "//api/scim/v2/groups/engines/Users", 405),
+        (Method::DELETE, "//api/scim/v2/groups/engines/Schemas", 405),
+    ] {
+        for client in [&provider.client, &server.anonymous()] {
+            let response = client.send(client.request(method.clone(), path)).await;
+            let text = if status == 404 { "404 Not Found" } else { "405 Method Not Allowed" };
+            assert_eq!(rejection(&response), (status, Value::Null, text.to_owned()), "{path}");
+            assert!(response.json()["message"].is_null(), "{path}");
+            assert_eq!(response.header("allow").is_empty(), status == 404, "{path}");
+        }
+    }
+    let other = server.anonymous().get("//api/scimitar").await.expect(404);
+    assert_eq!((other.header("content-type"), other.message().as_str()), ("application/json", "404 Not Found"));
+}
+
+async fn unauthorized_responses_name_the_scheme(server: TestServer) {
+    for response in call_all(&server.anonymous(), "engines").await {
+        assert_eq!((response.status, response.header("www-authenticate")), (401, "Bearer realm=\"Holdfast\""));
+    }
+}
+
 on_every_database![
     scim_accepts_only_bearer_token_of_group,
+    errors_contain_message_only_for_other_clients,
+    unknown_scim_paths_return_scim_errors,
+    unauthorized_responses_name_the_scheme,
     scim_token_is_rejected_by_rest_api,
     scim_token_of_another_group_returns_401_or_404,
     authorization_is_checked_before_parameters,
@@ -242,12 +299,19 @@ async fn scim_tokens_and_user_data_do_not_appear_in_log(site: Site) {
 
 on_every_site![scim_tokens_and_user_data_do_not_appear_in_log,];
 
-fn scim_operations_use_scim_error_format() {
-    use contract::operation::ErrorFormat;
+/// The operations of the reference service, whose errors have `message` for its clients.
+const WITH_MESSAGE: [&str; 5] =
+    ["list_scim_users", "create_scim_user", "get_scim_user", "update_scim_user", "delete_scim_user"];
 
+fn scim_operations_use_scim_error_format() {
     for operation in operations() {
         let scim = operation.access.on == ResourceKind::Scim;
-        assert_eq!(operation.error_format == ErrorFormat::Scim, scim, "{}", operation.id);
+        let format = match (scim, WITH_MESSAGE.contains(&operation.id)) {
+            (false, _) => ErrorFormat::Plain,
+            (true, false) => ErrorFormat::Scim,
+            (true, true) => ErrorFormat::ScimWithMessage,
+        };
+        assert_eq!(operation.error_format, format, "{}", operation.id);
         assert_eq!(operation.path.starts_with("/api/scim/"), scim, "{}", operation.id);
     }
 }

@@ -227,7 +227,12 @@ async fn discovery_endpoints_describe_supported_features(server: TestServer) {
     let one = provider.get(&format!("/Schemas/{user}")).await.expect(200).json();
     assert_eq!((&schemas["Resources"][0], &one["id"]), (&one, &json!(user)));
     let names: Vec<_> = one["attributes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["userName", "name", "displayName", "active", "emails"]);
+    assert_eq!(names, ["externalId", "userName", "name", "displayName", "emails", "active"]);
+    // A filter of these lists would have no effect (RFC 7644, section 4).
+    for path in ["/ServiceProviderConfig", "/ResourceTypes", "/Schemas"] {
+        let (status, kind, _) = rejection(&provider.get(&format!("{path}?filter=id%20pr")).await);
+        assert_eq!((status, kind), (403, Value::Null), "{path}");
+    }
     for path in ["/ResourceTypes/Group", "/Schemas/urn:other"] {
         assert_eq!(rejection(&provider.get(path).await).0, 404);
     }

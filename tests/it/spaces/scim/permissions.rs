@@ -1,5 +1,6 @@
 //! Limits of an identity provider: it does not control other accounts, addresses or groups.
 
+use domain::spaces::verified_domains;
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -9,6 +10,7 @@ use crate::support::{TestServer, on_every_database};
 
 async fn unconfirmed_email_neither_matches_nor_blocks_users(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
+    verified_domains::add(&server.backend, "engines", "example.org").await.expect("a domain");
     let alice = provider.provision(&server, "alice").await;
     let her = server.with_token(&server.create_token(alice, &["api"]).await);
     let claimed = her.post("/user/emails", json!({ "email": "boss@example.org" })).await.expect(201).json();

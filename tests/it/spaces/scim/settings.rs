@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, enable, token, user_attributes};
+use super::{Provider, enable, rejection, token, user_attributes};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -13,6 +13,7 @@ async fn single_sign_on_is_disabled_by_default(server: TestServer) {
     let before = json!({
         "saml_provider_id": null, "enabled": false, "default_membership_role": 10,
         "scim_url": format!("{}/api/scim/v2/groups/engines", server.base), "scim_token_created_at": null,
+        "verified_domains": [],
     });
     assert_eq!(root.get(&saml).await.expect(200).json(), before);
     root.delete(&format!("/groups/{engines}/scim_token")).await.expect(404);
@@ -106,7 +107,8 @@ async fn disabled_single_sign_on_rejects_provisioning_until_enabled(server: Test
         provider.get("/ServiceProviderConfig").await,
         provider.delete("uid-ada").await,
     ] {
-        assert_eq!(response.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
+        let (status, _, detail) = rejection(&response);
+        assert_eq!((status, detail.as_str()), (403, "403 Forbidden - Group SAML not enabled."));
     }
     enable(&root, provider.group).await;
     assert_eq!(provider.found("id eq \"uid-ada\"").await, ["uid-ada"]);

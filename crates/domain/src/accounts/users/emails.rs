@@ -95,9 +95,11 @@ pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str
         .await
 }
 
-/// Deletes another user's unconfirmed secondary address, because a trusted source states that it belongs to
-/// this user.
-pub(super) async fn claim(
+/// Deletes an unconfirmed secondary address of any user except this one.
+///
+/// # Errors
+/// Any database error.
+pub(crate) async fn release_unconfirmed(
     transaction: &DatabaseTransaction,
     user_id: Option<i64>,
     email_key: &str,

@@ -50,7 +50,8 @@ pub struct UserExtras {
 pub struct UserFilter {
     /// Only the user with this user name.
     pub username: Option<String>,
-    /// Only users whose names contain this text or whose address equals it.
+    /// Only users whose names contain this text or whose address equals it; an unconfirmed address matches only
+    /// for administrators.
     pub search: Option<String>,
     /// Only active users.
     pub active: bool,
@@ -185,7 +186,7 @@ fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
         query = query.filter(Column::UsernameKey.eq(fold(&username)));
     }
     if let Some(text) = filter.search.filter(|text| !text.is_empty()) {
-        query = query.filter(matching(&text));
+        query = query.filter(matching(&text, admin));
     }
     if filter.active {
         query = query.filter(Column::State.eq(UserState::Active));
@@ -241,13 +242,19 @@ fn without_projects() -> Condition {
         .add(Column::Id.not_in_subquery(owners.into_query()))
 }
 
-/// Matches names that contain the text, or an equal address. Wildcards in the text are escaped.
-fn matching(text: &str) -> Condition {
+/// Matches names that contain the text, or an equal address. Wildcards in the text are escaped. Only
+/// administrators see whether an address is confirmed, so only they find a user by an unconfirmed one: others
+/// would take the user for the owner of the address.
+fn matching(text: &str, admin: bool) -> Condition {
     let key = fold(text);
+    let confirmed = (!admin).then(|| Column::ConfirmedAt.is_not_null());
+    let address = Condition::all()
+        .add(Column::EmailKey.eq(key.as_str()))
+        .add_option(confirmed);
     Condition::any()
         .add(contains(Column::NameKey, &key))
         .add(contains(Column::UsernameKey, &key))
-        .add(Column::EmailKey.eq(key))
+        .add(address)
 }
 
 #[derive(Debug, FromQueryResult)]

@@ -3,12 +3,20 @@
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::{now, users};
 
-use super::{NewUser, emails, insert, names, new_row, rename, save};
+use super::{NewUser, insert, names, new_row, rename, save};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::InstanceSettings;
 
-/// Creates an account with a confirmed address, because the provider vouches for it. Another user's
-/// unconfirmed secondary address does not block it.
+/// Email address that a provider states for a user.
+#[derive(Debug, Clone)]
+pub(crate) struct ProvidedEmail {
+    /// The address.
+    pub address: String,
+    /// Whether the provider may confirm it.
+    pub confirmed: bool,
+}
+
+/// Creates an account, whose address is confirmed only on request.
 ///
 /// # Errors
 /// Returns the errors of [`super::create`].
@@ -16,16 +24,18 @@ pub(crate) async fn create(
     transaction: &DatabaseTransaction,
     in_force: &InstanceSettings,
     new: NewUser,
+    confirmed: bool,
 ) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
     let mut row = new_row(in_force, new, None);
-    row.confirmed_at = Set(Some(now()));
-    emails::claim(transaction, None, row.email_key.as_ref()).await?;
+    row.provisioned = Set(true);
+    row.confirmed_at = Set(confirmed.then(now));
     insert(transaction, row).await
 }
 
-/// Updates the names and the address of an account; the address is confirmed. The personal namespace follows.
+/// Updates the names and the address of an account. A new address is confirmed only on request. The personal
+/// namespace follows.
 ///
 /// # Errors
 /// Returns the errors of [`super::update`], and `Forbidden` for administrators, whose accounts a group cannot
@@ -35,7 +45,7 @@ pub(crate) async fn update(
     user: users::Model,
     username: Option<String>,
     name: Option<String>,
-    email: Option<String>,
+    email: Option<ProvidedEmail>,
 ) -> Result<users::Model> {
     if user.admin {
         return Err(Error::forbidden_because(
@@ -43,13 +53,27 @@ pub(crate) async fn update(
         ));
     }
     let former = user.email_key.clone();
-    let confirmed = email.is_some();
+    let confirmed = email.as_ref().is_some_and(|email| email.confirmed);
     let mut row = user.into_active_model();
-    rename(&mut row, username, name, email)?;
-    if confirmed {
+    rename(&mut row, username, name, email.map(|email| email.address))?;
+    if confirmed && row.confirmed_at.as_ref().is_none() {
         row.confirmed_at = Set(Some(now()));
-        emails::claim(transaction, Some(*row.id.as_ref()), row.email_key.as_ref()).await?;
     }
     row.updated_at = Set(now());
     save(transaction, row, &former).await
+}
+
+/// Replaces the unconfirmed address of an account that the provider of another group created. The placeholder
+/// is random, so that it cannot be taken beforehand.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn replace_unconfirmed(transaction: &DatabaseTransaction, user: users::Model) -> Result<()> {
+    let former = user.email_key.clone();
+    let placeholder = format!("user-{}-{:016x}@noreply.invalid", user.id, rand::random::<u64>());
+    let mut row = user.into_active_model();
+    rename(&mut row, None, None, Some(placeholder))?;
+    row.updated_at = Set(now());
+    save(transaction, row, &former).await?;
+    Ok(())
 }

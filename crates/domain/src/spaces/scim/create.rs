@@ -3,8 +3,9 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::{ScimUser, usernames};
-use crate::accounts::users::{NewUser, USERNAME_TAKEN, provisioning};
+use super::{ScimUser, addresses, check_uid, usernames};
+use crate::accounts::users::provisioning::{self, ProvidedEmail};
+use crate::accounts::users::{NewUser, USERNAME_TAKEN};
 use crate::identity::access::ScimAccess;
 use crate::instance::settings;
 use crate::kernel::error::{Error, Result, ScimErrorType};
@@ -31,12 +32,15 @@ const ATTEMPTS: usize = 5;
 
 /// Provisions a user: creates an account and adds it to the group. A user who is provisioned under this ID is
 /// unchanged, and is added to the group again if needed. An account that the provider created earlier, under
-/// this ID and with the address, is provisioned again.
+/// this ID and with the address, is provisioned again. The address is confirmed if its domain is verified for
+/// the group.
 ///
 /// # Errors
-/// Returns `Conflict` for an address that is taken, and `Unprovisionable` for a blank name or an invalid
-/// address. Returns `Forbidden` if the provider has reached its maximum number of accounts.
+/// Returns `Conflict` for an address that is taken, and `InvalidScimRequest` for a blank name or an invalid
+/// address. Returns `Forbidden` if groups cannot create accounts, or if the provider has reached its maximum
+/// number of accounts.
 pub async fn create(backend: &Backend, access: &ScimAccess, new: NewScimUser) -> Result<ScimUser> {
+    check_uid(&new.extern_uid)?;
     check(&new)?;
     let in_force = settings::get(backend).await?;
     let description = format!("userName {:?}, email {:?}", new.username, new.email);
@@ -90,9 +94,9 @@ impl ProvisioningAttempt<'_> {
             .transaction(async |transaction| {
                 // The lock serializes requests: of two with the same ID, the second finds the first user.
                 let group = lock(transaction, self.access.group.id).await?;
-                let provisioned = match self.find_existing(transaction).await? {
+                let provisioned = match self.find_provisioned(transaction).await? {
                     Some(known) => known,
-                    None => self.create_account(transaction).await?,
+                    None => self.provision(transaction).await?,
                 };
                 let role = self.access.provider.default_membership_role;
                 members::add_provisioned(transaction, group.id, provisioned.user.id, role).await?;
@@ -101,21 +105,36 @@ impl ProvisioningAttempt<'_> {
             .await
     }
 
-    /// Returns the user who is or was provisioned under this ID, locked against concurrent deletion.
-    async fn find_existing(&self, transaction: &DatabaseTransaction) -> Result<Option<ScimUser>> {
+    /// Returns the user who is provisioned under this ID, locked against concurrent deletion.
+    async fn find_provisioned(&self, transaction: &DatabaseTransaction) -> Result<Option<ScimUser>> {
         let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
         let found = scim_identities::by_extern_uid(transaction, provider, uid).await?;
-        if let Some((identity, user)) = found
+        let Some((identity, user)) = found else {
+            return Ok(None);
+        };
+        let user = users::lock(transaction, user.id).await?;
+        Ok(user.map(|user| ScimUser { identity, user }))
+    }
+
+    /// Provisions a former user again, or else creates an account.
+    async fn provision(&self, transaction: &DatabaseTransaction) -> Result<ScimUser> {
+        let confirmed = addresses::claim(transaction, self.access, None, &self.new.email).await?;
+        if let Some(user) = users::by_email(transaction, &self.new.email).await?
             && let Some(user) = users::lock(transaction, user.id).await?
         {
-            return Ok(Some(ScimUser { identity, user }));
+            return self.restore(transaction, user, confirmed).await;
         }
-        let Some(user) = users::by_email(transaction, &self.new.email).await? else {
-            return Ok(None);
-        };
-        let Some(user) = users::lock(transaction, user.id).await? else {
-            return Ok(None);
-        };
+        self.create_account(transaction, confirmed).await
+    }
+
+    /// Provisions a user with the address again, who was provisioned under this ID before.
+    async fn restore(
+        &self,
+        transaction: &DatabaseTransaction,
+        user: users::Model,
+        confirmed: bool,
+    ) -> Result<ScimUser> {
+        let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
         let former = scim_identities::find_former(transaction, provider, user.id, uid).await?;
         let already_taken = || Error::Conflict("Email has already been taken".into());
         let mut row = former.ok_or_else(already_taken)?.into_active_model();
@@ -124,10 +143,23 @@ impl ProvisioningAttempt<'_> {
         row.user_name_key = Set(fold(&self.new.username));
         row.updated_at = Set(now());
         let identity = row.update(transaction).await?;
-        Ok(Some(ScimUser { identity, user }))
+        if !confirmed || user.admin || user.confirmed_at.is_some() {
+            return Ok(ScimUser { identity, user });
+        }
+        let email = ProvidedEmail {
+            address: user.email.clone(),
+            confirmed,
+        };
+        let user = provisioning::update(transaction, user, None, None, Some(email)).await?;
+        Ok(ScimUser { identity, user })
     }
 
-    async fn create_account(&self, transaction: &DatabaseTransaction) -> Result<ScimUser> {
+    async fn create_account(&self, transaction: &DatabaseTransaction, confirmed: bool) -> Result<ScimUser> {
+        if !self.in_force.allow_account_creation_by_groups {
+            return Err(Error::forbidden_because(
+                "Groups cannot create accounts on this instance",
+            ));
+        }
         let (provider, new) = (self.access.provider.id, self.new.clone());
         let most = u64::from(self.backend.instance.max_scim_users);
         if scim_identities::created_by(provider).count(transaction).await? >= most {
@@ -141,7 +173,7 @@ impl ProvisioningAttempt<'_> {
             password: None,
             admin: false,
         };
-        let user = provisioning::create(transaction, self.in_force, account).await?;
+        let user = provisioning::create(transaction, self.in_force, account, confirmed).await?;
         let at = now();
         let row = scim_identities::ActiveModel {
             saml_provider_id: Set(provider),

@@ -17,7 +17,7 @@ pub(super) enum UserSelector {
 /// Parses a filter. Unsupported filters are refused: ignoring one would return all users instead of one.
 ///
 /// # Errors
-/// Returns `Unprovisionable` for an invalid filter, and for any other than `eq` on one of three attributes.
+/// Returns `InvalidScimRequest` for an invalid filter, and for any other than `eq` on one of three attributes.
 pub(super) fn parse(text: &str) -> Result<UserSelector> {
     let Ok(Filter::Attr(AttrExp::Comparison(path, CompareOp::Eq, CompValue::Str(value)))) =
         text.trim().parse()

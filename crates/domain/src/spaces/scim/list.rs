@@ -29,7 +29,7 @@ pub struct ScimUserPage {
 /// Lists the users of the provider in the order of provisioning, optionally filtered.
 ///
 /// # Errors
-/// Returns `Unprovisionable` for an unsupported filter.
+/// Returns `InvalidScimRequest` for an unsupported filter.
 pub async fn list(
     backend: &Backend,
     access: &ScimAccess,
@@ -68,8 +68,9 @@ pub async fn list(
 }
 
 /// Returns the condition on identities. A name matches the name at the provider, the user name derived from
-/// it, or a confirmed address. A user name with an added number does not match, because the provider uses
-/// that name for another user.
+/// it, the primary address, or a confirmed secondary address. The provider itself states the primary address,
+/// so it matches unconfirmed as well; a user can add any secondary address. A user name with an added number
+/// does not match, because the provider uses that name for another user.
 async fn condition(db: &impl ConnectionTrait, provider: i64, selector: UserSelector) -> Result<Condition> {
     let name = match selector {
         UserSelector::Uid(uid) => {
@@ -91,11 +92,7 @@ async fn condition(db: &impl ConnectionTrait, provider: i64, selector: UserSelec
         having.extend((called.as_deref() == Some(name.as_str())).then_some(user.id));
     }
     let primary = users::by_email(db, &name).await?;
-    having.extend(
-        primary
-            .filter(|user| user.confirmed_at.is_some())
-            .map(|user| user.id),
-    );
+    having.extend(primary.map(|user| user.id));
     Ok(Condition::any()
         .add(scim_identities::Column::UserNameKey.eq(name))
         .add(scim_identities::Column::UserId.is_in(having)))

@@ -4,8 +4,8 @@
 use scim_v2::filter::{AttrExp, CompValue, CompareOp, PatchPath, PatchValuePath, ValFilter};
 use serde_json::{Map, Value};
 
-use super::USER_SCHEMA;
 use super::filter::attribute;
+use super::{USER_SCHEMA, check_uid};
 use crate::kernel::error::{Error, Result, ScimErrorType};
 use crate::kernel::names;
 
@@ -61,6 +61,8 @@ enum AttributeTarget {
     /// An address or a list of addresses, as objects.
     Emails,
     Active,
+    /// An attribute that the server assigns.
+    ReadOnly,
     /// An attribute that the server does not store.
     Overlooked,
 }
@@ -79,7 +81,7 @@ pub struct UserOperation {
 /// Merges all operations; the last one for an attribute applies.
 ///
 /// # Errors
-/// Returns `Unprovisionable` for an operation other than `add` and `replace`, an invalid path and invalid
+/// Returns `InvalidScimRequest` for an operation other than `add` and `replace`, an invalid path and invalid
 /// values.
 pub(super) fn merge_operations(operations: Vec<UserOperation>) -> Result<ScimUserUpdate> {
     let mut changes = ScimUserUpdate::default();
@@ -88,11 +90,18 @@ pub(super) fn merge_operations(operations: Vec<UserOperation>) -> Result<ScimUse
         let path = operation.path.filter(|path| !has_no_attribute_name(path));
         let target = path.as_deref().map(target).transpose()?;
         match (operation.op.to_ascii_lowercase().as_str(), target) {
+            ("add" | "replace" | "remove", Some(AttributeTarget::ReadOnly)) => {
+                return Err(immutable("read-only attributes cannot be changed"));
+            }
             ("add" | "replace", Some(target)) => set(&mut changes, target, value)?,
             ("add" | "replace", None) => set_all(&mut changes, value)?,
             // Removing an attribute that is not stored has no effect.
             ("remove", Some(AttributeTarget::Overlooked)) => {}
-            ("remove", _) => return Err(syntax("required attributes cannot be removed")),
+            ("remove", Some(_)) => return Err(immutable("this attribute cannot be removed")),
+            ("remove", None) => {
+                let text = "`remove` requires a `path`";
+                return Err(Error::invalid_scim_request(ScimErrorType::Target, text));
+            }
             _ => return Err(syntax("`op` must be `add` or `replace`")),
         }
     }
@@ -106,6 +115,10 @@ fn has_no_attribute_name(path: &str) -> bool {
 
 fn syntax(text: &'static str) -> Error {
     Error::invalid_scim_request(ScimErrorType::Syntax, text)
+}
+
+fn immutable(text: &'static str) -> Error {
+    Error::invalid_scim_request(ScimErrorType::Mutability, text)
 }
 
 fn invalid(what: &str, fault: &str) -> Error {
@@ -135,6 +148,9 @@ fn plain(attribute: Option<&str>) -> AttributeTarget {
         Some("emails.value") => AttributeTarget::Email,
         Some("emails") => AttributeTarget::Emails,
         Some("active") => AttributeTarget::Active,
+        Some(name) if name == "schemas" || name == "meta" || name.starts_with("meta.") => {
+            AttributeTarget::ReadOnly
+        }
         _ => AttributeTarget::Overlooked,
     }
 }
@@ -142,7 +158,7 @@ fn plain(attribute: Option<&str>) -> AttributeTarget {
 /// Resolves a path with a filter to the stored address, which is the work or primary one.
 ///
 /// # Errors
-/// Returns `Unprovisionable` for an unsupported filter, because the change would be lost.
+/// Returns `InvalidScimRequest` for an unsupported filter, because the change would be lost.
 fn resolve_filter_path(path: &PatchValuePath) -> Result<AttributeTarget> {
     if attribute(&path.attr).as_deref() != Some("emails") {
         return Ok(AttributeTarget::Overlooked);
@@ -203,7 +219,11 @@ fn set(changes: &mut ScimUserUpdate, target: AttributeTarget, value: Value) -> R
         return Ok(());
     }
     match target {
-        AttributeTarget::Uid => changes.uid = Some(text("externalId", value)?),
+        AttributeTarget::Uid => {
+            let uid = text("externalId", value)?;
+            check_uid(&uid)?;
+            changes.uid = Some(uid);
+        }
         AttributeTarget::Username => changes.username = Some(text("userName", value)?),
         AttributeTarget::Formatted => changes.formatted = Some(text("name", value)?),
         AttributeTarget::Given => changes.given = Some(text("name", value)?),
@@ -235,7 +255,8 @@ fn set(changes: &mut ScimUserUpdate, target: AttributeTarget, value: Value) -> R
                 set(changes, AttributeTarget::Email, email)?;
             }
         }
-        AttributeTarget::Overlooked => {}
+        // An object of attributes may contain those that the server assigns (RFC 7644, section 3.5.1).
+        AttributeTarget::ReadOnly | AttributeTarget::Overlooked => {}
     }
     Ok(())
 }
@@ -389,6 +410,7 @@ mod tests {
             { "op": "REPLACE", "path": "userName", "value": 7 },
             { "op": "replace", "path": "externalId", "value": null },
             { "op": "replace", "path": "title", "value": { "any": ["thing"] } },
+            { "op": "replace", "value": { "schemas": [USER_SCHEMA], "meta": { "resourceType": "User" } } },
         ]));
         let expected = ScimUserUpdate {
             username: Some("7".to_owned()),
@@ -422,9 +444,25 @@ mod tests {
             ),
             (
                 json!({ "op": "remove", "path": "userName" }),
-                ScimErrorType::Syntax,
+                ScimErrorType::Mutability,
             ),
-            (json!({ "op": "remove" }), ScimErrorType::Syntax),
+            (
+                json!({ "op": "remove", "path": "emails[type eq \"work\"]" }),
+                ScimErrorType::Mutability,
+            ),
+            (
+                json!({ "op": "replace", "path": "meta.created", "value": "a" }),
+                ScimErrorType::Mutability,
+            ),
+            (
+                json!({ "op": "add", "path": format!("{USER_SCHEMA}:schemas"), "value": [] }),
+                ScimErrorType::Mutability,
+            ),
+            (json!({ "op": "remove" }), ScimErrorType::Target),
+            (
+                json!({ "op": "replace", "path": "externalId", "value": ".search" }),
+                ScimErrorType::Value,
+            ),
             (json!({ "op": "replace", "value": "a" }), ScimErrorType::Syntax),
             (json!({ "op": "replace" }), ScimErrorType::Syntax),
             (

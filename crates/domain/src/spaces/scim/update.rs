@@ -5,8 +5,8 @@ use storage::database::Violation;
 use storage::entities::{fold, now, scim_identities, users};
 
 use super::operations::{self, ScimUserUpdate, UserOperation};
-use super::{ScimUser, not_found, usernames};
-use crate::accounts::users::provisioning;
+use super::{ScimUser, addresses, not_found, usernames};
+use crate::accounts::users::provisioning::{self, ProvidedEmail};
 use crate::identity::access::ScimAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::spaces::single_sign_on::lock;
 /// Applies all changes of a user atomically. Returns the user, and whether they are still provisioned.
 ///
 /// # Errors
-/// Returns `NotFound` if the user does not exist, and `Unprovisionable` for invalid operations. Returns
+/// Returns `NotFound` if the user does not exist, and `InvalidScimRequest` for invalid operations. Returns
 /// `Conflict` if the ID, user name or address is taken. Returns `Forbidden` for the deprovisioning of the
 /// last Owner and for accounts of administrators.
 pub async fn update(
@@ -34,7 +34,7 @@ pub async fn update(
                 end_provisioning(transaction, access, found.clone()).await?;
                 return Ok((found, false));
             }
-            Ok((apply(transaction, found, changes).await?, true))
+            Ok((apply(transaction, access, found, changes).await?, true))
         })
         .await
 }
@@ -81,6 +81,7 @@ async fn end_provisioning(
 
 async fn apply(
     transaction: &DatabaseTransaction,
+    access: &ScimAccess,
     found: ScimUser,
     changes: ScimUserUpdate,
 ) -> Result<ScimUser> {
@@ -110,11 +111,29 @@ async fn apply(
         None => None,
     };
     let name = full.filter(|name| *name != user.name);
-    let email = changes.email.filter(|email| *email != user.email);
+    let email = match changes.email {
+        Some(address) => provided_email(transaction, access, &user, address).await?,
+        None => None,
+    };
     if username.is_some() || name.is_some() || email.is_some() {
         user = provisioning::update(transaction, user, username, name, email).await?;
     }
     Ok(ScimUser { identity, user })
+}
+
+/// Returns the address to store, or `None` if it and its confirmation are unchanged.
+async fn provided_email(
+    transaction: &DatabaseTransaction,
+    access: &ScimAccess,
+    user: &users::Model,
+    address: String,
+) -> Result<Option<ProvidedEmail>> {
+    let same = address == user.email;
+    if same && (user.admin || user.confirmed_at.is_some()) {
+        return Ok(None);
+    }
+    let confirmed = addresses::claim(transaction, access, Some(user.id), &address).await?;
+    Ok((!same || confirmed).then_some(ProvidedEmail { address, confirmed }))
 }
 
 fn uid_taken(error: DbErr) -> Error {
