@@ -18,9 +18,9 @@ use crate::views::code::commit as view;
 use contract::MaybeUndefined;
 use contract::{
     CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
-    CommitRefFilter, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType, FileEncoding,
-    GetCommitRequest, ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitRefsRequest,
-    ListCommitsRequest, RevertCommitRequest,
+    CommitRefFilter, CommitSequence, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType,
+    FileEncoding, GetCommitRequest, GetCommitSequenceRequest, ListCommitCommentsRequest,
+    ListCommitDiffsRequest, ListCommitRefsRequest, ListCommitsRequest, RevertCommitRequest,
 };
 
 impl CommitsApi for App {
@@ -94,6 +94,15 @@ impl CommitsApi for App {
         };
         let page = listing::list_refs(&self.backend, &access, &request.sha, filter, &page).await?;
         Ok(page.map(view::reference))
+    }
+
+    async fn get_commit_sequence(
+        &self,
+        access: ProjectAccess,
+        request: GetCommitSequenceRequest,
+    ) -> Result<CommitSequence> {
+        let count = listing::sequence(&self.backend, &access, &request.sha, request.first_parent).await?;
+        Ok(view::sequence(count))
     }
 
     async fn cherry_pick_commit(

@@ -11,7 +11,9 @@ use crate::views::accounts::users as user_view;
 use crate::views::delivery::pipeline::{self, ProjectLocation};
 use crate::views::enums::Convert;
 use contract::MaybeUndefined;
-use contract::{Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType};
+use contract::{
+    Commit, CommitComment, CommitRef, CommitRefType, CommitSequence, CommitStats, Diff, DiffLineType,
+};
 
 /// Number of digits of a short ID.
 const SHORT_ID_DIGITS: usize = 8;
@@ -103,6 +105,14 @@ pub fn reference((kind, name): (RefKind, String)) -> CommitRef {
         RefKind::Tag => CommitRefType::Tag,
     };
     CommitRef { r#type, name }
+}
+
+/// Returns the sequence number of a commit.
+#[must_use]
+pub fn sequence(count: usize) -> CommitSequence {
+    CommitSequence {
+        count: i64::try_from(count).unwrap_or(i64::MAX),
+    }
 }
 
 /// Returns the changes of a file.

@@ -71,6 +71,7 @@ async fn unknown_commit_returns_404_for_all_operations(server: TestServer) {
         for answer in [
             root.get(&url).await,
             root.get(&format!("{url}/refs")).await,
+            root.get(&format!("{url}/sequence")).await,
             root.get(&format!("{url}/diff")).await,
             root.get(&format!("{url}/comments")).await,
             root.post(&format!("{url}/comments"), body.clone()).await,
@@ -81,7 +82,7 @@ async fn unknown_commit_returns_404_for_all_operations(server: TestServer) {
         }
     }
     for bad in ["%00", "%ff"] {
-        for suffix in ["", "/refs", "/diff", "/comments"] {
+        for suffix in ["", "/refs", "/sequence", "/diff", "/comments"] {
             root.get(&format!("{}/{bad}{suffix}", sample.commits())).await.expect(400);
         }
     }
@@ -153,6 +154,7 @@ async fn private_project_commits_require_reporter(server: TestServer) {
         sample.commits(),
         commit.clone(),
         format!("{commit}/refs"),
+        format!("{commit}/sequence"),
         format!("{commit}/diff"),
         format!("{commit}/comments"),
     ] {

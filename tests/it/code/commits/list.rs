@@ -117,8 +117,9 @@ async fn list_commits_rejects_invalid_parameters(server: TestServer) {
     server.root().get(&format!("{}?path={}", sample.commits(), "x".repeat(5_000))).await.expect(400);
 }
 
-async fn list_commits_omits_totals_for_long_histories(server: TestServer) {
-    let sample = Sample::empty(&server, Visibility::Private).await;
+/// Creates a private project with 10,002 commits on `main`, more than lists count.
+pub async fn long_history(server: &TestServer) -> Sample<'_> {
+    let sample = Sample::empty(server, Visibility::Private).await;
     let mut stream = String::new();
     for number in 0..10_002 {
         stream.push_str(&format!(
@@ -127,6 +128,11 @@ async fn list_commits_omits_totals_for_long_histories(server: TestServer) {
         ));
     }
     sample.fast_import(stream.as_bytes());
+    sample
+}
+
+async fn list_commits_omits_totals_for_long_histories(server: TestServer) {
+    let sample = long_history(&server).await;
     sample.update(|row| row.default_branch = sea_orm::ActiveValue::Set(Some("main".to_owned()))).await;
     let first = server.root().get(&sample.commits()).await.expect(200);
     assert!(!first.headers.contains_key("x-total") && !first.header("link").contains("last"));

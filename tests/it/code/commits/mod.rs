@@ -7,3 +7,4 @@ mod get;
 mod list;
 mod messages;
 mod races;
+mod sequence;

@@ -1,4 +1,5 @@
-//! Lists of commits, single commits, their diffs, and the branches and tags that contain them.
+//! Lists of commits, single commits, their sequence numbers and diffs, and the branches and tags that contain
+//! them.
 
 use chrono::{DateTime, Utc};
 
@@ -209,6 +210,28 @@ pub async fn list_refs(
         .chain(tags)
         .filter(|(kind, _)| filter.is_none_or(|filter| filter == *kind));
     Ok(Page::from_all(page, refs.collect()))
+}
+
+/// Returns the number of commits in the history of a commit, including the commit. If `first_parent` is true,
+/// only first parents of merges are followed.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist, and `Error::TimedOut` if the walk exceeds its time
+/// limit.
+pub async fn sequence(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    first_parent: bool,
+) -> Result<usize> {
+    let repository = repository_access::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    let selection = CommitSelection {
+        tips: vec![id],
+        first_parent,
+        ..CommitSelection::default()
+    };
+    Ok(repository.count_commits(selection, usize::MAX).await?)
 }
 
 /// Returns a page of the files that a commit changed.
