@@ -69,6 +69,8 @@ mod m20261121_000063_create_group_exports;
 mod m20261121_000064_create_group_imports;
 mod m20261122_000065_create_registry;
 mod m20261123_000066_create_instances;
+mod m20261124_000067_separate_sources_of_sign_in_failures;
+mod m20261124_000068_create_known_addresses;
 mod m20261124_000070_create_verified_domains;
 mod m20261124_000071_mark_provisioned_users;
 pub mod naming;
@@ -140,6 +142,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000064_create_group_imports::Migration),
             Box::new(m20261122_000065_create_registry::Migration),
             Box::new(m20261123_000066_create_instances::Migration),
+            Box::new(m20261124_000067_separate_sources_of_sign_in_failures::Migration),
+            Box::new(m20261124_000068_create_known_addresses::Migration),
             Box::new(m20261124_000070_create_verified_domains::Migration),
             Box::new(m20261124_000071_mark_provisioned_users::Migration),
         ]

@@ -108,6 +108,11 @@ impl UsersApi for App {
         users::activate(&self.backend, &access.user).await
     }
 
+    async fn unlock_user(&self, access: UserAccess) -> Result<bool> {
+        users::unlock(&self.backend, &access.user).await?;
+        Ok(true)
+    }
+
     async fn list_user_memberships(
         &self,
         access: UserAccess,

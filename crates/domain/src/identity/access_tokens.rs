@@ -9,7 +9,7 @@ use sea_orm::{
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::access_tokens::TokenKind;
 use storage::entities::access_tokens::{self, Column, Entity, Model};
-use storage::entities::now;
+use storage::entities::{now, users};
 
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -43,10 +43,21 @@ pub struct NewToken {
 /// Creates a token. The secret is returned only here.
 ///
 /// # Errors
-/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope. Returns
+/// `Error::NotFound` if the user was deleted in the meantime.
 pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
+    let user_id = new.user_id;
     let (row, secret) = prepare(new)?;
-    Ok((row.insert(backend.database.write()).await?, secret))
+    let token = backend
+        .database
+        .transaction(async |transaction| {
+            // A deletion waits for the token and then deletes it.
+            let user = users::lock(transaction, user_id).await?;
+            user.ok_or_else(|| Error::not_found("User"))?;
+            Ok::<_, Error>(row.insert(transaction).await?)
+        })
+        .await?;
+    Ok((token, secret))
 }
 
 /// Returns the row of a new token, and the token itself.

@@ -108,12 +108,14 @@ pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> 
     let db = backend.database.read();
     let caller = match proof {
         Proof::None => return Ok(Caller::anonymous()),
-        Proof::User(id) => {
+        Proof::Password { user_id, .. } => {
             let found = users::not_deleted()
-                .filter(users::Column::Id.eq(id))
+                .filter(users::Column::Id.eq(user_id))
                 .one(db)
                 .await?;
-            Caller::user(found.ok_or(Error::Unauthorized)?)
+            let current = found.filter(|user| Proof::of_password(user) == proof);
+            let user = current.filter(|user| !user.password_change_required);
+            Caller::user(user.ok_or(Error::Unauthorized)?)
         }
         Proof::Token(id) => {
             let found = access_tokens::by_id(db, id).await?;

@@ -8,7 +8,8 @@ use storage::entities::users;
 
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::{caller_of_job_token, caller_of_token, check_account_active};
-use crate::identity::password_attempts;
+use crate::identity::password_attempts::{AttemptSource, CredentialContext};
+use crate::identity::{known_addresses, password_attempts};
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -70,29 +71,35 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     {
         return Err(Error::Unauthorized);
     }
-    let sources = password_attempts::failure_keys(&name, "git", address.as_deref());
-    // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
-    // beforehand, because one client may send many valid requests at once.
-    let permit = password_attempts::acquire_permit().await?;
-    password_attempts::check_limit(backend, &sources).await?;
     let database = backend.database.read();
     let user = match users::by_username(database, &name).await? {
         Some(user) => Some(user),
         None => users::by_email(database, &name).await?,
     };
-    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let outcome = match (password_attempts::verify(password, hash).await?, user) {
-        (true, Some(user)) if user.password_change_required => Err(Error::forbidden_because(
-            "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
-        )),
-        (true, Some(user)) => Ok(Caller::user(user)),
-        _ => {
-            password_attempts::record_failure(backend, &sources).await?;
-            Err(Error::Unauthorized)
-        }
+    let address = address.as_deref();
+    let source = AttemptSource::of_login(backend, CredentialContext::Git, &name, user.as_ref(), address);
+    password_attempts::check_limits(backend, &source).await?;
+    // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
+    // beforehand, because one client may send many valid requests at once.
+    let permit = password_attempts::acquire_permit().await?;
+    password_attempts::check_limits(backend, &source).await?;
+    let (verified, permit) = password_attempts::verify(backend, permit, password, user).await?;
+    let Some(user) = verified else {
+        password_attempts::record_failure(backend, &source).await?;
+        return Err(Error::Unauthorized);
     };
     drop(permit);
-    outcome
+    if user.password_change_required {
+        return Err(Error::forbidden_because(
+            "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
+        ));
+    }
+    if let Some(address) = address
+        && check_account_active(&user).is_ok()
+    {
+        known_addresses::record_use(backend, &user, address).await?;
+    }
+    Ok(Caller::user(user))
 }
 
 /// Authorizes a caller for one of the two services on the project with this path.

@@ -5,6 +5,7 @@ pub mod access_tokens;
 pub mod authentication;
 pub mod git_access;
 pub mod job_tokens;
+mod known_addresses;
 pub mod oauth;
 pub mod password_attempts;
 pub mod passwords;

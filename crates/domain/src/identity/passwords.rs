@@ -1,9 +1,5 @@
-//! Rules for passwords, and changes by their users.
+//! Rules for passwords.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
-use storage::entities::{now, users};
-
-use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets;
 
@@ -28,16 +24,4 @@ pub async fn hash_password(password: String) -> Result<String> {
     }
     let hash = tokio::task::spawn_blocking(move || secrets::hash_password(&password));
     Ok(hash.await.map_err(Error::internal)??)
-}
-
-/// Replaces a user's password by one that the user chose.
-///
-/// # Errors
-/// Returns the errors of [`hash_password`].
-pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
-    let mut row = user.into_active_model();
-    row.password_hash = Set(Some(hash_password(password).await?));
-    row.password_change_required = Set(false);
-    row.updated_at = Set(now());
-    Ok(row.update(backend.database.write()).await?)
 }

@@ -10,6 +10,7 @@ use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers,
 use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{EffectiveAccess, Role};
+use crate::secrets;
 
 /// The caller and the limits of the credentials.
 #[derive(Debug, Clone)]
@@ -42,18 +43,34 @@ enum CredentialLimits {
 const JOB_TOKEN_SCOPES: &str = "read_repository write_registry";
 
 /// Reference to verified credentials, from which the caller can be restored without a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
     /// No credentials.
     None,
-    /// The password of the user with this ID.
-    User(i64),
+    /// The password of a user. It is no proof any more after the password was replaced.
+    Password {
+        /// The ID of the user.
+        user_id: i64,
+        /// The digest of the stored hash of the password; none if the user has no password.
+        digest: Option<String>,
+    },
     /// The access token with this ID.
     Token(i64),
     /// The OAuth access token with this ID.
     Granted(i64),
     /// The job token with this ID.
     Job(i64),
+}
+
+impl Proof {
+    /// Returns the proof of a user's current password.
+    #[must_use]
+    pub fn of_password(user: &users::Model) -> Self {
+        Self::Password {
+            user_id: user.id,
+            digest: user.password_hash.as_deref().map(secrets::digest),
+        }
+    }
 }
 
 impl Caller {
@@ -215,7 +232,7 @@ impl Caller {
     #[must_use]
     pub fn proof(&self) -> Proof {
         match &self.limits {
-            CredentialLimits::Whole => self.as_user().map_or(Proof::None, |user| Proof::User(user.id)),
+            CredentialLimits::Whole => self.as_user().map_or(Proof::None, Proof::of_password),
             CredentialLimits::Scopes(token) => Proof::Token(token.id),
             CredentialLimits::Granted(token) => Proof::Granted(token.id),
             CredentialLimits::Job(token) => Proof::Job(token.id),

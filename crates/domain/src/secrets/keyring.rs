@@ -13,6 +13,9 @@ use chacha20poly1305::{
     aead::{Aead, Payload},
 };
 
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
 use super::error::Error;
 use super::secret::Secret;
 use super::token::digest_bytes;
@@ -23,6 +26,8 @@ pub const KEY_LENGTH: usize = 32;
 /// Format version of encrypted values; a new version is added next to it and never replaces it.
 const VERSION: &str = "v1";
 const NONCE_LENGTH: usize = 24;
+/// The block size of SHA-256 in bytes, which is the length of an HMAC key.
+const DIGEST_KEY_LENGTH: usize = 64;
 
 /// The keys for encrypting values (XChaCha20-Poly1305).
 ///
@@ -132,6 +137,19 @@ impl Keyring {
             .map_err(|_| Error::Malformed)
     }
 
+    /// Returns the HMAC-SHA-256 of a value in hex, for values that are only compared and could be guessed from
+    /// an ordinary digest, such as network addresses. Digests of different contexts differ, and replacing the
+    /// key changes all of them.
+    #[must_use]
+    pub fn keyed_digest(&self, value: &str, context: &str) -> String {
+        let mut mac = Hmac::<Sha256>::new(&self.current.digest_key.into());
+        mac.update(context.as_bytes());
+        // Separates the two; no context contains NUL.
+        mac.update(b"\0");
+        mac.update(value.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+
     /// Returns whether a value was encrypted with a replaced key and should be encrypted again.
     pub fn is_outdated(&self, value: &str) -> bool {
         !value.starts_with(&format!("{VERSION}.{}.", self.current.id))
@@ -151,16 +169,21 @@ struct Key {
     id: String,
     fingerprint: String,
     cipher: XChaCha20Poly1305,
+    digest_key: [u8; DIGEST_KEY_LENGTH],
 }
 
 impl Key {
     fn new(bytes: &[u8; KEY_LENGTH]) -> Self {
         let mut id = digest_bytes(&[b"holdfast key id".as_slice(), bytes].concat());
         id.truncate(8);
+        let derived = Sha256::digest([b"holdfast digest key".as_slice(), bytes].concat());
+        let mut digest_key = [0; DIGEST_KEY_LENGTH];
+        digest_key[..derived.len()].copy_from_slice(&derived);
         Self {
             id,
             fingerprint: digest_bytes(&[b"holdfast key fingerprint".as_slice(), bytes].concat()),
             cipher: XChaCha20Poly1305::new(bytes.into()),
+            digest_key,
         }
     }
 }

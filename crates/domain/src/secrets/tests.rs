@@ -23,6 +23,22 @@ fn decrypt_requires_same_context() {
 }
 
 #[test]
+fn keyed_digest_depends_on_value_context_and_key() {
+    let digest = ring(1).keyed_digest("192.0.2.1", "addresses");
+    assert_eq!(digest.len(), 64);
+    assert_eq!(ring(1).keyed_digest("192.0.2.1", "addresses"), digest);
+    let others = [
+        ring(1).keyed_digest("192.0.2.2", "addresses"),
+        ring(1).keyed_digest("192.0.2.1", "address"),
+        ring(1).keyed_digest("s192.0.2.1", "addresse"),
+        ring(2).keyed_digest("192.0.2.1", "addresses"),
+        super::digest("192.0.2.1"),
+    ];
+    let distinct: HashSet<_> = others.iter().chain([&digest]).collect();
+    assert_eq!(distinct.len(), others.len() + 1);
+}
+
+#[test]
 fn encrypt_returns_different_text_each_time() {
     let ring = ring(1);
     let sealed: HashSet<_> = (0..100).map(|_| ring.encrypt("v", "p").unwrap()).collect();

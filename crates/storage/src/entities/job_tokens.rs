@@ -72,9 +72,6 @@ async fn one_with_user(
     which: Expr,
     now: DateTime<Utc>,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    let rows = Entity::find()
-        .filter(which)
-        .filter(Column::ExpiresAt.gt(now))
-        .filter(super::users::Column::DeletionStartedAt.is_null());
+    let rows = Entity::find().filter(which).filter(Column::ExpiresAt.gt(now));
     super::users::find_with_user(db, rows).await
 }

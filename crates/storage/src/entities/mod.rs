@@ -47,6 +47,7 @@ pub mod issue_labels;
 pub mod issues;
 pub mod job_tokens;
 pub mod jobs;
+pub mod known_addresses;
 pub mod label_priorities;
 pub mod labels;
 pub mod members;

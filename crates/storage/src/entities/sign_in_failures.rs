@@ -11,8 +11,12 @@ pub struct Model {
     /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The source: the digest of an account or of a network address.
-    pub source: String,
+    /// The keyed digest of the account.
+    pub account: String,
+    /// The keyed digest of the network address, if it is known.
+    pub address: Option<String>,
+    /// The interface that the credentials were sent to.
+    pub context: String,
     /// When the attempt failed.
     pub failed_at: DateTime<Utc>,
 }
@@ -23,10 +27,25 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the failures of a source since `instant`, latest first.
-pub fn since(source: &str, instant: DateTime<Utc>) -> Select<Entity> {
+/// Selects the failures of an account since `instant`, latest first.
+pub fn of_account(account: &str, instant: DateTime<Utc>) -> Select<Entity> {
+    since(instant).filter(Column::Account.eq(account))
+}
+
+/// Selects the failures of an account from one address since `instant`, latest first.
+pub fn of_account_at(account: &str, address: &str, instant: DateTime<Utc>) -> Select<Entity> {
+    of_account(account, instant).filter(Column::Address.eq(address))
+}
+
+/// Selects the failures of all accounts from an address in one context since `instant`, latest first.
+pub fn of_address(address: &str, context: &str, instant: DateTime<Utc>) -> Select<Entity> {
+    since(instant)
+        .filter(Column::Address.eq(address))
+        .filter(Column::Context.eq(context))
+}
+
+fn since(instant: DateTime<Utc>) -> Select<Entity> {
     Entity::find()
-        .filter(Column::Source.eq(source))
         .filter(Column::FailedAt.gt(instant))
         .order_by_desc(Column::FailedAt)
         .order_by_desc(Column::Id)

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::LockType;
 use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +146,8 @@ pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<M
         .await
 }
 
-/// Returns the only selected row and its user; none if either is missing.
+/// Returns the only selected row and its user; none if either is missing or the user is being deleted. So a
+/// credential that was stored while its user was deleted authenticates no caller.
 ///
 /// # Errors
 /// Any database error.
@@ -153,7 +155,10 @@ pub async fn find_with_user<E: EntityTrait + Related<Entity>>(
     db: &impl ConnectionTrait,
     rows: Select<E>,
 ) -> Result<Option<(E::Model, Model)>, DbErr> {
-    let found = rows.find_also_related(Entity).one(db).await?;
+    let visible = rows
+        .find_also_related(Entity)
+        .filter(Column::DeletionStartedAt.is_null());
+    let found = visible.one(db).await?;
     Ok(found.and_then(|(row, user)| Some((row, user?))))
 }
 
@@ -173,24 +178,36 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Model>, DbErr> {
-    not_deleted()
-        .filter(Column::Admin.eq(true))
-        .filter(Column::State.eq(UserState::Active))
-        .order_by_asc(Column::Id)
-        .one(db)
-        .await
+    active_administrators().one(db).await
 }
 
-/// Locks a user until the transaction ends; returns none if it does not exist.
+/// Locks a user until the transaction ends and returns the current row; returns none if it does not exist.
+/// Other transactions can insert rows that refer to the user, but not change or delete the user.
 ///
 /// # Errors
 /// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     not_deleted()
         .filter(Column::Id.eq(id))
-        .lock_exclusive()
+        .lock(LockType::NoKeyUpdate)
         .one(db)
         .await
+}
+
+/// Locks the active administrators, in the order of their IDs, until the transaction ends.
+///
+/// # Errors
+/// Any database error.
+pub async fn lock_administrators(db: &impl ConnectionTrait) -> Result<Vec<Model>, DbErr> {
+    active_administrators().lock(LockType::NoKeyUpdate).all(db).await
+}
+
+/// Selects the active administrators, ordered by ID.
+fn active_administrators() -> Select<Entity> {
+    not_deleted()
+        .filter(Column::Admin.eq(true))
+        .filter(Column::State.eq(UserState::Active))
+        .order_by_asc(Column::Id)
 }
 
 /// Selects all users that are not being deleted.

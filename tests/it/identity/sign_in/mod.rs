@@ -1,6 +1,8 @@
 //! Sign-in and sign-out in a browser.
 
+mod known_addresses;
 mod limits;
+mod races;
 
 use chrono::TimeDelta;
 use domain::accounts::users::{PasswordSource, UserUpdate, update};

@@ -93,6 +93,22 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     assert_refused(&request_token(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
 }
 
+async fn registry_token_ends_with_its_password(server: TestServer) {
+    let (id, _) = project_with_image(&server, "private").await;
+    let (ada, root) = (server.create_user("ada").await, server.root());
+    server.set_password(&ada).await;
+    server.insert_member(id, ada.id, AccessLevel::Developer).await;
+    let by_password = Tool::new(&server.base, Some(("ada", PASSWORD)), "root/work", "pull").await;
+    let by_token = tool_of(&server, &ada, "pull").await;
+    let path = by_password.path("tags/list");
+    by_password.client.get(&path).await.expect(200);
+    root.put(&format!("/users/{}", ada.id), json!({ "name": "Countess" })).await.expect(200);
+    by_password.client.get(&path).await.expect(200);
+    root.put(&format!("/users/{}", ada.id), json!({ "password": "chosen for ada" })).await.expect(200);
+    assert_refused(&by_password.client.get(&path).await, 401, "UNAUTHORIZED");
+    by_token.client.get(&path).await.expect(200);
+}
+
 async fn private_registry_access_depends_on_role(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
     for (name, level, expected) in [
@@ -265,6 +281,7 @@ async fn image_names_are_case_insensitive_and_follow_project_rename(server: Test
 }
 
 on_every_database![
+    registry_token_ends_with_its_password,
     requests_without_token_return_401_with_challenge,
     token_endpoint_rejects_wrong_credentials,
     private_registry_access_depends_on_role,

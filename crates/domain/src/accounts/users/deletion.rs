@@ -3,12 +3,11 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
-    QueryTrait,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::{
-    AccessLevel, access_tokens, job_tokens, members, namespaces, now, oauth_grants, oauth_tokens,
-    project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
+    AccessLevel, access_tokens, job_tokens, known_addresses, members, namespaces, now, oauth_grants,
+    oauth_tokens, project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
     user_identities, user_keys, user_statuses, users,
 };
 use storage::jobs;
@@ -29,12 +28,19 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
     backend
         .database
         .transaction(async |transaction| {
+            // Locked together, so that two administrators cannot delete each other.
+            let administrators = match user.admin {
+                true => users::lock_administrators(transaction).await?,
+                false => Vec::new(),
+            };
+            let current = users::lock(transaction, user.id).await?;
+            let current = current.ok_or_else(|| Error::not_found("User"))?;
             let groups = solely_owned(transaction, user.id, now().date_naive()).await?;
             if !hard && !groups.is_empty() {
                 let text = "User cannot be removed while is the sole-owner of a group";
                 return Err(Error::Conflict(text.into()));
             }
-            if user.admin && other_admins(transaction, user.id).await? == 0 {
+            if current.admin && administrators.iter().all(|other| other.id == user.id) {
                 return Err(Error::Conflict("The last administrator cannot be deleted".into()));
             }
             mark_for_deletion(transaction, user.id, hard, groups).await
@@ -112,6 +118,7 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
         oauth_grants,
         oauth_tokens,
         sessions,
+        known_addresses,
         job_tokens,
         members,
         user_emails,
@@ -156,12 +163,4 @@ async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate)
         .all(db)
         .await?;
     Ok(live)
-}
-
-async fn other_admins(db: &impl ConnectionTrait, user_id: i64) -> Result<u64> {
-    let others = users::not_deleted()
-        .filter(users::Column::Admin.eq(true))
-        .filter(users::Column::State.eq(users::UserState::Active))
-        .filter(users::Column::Id.ne(user_id));
-    Ok(others.count(db).await?)
 }

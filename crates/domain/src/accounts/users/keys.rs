@@ -42,7 +42,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 ///
 /// # Errors
 /// Returns a validation error for an invalid key, for one that is already registered, and beyond the maximum
-/// number.
+/// number. Returns `NotFound` if the user was deleted in the meantime.
 pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
     let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
     let row = user_keys::ActiveModel {
@@ -57,7 +57,8 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
         .database
         .transaction(async |transaction| {
             // Lock the user, so that parallel requests cannot exceed the limit together.
-            users::lock(transaction, user_id).await?;
+            let user = users::lock(transaction, user_id).await?;
+            user.ok_or_else(|| Error::not_found("User"))?;
             if user_keys::of_user(user_id).count(transaction).await? >= MAX_KEYS {
                 let text = format!("are too many (maximum is {MAX_KEYS})");
                 return Err(Error::attribute("keys", text));

@@ -6,10 +6,11 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::{
-    Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
+    Visibility, fold, namespace_ancestors, namespaces, now, taken_emails, user_identities, users,
 };
 
 use crate::identity::passwords::hash_password;
+use crate::identity::sessions;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -27,7 +28,7 @@ pub(crate) mod provisioning;
 mod state;
 pub mod status;
 
-pub use crate::accounts::users::state::{activate, block, deactivate, unblock};
+pub use crate::accounts::users::state::{activate, block, deactivate, unblock, unlock};
 pub use avatar::avatar;
 
 /// Attributes of a new user.
@@ -256,9 +257,9 @@ fn namespace_columns(user: &users::Model) -> namespaces::ActiveModel {
 /// Updates a user. A new user name renames the personal namespace in the same transaction.
 ///
 /// # Errors
-/// Returns the errors of [`register`].
+/// Returns the errors of [`register`], and `NotFound` if the user was deleted in the meantime.
 pub async fn update(backend: &Backend, user: users::Model, changes: UserUpdate) -> Result<users::Model> {
-    let former = user.email_key.clone();
+    let id = user.id;
     let mut row = user.into_active_model();
     rename(&mut row, changes.username, changes.name, changes.email)?;
     let new_password = changes.password.is_some();
@@ -271,11 +272,13 @@ pub async fn update(backend: &Backend, user: users::Model, changes: UserUpdate) 
     backend
         .database
         .transaction(async |transaction| {
+            // Hashing the password took time, in which the address may have changed or the user been deleted.
+            let current = users::lock(transaction, id).await?;
+            let former = current.ok_or_else(|| Error::not_found("User"))?.email_key;
             let user = save(transaction, row, &former).await?;
-            let id = user.id;
             store_identity(transaction, id, identity).await?;
             if new_password {
-                delete_sessions(transaction, id).await?;
+                sessions::revoke_former_password(transaction, id).await?;
             }
             Ok(user)
         })
@@ -420,12 +423,4 @@ fn map_unique_violation(error: DbErr) -> Error {
         _ if matches!(error, DbErr::RecordNotUpdated) => Error::not_found("User"),
         _ => error.into(),
     }
-}
-
-async fn delete_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
-    sessions::Entity::delete_many()
-        .filter(sessions::Column::UserId.eq(user_id))
-        .exec(transaction)
-        .await?;
-    Ok(())
 }

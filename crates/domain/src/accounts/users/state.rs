@@ -1,12 +1,18 @@
-//! States of users: blocked and deactivated.
+//! States of users: blocked, deactivated, and locked after failed sign-ins.
+//!
+//! Each change locks the row of the user first and checks the locked row: the row that the caller loaded may be
+//! outdated, and a sign-in in progress changes the row too.
 
 use chrono::TimeDelta;
-use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
+    QueryFilter,
+};
 use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
-use super::delete_sessions;
 use crate::identity::access::UserAccess;
+use crate::identity::{password_attempts, sessions};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -16,22 +22,27 @@ const INACTIVITY: TimeDelta = TimeDelta::days(180);
 /// Blocks a user; returns `false` if they were blocked already.
 ///
 /// # Errors
-/// Returns `Forbidden` if the caller is the user, or if the directory blocked the user.
+/// Returns `Forbidden` if the caller is the user, or if the directory blocked the user. Returns `NotFound` if the
+/// user was deleted concurrently.
 pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
-    let user = &access.user;
-    if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
+    let id = access.user.id;
+    if access.caller.as_user().is_some_and(|caller| caller.id == id) {
         return Err(Error::forbidden_because(
             "The API initiating user cannot be blocked by the API",
         ));
     }
-    check_not_directory_managed(user)?;
-    let (from, id) = ([UserState::Active, UserState::Deactivated], user.id);
     backend
         .database
         .transaction(async |transaction| {
-            delete_sessions(transaction, id).await?;
+            let user = lock(transaction, id).await?;
+            check_not_directory_managed(&user)?;
+            let changes = user.state != UserState::Blocked;
+            if changes {
+                set_state(transaction, id, UserState::Blocked).await?;
+            }
+            sessions::delete_all(transaction, id).await?;
             pipeline_schedules::deactivate_of(transaction, id, now()).await?;
-            change_state(transaction, id, &from, UserState::Blocked).await
+            Ok(changes)
         })
         .await
 }
@@ -40,19 +51,21 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
 ///
 /// # Errors
 /// Returns `Forbidden` for users blocked by the directory, and for deactivated ones, who are activated by
-/// signing in.
+/// signing in. Returns `NotFound` if the user was deleted concurrently.
 pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
-    check_not_directory_managed(user)?;
-    if user.state == UserState::Deactivated {
-        return Err(Error::forbidden_because(
-            "Deactivated users cannot be unblocked by the API",
-        ));
-    }
     let id = user.id;
     backend
         .database
         .transaction(async |transaction| {
-            change_state(transaction, id, &[UserState::Blocked], UserState::Active).await
+            let user = lock(transaction, id).await?;
+            check_not_directory_managed(&user)?;
+            match user.state {
+                UserState::Deactivated => Err(Error::forbidden_because(
+                    "Deactivated users cannot be unblocked by the API",
+                )),
+                UserState::Blocked => set_state(transaction, id, UserState::Active).await.map(|()| true),
+                UserState::Active | UserState::LdapBlocked => Ok(false),
+            }
         })
         .await
 }
@@ -61,44 +74,49 @@ pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
 ///
 /// # Errors
 /// Returns `Forbidden` if the caller is the user, for users who are blocked or were active recently, and for
-/// bots.
+/// bots. Returns `NotFound` if the user was deleted concurrently.
 pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> {
-    let user = &access.user;
-    if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
+    let id = access.user.id;
+    if access.caller.as_user().is_some_and(|caller| caller.id == id) {
         return Err(Error::forbidden_because(
             "The API initiating user cannot be deactivated by the API",
         ));
     }
-    match user.state {
-        UserState::Blocked | UserState::LdapBlocked => {
-            return Err(Error::forbidden_because(
-                "A blocked user cannot be deactivated by the API",
-            ));
-        }
-        UserState::Deactivated => return Ok(false),
-        UserState::Active => {}
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = lock(transaction, id).await?;
+            if user.state == UserState::Deactivated {
+                return Ok(false);
+            }
+            check_can_be_deactivated(transaction, &user).await?;
+            set_state(transaction, id, UserState::Deactivated).await?;
+            sessions::delete_all(transaction, id).await?;
+            Ok(true)
+        })
+        .await
+}
+
+async fn check_can_be_deactivated(transaction: &DatabaseTransaction, user: &users::Model) -> Result<()> {
+    if matches!(user.state, UserState::Blocked | UserState::LdapBlocked) {
+        return Err(Error::forbidden_because(
+            "A blocked user cannot be deactivated by the API",
+        ));
     }
     if user.bot {
         return Err(Error::forbidden_because(
             "An internal user cannot be deactivated by the API",
         ));
     }
-    if was_active(backend, user).await? {
+    if was_active(transaction, user).await? {
         return Err(Error::forbidden_because(
             "The user you are trying to deactivate has been active in the past 180 days and cannot be deactivated",
         ));
     }
-    let id = user.id;
-    backend
-        .database
-        .transaction(async |transaction| {
-            delete_sessions(transaction, id).await?;
-            change_state(transaction, id, &[UserState::Active], UserState::Deactivated).await
-        })
-        .await
+    Ok(())
 }
 
-async fn was_active(backend: &Backend, user: &users::Model) -> Result<bool> {
+async fn was_active(transaction: &DatabaseTransaction, user: &users::Model) -> Result<bool> {
     let limit = now() - INACTIVITY;
     let signed_in = user.current_sign_in_at.is_some_and(|instant| instant > limit);
     let acted = user.last_activity_on.is_some_and(|day| day > limit.date_naive());
@@ -108,7 +126,7 @@ async fn was_active(backend: &Backend, user: &users::Model) -> Result<bool> {
     let used = access_tokens::Entity::find()
         .filter(access_tokens::Column::UserId.eq(user.id))
         .filter(access_tokens::Column::LastUsedAt.gt(limit))
-        .count(backend.database.read())
+        .count(transaction)
         .await?;
     Ok(used > 0)
 }
@@ -116,20 +134,27 @@ async fn was_active(backend: &Backend, user: &users::Model) -> Result<bool> {
 /// Activates a deactivated user; returns `false` if they were active.
 ///
 /// # Errors
-/// Returns `Forbidden` for blocked users.
+/// Returns `Forbidden` for blocked users. Returns `NotFound` if the user was deleted concurrently.
 pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
-    if matches!(user.state, UserState::Blocked | UserState::LdapBlocked) {
-        return Err(Error::forbidden_because(
-            "A blocked user must be unblocked to be activated",
-        ));
-    }
     let id = user.id;
     backend
         .database
-        .transaction(async |transaction| {
-            change_state(transaction, id, &[UserState::Deactivated], UserState::Active).await
+        .transaction(async |transaction| match lock(transaction, id).await?.state {
+            UserState::Blocked | UserState::LdapBlocked => Err(Error::forbidden_because(
+                "A blocked user must be unblocked to be activated",
+            )),
+            UserState::Deactivated => set_state(transaction, id, UserState::Active).await.map(|()| true),
+            UserState::Active => Ok(false),
         })
         .await
+}
+
+/// Deletes the failed password attempts of a user, so that the user can sign in before these attempts expire.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn unlock(backend: &Backend, user: &users::Model) -> Result<()> {
+    password_attempts::delete_all(backend, user).await
 }
 
 fn check_not_directory_managed(user: &users::Model) -> Result<()> {
@@ -141,22 +166,19 @@ fn check_not_directory_managed(user: &users::Model) -> Result<()> {
     }
 }
 
-async fn change_state(
-    transaction: &DatabaseTransaction,
-    user_id: i64,
-    from: &[UserState],
-    to: UserState,
-) -> Result<bool> {
+async fn lock(transaction: &DatabaseTransaction, user_id: i64) -> Result<users::Model> {
+    let found = users::lock(transaction, user_id).await?;
+    found.ok_or_else(|| Error::not_found("User"))
+}
+
+/// Sets the state of a locked user.
+async fn set_state(transaction: &DatabaseTransaction, user_id: i64, state: UserState) -> Result<()> {
     let change = users::ActiveModel {
-        state: Set(to),
+        id: Set(user_id),
+        state: Set(state),
         updated_at: Set(now()),
         ..Default::default()
     };
-    let done = users::Entity::update_many()
-        .set(change)
-        .filter(users::Column::Id.eq(user_id))
-        .filter(users::Column::State.is_in(from.iter().copied()))
-        .exec(transaction)
-        .await?;
-    Ok(done.rows_affected > 0)
+    change.update(transaction).await?;
+    Ok(())
 }

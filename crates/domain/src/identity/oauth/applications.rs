@@ -8,7 +8,7 @@ use url::Url;
 
 use super::OauthError;
 use crate::identity::access_tokens::check_scopes;
-use crate::identity::password_attempts;
+use crate::identity::password_attempts::{self, AttemptSource};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -175,10 +175,9 @@ pub async fn authenticate(
     if let Some(application) = proven {
         return Ok(application);
     }
-    // The space avoids a clash with user names, which contain none.
-    let sources = password_attempts::failure_keys(&format!("application {uid}"), "oauth", address);
-    password_attempts::check_limit(backend, &sources).await?;
-    password_attempts::record_failure(backend, &sources).await?;
+    let source = AttemptSource::of_application(backend, uid, address);
+    password_attempts::check_limits(backend, &source).await?;
+    password_attempts::record_attempt(backend, &source).await?;
     Err(OauthError::InvalidClient)
 }
 

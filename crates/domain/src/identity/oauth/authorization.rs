@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
-use storage::entities::{now, oauth_applications, oauth_grants, users};
+use storage::entities::users::{self, UserState};
+use storage::entities::{now, oauth_applications, oauth_grants};
 use url::Url;
 
 use super::applications::Application;
@@ -127,7 +128,7 @@ pub async fn check(
 /// Records the user's consent and returns the redirect address with the code.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
+/// Returns `Unauthorized` if the user was deleted or disabled in the meantime.
 pub async fn approve(
     backend: &Backend,
     user: &users::Model,
@@ -153,12 +154,16 @@ pub async fn approve(
     backend
         .database
         .transaction(async |transaction| {
+            let current = users::lock(transaction, user.id).await?;
+            if !current.is_some_and(|user| user.state == UserState::Active) {
+                return Err(Error::Unauthorized);
+            }
             oauth_grants::Entity::delete_many()
                 .filter(oauth_grants::Column::ExpiresAt.lt(instant - CODE_RETENTION))
                 .exec(transaction)
                 .await?;
             row.insert(transaction).await?;
-            Ok::<_, Error>(())
+            Ok(())
         })
         .await?;
     let code = [("code", code.expose())];

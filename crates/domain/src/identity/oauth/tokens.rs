@@ -44,7 +44,9 @@ pub struct IssuedTokens {
 /// Owner and scopes of new tokens.
 struct TokenGrant {
     application_id: i64,
-    user_id: i64,
+    /// The user, locked before the grant or token changes: a deletion locks them in this order too, and then
+    /// deletes the issued tokens. `None` if the user was deleted.
+    user: Option<users::Model>,
     family: String,
     scopes: String,
 }
@@ -94,6 +96,7 @@ async fn exchange_within(
     let Some(grant) = found else {
         return Ok(Err(OauthError::InvalidGrant));
     };
+    let user = users::lock(transaction, grant.user_id).await?;
     let instant = now();
     if grant.used_at.is_some() {
         oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
@@ -122,7 +125,7 @@ async fn exchange_within(
     }
     let basis = TokenGrant {
         application_id: application.id,
-        user_id: grant.user_id,
+        user,
         family: grant.family,
         scopes: grant.scopes,
     };
@@ -162,6 +165,7 @@ async fn refresh_within(
     let Some(token) = found else {
         return Ok(Err(OauthError::InvalidGrant));
     };
+    let user = users::lock(transaction, token.user_id).await?;
     let instant = now();
     let scopes = match granted_scopes(scope, token.scopes()) {
         Ok(scopes) => scopes,
@@ -179,7 +183,7 @@ async fn refresh_within(
     }
     let basis = TokenGrant {
         application_id: application.id,
-        user_id: token.user_id,
+        user,
         family: token.family,
         scopes,
     };
@@ -190,14 +194,9 @@ async fn issue(
     transaction: &DatabaseTransaction,
     basis: TokenGrant,
 ) -> Result<std::result::Result<IssuedTokens, OauthError>> {
-    let user = users::not_deleted()
-        .filter(users::Column::Id.eq(basis.user_id))
-        .filter(users::Column::State.eq(UserState::Active))
-        .one(transaction)
-        .await?;
-    if user.is_none() {
+    let Some(user) = basis.user.filter(|user| user.state == UserState::Active) else {
         return Ok(Err(OauthError::InvalidGrant));
-    }
+    };
     let (access, refresh, instant) = (Token::generate(PREFIX), Token::generate(REFRESH_PREFIX), now());
     oauth_tokens::Entity::delete_many()
         .filter(oauth_tokens::Column::RevokedAt.lt(instant - REVOKED_RETENTION))
@@ -205,7 +204,7 @@ async fn issue(
         .await?;
     let row = oauth_tokens::ActiveModel {
         application_id: Set(basis.application_id),
-        user_id: Set(basis.user_id),
+        user_id: Set(user.id),
         family: Set(basis.family),
         digest: Set(access.digest()),
         refresh_digest: Set(refresh.digest()),

@@ -1,0 +1,127 @@
+//! Network addresses from which a user recently proved the current password. Failures of strangers do not lock
+//! a user out there.
+//!
+//! Only keyed digests are stored: an address could be guessed from an ordinary digest.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::known_addresses::{ActiveModel, Column, Entity, Model, of_user};
+use storage::entities::{now, users};
+
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::secrets::Keyring;
+
+/// Time for which an address is known after its last use.
+const RETENTION: TimeDelta = TimeDelta::days(90);
+/// Maximum number of known addresses of a user; the address with the oldest use is replaced.
+const MAX_ADDRESSES: u64 = 10;
+/// How long the last use stays unchanged before it is written again by clients that send the password with
+/// every request.
+const USE_GRANULARITY: TimeDelta = TimeDelta::days(1);
+
+/// Returns whether an address is known for a user.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn is_known(backend: &Backend, user_id: i64, address: &str) -> Result<bool> {
+    let found = find(backend, user_id, address).await?;
+    Ok(found.is_some_and(|known| known.used_at > now() - RETENTION))
+}
+
+async fn find(backend: &Backend, user_id: i64, address: &str) -> Result<Option<Model>> {
+    let found = of_user(user_id)
+        .filter(Column::Digest.eq(digest(&backend.keyring, user_id, address)))
+        .one(backend.database.read())
+        .await?;
+    Ok(found)
+}
+
+/// Returns the stored form of an address. It differs for each user, so that rows of two users cannot be linked.
+fn digest(keyring: &Keyring, user_id: i64, address: &str) -> String {
+    keyring.keyed_digest(address, &format!("known_addresses.digest:{user_id}"))
+}
+
+/// Records an address of a user whose password was verified, at most once a day.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn record_use(backend: &Backend, verified: &users::Model, address: &str) -> Result<()> {
+    let instant = now();
+    let found = find(backend, verified.id, address).await?;
+    if found.is_some_and(|known| known.used_at > instant - USE_GRANULARITY) {
+        return Ok(());
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = users::lock(transaction, verified.id).await?;
+            // An address is known only for the current password.
+            if !user.is_some_and(|user| user.password_hash == verified.password_hash) {
+                return Ok(());
+            }
+            record(transaction, &backend.keyring, verified.id, address, instant).await
+        })
+        .await
+}
+
+/// Records an address of a user who is locked. Deletes expired addresses, and the oldest ones of the user beyond
+/// the maximum number.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn record(
+    transaction: &DatabaseTransaction,
+    keyring: &Keyring,
+    user_id: i64,
+    address: &str,
+    instant: DateTime<Utc>,
+) -> Result<()> {
+    Entity::delete_many()
+        .filter(Column::UsedAt.lte(instant - RETENTION))
+        .exec(transaction)
+        .await?;
+    let row = ActiveModel {
+        user_id: Set(user_id),
+        digest: Set(digest(keyring, user_id, address)),
+        used_at: Set(instant),
+        ..Default::default()
+    };
+    let on_conflict = OnConflict::columns([Column::UserId, Column::Digest])
+        .update_column(Column::UsedAt)
+        .to_owned();
+    Entity::insert(row)
+        .on_conflict(on_conflict)
+        .exec_without_returning(transaction)
+        .await?;
+    let surplus: Vec<i64> = of_user(user_id)
+        .select_only()
+        .column(Column::Id)
+        .offset(MAX_ADDRESSES)
+        // SQLite requires a limit with an offset.
+        .limit(MAX_ADDRESSES)
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    if surplus.is_empty() {
+        return Ok(());
+    }
+    Entity::delete_many()
+        .filter(Column::Id.is_in(surplus))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Deletes the known addresses of a user.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn delete_all(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    Entity::delete_many()
+        .filter(Column::UserId.eq(user_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
