@@ -58,7 +58,7 @@ pub(super) async fn record_use(backend: &Backend, verified: &users::Model, addre
         .transaction(async |transaction| {
             let user = users::lock(transaction, verified.id).await?;
             // An address is known only for the current password.
-            if !user.is_some_and(|user| user.password_hash == verified.password_hash) {
+            if user.is_none_or(|user| user.password_hash != verified.password_hash) {
                 return Ok(());
             }
             record(transaction, &backend.keyring, verified.id, address, instant).await
