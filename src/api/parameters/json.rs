@@ -15,7 +15,7 @@ const MAX_VALUES: u64 = 200_000;
 /// Maximum memory of the values of a document, as a multiple of its size.
 const MEMORY_FACTOR: u64 = 2;
 /// Memory that the values of any document may take, in bytes.
-const MIN_MEMORY: u64 = 16 << 20;
+const MIN_MEMORY: u64 = 32 << 20;
 /// Memory that is not counted, in bytes.
 const UNCOUNTED: u64 = 16 << 10;
 /// Memory that is reserved at a time, in bytes.
@@ -23,9 +23,9 @@ const STEP: u64 = 256 << 10;
 
 /// Approximate memory of an entry of a list, in bytes: lists grow by doubling.
 const ITEM_BYTES: u64 = 2 * size_of::<Value>() as u64;
-/// Approximate memory of the first entry of an object, in bytes: a node of the tree has room for eleven.
+/// Approximate memory of the first entry of an object, in bytes: the first allocation has room for eleven.
 const FIRST_ENTRY_BYTES: u64 = 11 * ENTRY_BYTES / 2 + 16;
-/// Approximate memory of each further entry, in bytes: nodes are half full.
+/// Approximate memory of each further entry, in bytes: half of the allocated room is in use.
 const ENTRY_BYTES: u64 = 2 * (size_of::<Value>() + size_of::<String>()) as u64;
 /// Approximate memory of a text in addition to its bytes.
 const TEXT_BYTES: u64 = 16;
@@ -213,7 +213,7 @@ mod tests {
         let message = parsed(list("0", 200_000).as_bytes()).expect_err("too many values");
         assert_eq!(message, "the body has too many values (maximum is 200000)");
         // Few values, but each takes about a hundred times as much memory as its text.
-        let message = parsed(list(r#"{"":0}"#, 50_000).as_bytes()).expect_err("too much memory");
+        let message = parsed(list(r#"{"":0}"#, 60_000).as_bytes()).expect_err("too much memory");
         assert_eq!(message, "the body has too many values for its size");
         // Texts take as much memory as in the document.
         assert!(parsed(format!("\"{}\"", "x".repeat(40 << 20)).as_bytes()).is_ok());
