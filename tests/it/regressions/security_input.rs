@@ -150,8 +150,10 @@ async fn failure(client: &Client, attack: Attack) -> Option<String> {
     let Ok(response) = AssertUnwindSafe(client.send(request)).catch_unwind().await else {
         return Some(attack.about);
     };
-    let has_message =
-        response.status < 400 || attack.method == Method::HEAD || response.json().get("message").is_some();
+    // Errors of SCIM have `detail`, and only some of them have `message` as well.
+    let has_message = response.status < 400
+        || attack.method == Method::HEAD
+        || ["message", "detail"].iter().any(|key| response.json().get(key).is_some());
     (response.status >= 500 || !has_message).then(|| format!("{}: {}", attack.about, response.status))
 }
 
