@@ -12,6 +12,7 @@ fn main() {
     drop_hashes(&mut document);
     drop_forms(&mut document);
     drop_other_refusals(&mut document);
+    drop_optional_content(&mut document);
     rename_json(&mut document);
     let api: openapiv3::OpenAPI = serde_json::from_value(document).expect("an OpenAPI document");
     let mut generator = progenitor::Generator::default();
@@ -38,6 +39,20 @@ fn drop_hashes(document: &mut Value) {
         for operation in item.values_mut() {
             if let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) {
                 parameters.retain(|parameter| !is_hash(parameter));
+            }
+        }
+    }
+}
+
+/// Keeps the empty response of operations that return content only on request: progenitor accepts one type per operation.
+fn drop_optional_content(document: &mut Value) {
+    let paths = document["paths"].as_object_mut().expect("paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        for operation in item.values_mut() {
+            if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut)
+                && responses.contains_key("204")
+            {
+                responses.remove("200");
             }
         }
     }
