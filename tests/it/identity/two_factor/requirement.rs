@@ -163,7 +163,7 @@ async fn groups_require_second_factor_of_their_members(server: TestServer) {
         ("above", Some(top), true),
         ("direct", Some(middle), true),
         ("below", Some(bottom), true),
-        ("beside", Some(sibling), false),
+        ("sibling", Some(sibling), false),
         ("invited", Some(guests), false),
         ("in-project", None, false),
         ("stranger", None, false),
