@@ -53,7 +53,7 @@ fn codes(page: &Seen) -> Vec<String> {
 async fn page_requires_session(server: TestServer) {
     let mut browser = Browser::new(&server);
     let redirected = browser.get(PATH).await;
-    assert_eq!(redirected.headers[LOCATION], "/users/sign_in?return_to=%2Fusers%2Ftwo_factor");
+    assert_eq!(redirected.headers[LOCATION], "/users/sign_in?return_to=%2Fusers%2Ftwo%5Ffactor");
     for path in ["", "/confirm", "/recovery_codes", "/disable"] {
         let sent = browser.post(&format!("{PATH}{path}"), &[("code", "123456")]).await;
         assert_eq!((sent.status.as_u16(), browser.session()), (303, None), "{path}");
