@@ -12,7 +12,7 @@ import sys
 import yaml
 
 GROUPS = {
-    "accounts": "users user_emails user_keys user_status personal_access_tokens impersonation_tokens "
+    "accounts": "users user_emails user_keys user_status two_factor_authentication personal_access_tokens impersonation_tokens "
     "project_access_tokens applications custom_attributes project_uploads application_settings metadata feature_gates",
     "spaces": "projects project_forks project_members project_shares project_stars groups group_members "
     "group_single_sign_on namespaces badges scim",

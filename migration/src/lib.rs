@@ -73,6 +73,7 @@ mod m20261124_000067_separate_sources_of_sign_in_failures;
 mod m20261124_000068_create_known_addresses;
 mod m20261124_000070_create_verified_domains;
 mod m20261124_000071_mark_provisioned_users;
+mod m20261124_000074_create_two_factor_authentication;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -146,6 +147,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261124_000068_create_known_addresses::Migration),
             Box::new(m20261124_000070_create_verified_domains::Migration),
             Box::new(m20261124_000071_mark_provisioned_users::Migration),
+            Box::new(m20261124_000074_create_two_factor_authentication::Migration),
         ]
     }
 }

@@ -9,6 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use domain::accounts::users as accounts;
 use domain::accounts::users::NewUser;
 use domain::identity::access_tokens::{self, NewToken};
+use domain::identity::two_factor::enrollment;
 use domain::operations::startup;
 use domain::secrets::Token;
 use domain::spaces::{members, repository_import};
@@ -53,6 +54,13 @@ pub(super) enum AdminCommand {
         /// Last day on which the token is valid, as YYYY-MM-DD
         #[arg(long)]
         expires_at: Option<NaiveDate>,
+        #[command(flatten)]
+        common: CommonOptions,
+    },
+    /// Disable the two-factor authentication of a user who lost the app and the recovery codes, and end the sessions
+    DisableTwoFactor {
+        /// Name of the user
+        username: String,
         #[command(flatten)]
         common: CommonOptions,
     },
@@ -153,6 +161,7 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
             print(&format!("{token}\n"));
             Ok(ExitCode::SUCCESS)
         }
+        AdminCommand::DisableTwoFactor { username, common } => disable_two_factor(common, &username).await,
         AdminCommand::ImportRepo {
             project,
             visibility,
@@ -180,6 +189,18 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
         } => sync_members(common, &group, allow_empty).await,
         AdminCommand::GroupDomain { command } => group_domains::run(command).await,
     }
+}
+
+async fn disable_two_factor(common: CommonOptions, username: &str) -> CommandResult {
+    let (_, backend) = common.open().await?;
+    let user = users::by_username(backend.database.read(), username).await?;
+    let user = user.ok_or_else(|| format!("user {username} does not exist"))?;
+    enrollment::reset(&backend, user.id).await.map_err(error_text)?;
+    print(&format!(
+        "Two-factor authentication of {} is disabled.\n",
+        user.username
+    ));
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn sync_members(common: CommonOptions, group: &str, allow_empty: bool) -> CommandResult {

@@ -1,5 +1,6 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
+mod browser;
 mod compress;
 pub mod connections;
 pub mod docs;
@@ -12,8 +13,10 @@ mod limits;
 pub mod oauth;
 mod page;
 pub mod registry;
+mod second_factor;
 pub mod sign_in;
 mod trace;
+mod two_factor;
 pub mod uploads;
 
 use domain::kernel::Backend;

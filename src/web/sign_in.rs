@@ -1,13 +1,12 @@
 //! Browser pages for signing in and out.
 //!
-//! The form contains a token bound to a separate cookie, so that other sites cannot sign a visitor in. The page
-//! has no external resources and no scripts.
+//! The page has no external resources and no scripts.
 
-use domain::identity::sessions::{self, ActiveSession, LIFETIME, SignInAttempt, SignInOutcome};
+use domain::identity::sessions::{self, PENDING_LIFETIME, SignInAttempt, SignInOutcome};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
-use domain::secrets::{self, Token};
-use poem::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
+use domain::secrets;
+use poem::http::header::CACHE_CONTROL;
 use poem::http::{HeaderValue, StatusCode};
 use poem::middleware::SizeLimit;
 use poem::web::{Data, Form, Query};
@@ -16,25 +15,37 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::client_address::address_key;
-use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
+use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
-use crate::web::page::document;
-
-/// Cookie that the form's token is bound to.
-const FORM_COOKIE: &str = "_service_sign_in";
-/// Default target after signing in.
-const DEFAULT_TARGET: &str = "/docs";
-/// Maximum size of the form, in bytes.
-const FORM_LIMIT: usize = 16 * 1024;
+use crate::web::browser::{
+    FOREIGN_FORM, FORM_LIMIT, FormPage, FormToken, PENDING_COOKIE, displayed, failed, is_form_token,
+    local_path, redirect, sent_cookie, set_cookie, set_retry_after, signed_in, signed_in_limited,
+    start_session, with_return,
+};
+use crate::web::{second_factor, two_factor};
 
 /// The routes below `/users`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
     // The middleware requires a length, which a GET and an empty form do not have.
-    let limit = SizeLimit::new(FORM_LIMIT);
+    let limit = || SizeLimit::new(FORM_LIMIT);
     Route::new()
-        .at("/sign_in", get(show).post(submit.with(limit)))
+        .at("/sign_in", get(show).post(submit.with(limit())))
+        .at(
+            "/sign_in/code",
+            get(second_factor::show).post(second_factor::submit.with(limit())),
+        )
         .at("/sign_out", post(sign_out))
+        .at(
+            "/two_factor",
+            get(two_factor::show).post(two_factor::start.with(limit())),
+        )
+        .at("/two_factor/confirm", post(two_factor::confirm.with(limit())))
+        .at(
+            "/two_factor/recovery_codes",
+            post(two_factor::replace_recovery_codes.with(limit())),
+        )
+        .at("/two_factor/disable", post(two_factor::disable.with(limit())))
         .data(backend.clone())
         .map_to_response()
 }
@@ -96,31 +107,6 @@ async fn show(
 async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<&Backend>) -> Response {
     let typed = typed.0;
     let goal = local_path(typed.return_to.as_deref());
-    let shown = SignInPage {
-        login: &typed.login,
-        return_to: goal,
-        ..SignInPage::default()
-    };
-    let proven = sent_cookie(request, FORM_COOKIE)
-        .is_some_and(|secret| secrets::constant_time_eq(&form_token(secret), &typed.authenticity_token));
-    if !proven {
-        return page(
-            request,
-            backend,
-            &SignInPage {
-                status: StatusCode::FORBIDDEN,
-                fault: Some("The form has expired or belongs to another session. Try again."),
-                ..shown
-            },
-        );
-    }
-    let attempt = SignInAttempt {
-        login: typed.login.trim().to_owned(),
-        password: typed.password,
-        new_password: typed.new_password.filter(|password| !password.is_empty()),
-        address: address_key(request),
-        replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
-    };
     let rejection_page = |status, fault: &str, asks_new_password| {
         page(
             request,
@@ -129,20 +115,37 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
                 status,
                 fault: Some(fault),
                 asks_new_password,
-                login: shown.login,
+                login: &typed.login,
                 return_to: goal,
             },
         )
     };
+    if !is_form_token(request, &typed.authenticity_token) {
+        return rejection_page(StatusCode::FORBIDDEN, FOREIGN_FORM, false);
+    }
+    let attempt = SignInAttempt {
+        login: typed.login.trim().to_owned(),
+        password: typed.password,
+        new_password: typed.new_password.filter(|password| !password.is_empty()),
+        address: address_key(request),
+        replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
+    };
     match sessions::sign_in(backend, attempt).await {
-        Ok(SignInOutcome::SignedIn(secret)) => {
-            let mut response = redirect(goal);
-            let seconds = LIFETIME.num_seconds();
-            set_cookie(&mut response, backend, SESSION_COOKIE, &secret, "Lax", seconds);
-            set_cookie(&mut response, backend, FORM_COOKIE, "", "Strict", 0);
+        Ok(SignInOutcome::SignedIn(started)) => start_session(backend, &started, goal),
+        Ok(SignInOutcome::SecondFactorRequired(pending)) => {
+            let mut response = redirect(&with_return("/users/sign_in/code", goal));
+            let seconds = PENDING_LIFETIME.num_seconds();
+            set_cookie(
+                &mut response,
+                backend,
+                PENDING_COOKIE,
+                pending.expose(),
+                "Strict",
+                seconds,
+            );
             response
         }
-        Ok(SignInOutcome::Wrong) => rejection_page(
+        Ok(SignInOutcome::Wrong | SignInOutcome::Expired) => rejection_page(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid login or password.",
             false,
@@ -152,31 +155,24 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
             "The password must be changed. Enter the current password and a new one.",
             true,
         ),
-        Err(Error::Forbidden(reason)) => {
-            let reason = reason.unwrap_or("This account is not allowed to sign in.".into());
-            rejection_page(StatusCode::FORBIDDEN, &reason, false)
+        Err(error) => {
+            let asks_new_password = matches!(error, Error::InvalidAttributes(_));
+            match displayed(error, |_| "The new password") {
+                Ok(shown) => {
+                    let mut response = rejection_page(shown.status, &shown.text, asks_new_password);
+                    set_retry_after(&mut response, shown.retry_after);
+                    response
+                }
+                Err(error) => failed(&error),
+            }
         }
-        Err(Error::InvalidAttributes(errors)) => {
-            let texts: Vec<_> = errors.values().flatten().map(AsRef::as_ref).collect();
-            let text = format!("The new password {}.", texts.join(", "));
-            rejection_page(StatusCode::UNPROCESSABLE_ENTITY, &text, true)
-        }
-        Err(Error::RateLimited(seconds)) => {
-            let text = "Too many failed attempts. Try again later.";
-            let mut response = rejection_page(StatusCode::TOO_MANY_REQUESTS, text, false);
-            response
-                .headers_mut()
-                .insert(RETRY_AFTER, HeaderValue::from(seconds));
-            response
-        }
-        Err(error) => failed(&error),
     }
 }
 
 #[handler]
 async fn sign_out(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
     let secret = sent_cookie(request, SESSION_COOKIE);
-    let found = match signed_in(request, backend).await {
+    let found = match signed_in_limited(request, backend).await {
         Ok(found) => found,
         Err(error) => return failed(&error),
     };
@@ -224,84 +220,21 @@ async fn current_session(request: &Request, Data(backend): Data<&Backend>) -> Re
     response
 }
 
-/// Returns the session of a request.
-pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<ActiveSession>, Error> {
-    match sent_cookie(request, SESSION_COOKIE) {
-        Some(secret) => sessions::find(backend, secret).await,
-        None => Ok(None),
-    }
-}
-
-fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
-    cookie(request.headers().get(COOKIE)?.to_str().ok()?, name)
-}
-
-/// Returns the form token for a cookie.
-fn form_token(secret: &str) -> String {
-    secrets::digest(&format!("sign-in form:{secret}"))
-}
-
-/// Returns the requested target if it is a path on this server, else the default.
-fn local_path(requested: Option<&str>) -> &str {
-    let is_local = |path: &&str| {
-        path.starts_with('/')
-            && !path.starts_with("//")
-            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    };
-    requested.filter(is_local).unwrap_or(DEFAULT_TARGET)
-}
-
-/// Redirects the browser with a GET.
-pub(super) fn redirect(path: &str) -> Response {
-    let mut response = Response::builder().status(StatusCode::SEE_OTHER).finish();
-    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(DEFAULT_TARGET));
-    response.headers_mut().insert(LOCATION, location);
-    response
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// Sets a cookie; zero seconds delete it.
-fn set_cookie(
-    response: &mut Response,
-    backend: &Backend,
-    name: &str,
-    value: &str,
-    same_site: &str,
-    seconds: i64,
-) {
-    let secure = match backend.instance.base_url.starts_with("https://") {
-        true => "; Secure",
-        false => "",
-    };
-    let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}");
-    if let Ok(text) = HeaderValue::from_str(&text) {
-        response.headers_mut().append(SET_COOKIE, text);
-    }
-}
-
-fn failed(error: &Error) -> Response {
-    if let Error::Internal(cause) = error {
-        tracing::error!(%cause, "failed to sign a user in or out");
-    }
-    error_response::render(error)
-}
-
-/// Returns the page with a new form token.
+/// Returns the page with a form token.
 fn page(request: &Request, backend: &Backend, shown: &SignInPage<'_>) -> Response {
-    let existing = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
-    let secret = existing.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
-    let body = render(shown, &form_token(&secret));
-    let mut response = document(shown.status, "Sign in", &body, "'self'");
-    set_cookie(&mut response, backend, FORM_COOKIE, &secret, "Strict", 3600);
+    let token = FormToken::of(request);
+    let page = FormPage {
+        status: shown.status,
+        title: "Sign in",
+        fault: shown.fault,
+        content: render(shown, &token.text),
+    };
+    let mut response = page.render();
+    token.bind(&mut response, backend);
     response
 }
 
 fn render(shown: &SignInPage<'_>, token: &str) -> String {
-    let fault = shown.fault.map_or(String::new(), |text| {
-        format!("<p role=\"alert\" id=\"fault\">{}</p>\n", escape(text))
-    });
     let new_password = match shown.asks_new_password {
         true => {
             "<label for=\"new_password\">New password</label>\n<input id=\"new_password\" name=\"new_password\" \
@@ -310,7 +243,7 @@ fn render(shown: &SignInPage<'_>, token: &str) -> String {
         false => "",
     };
     format!(
-        "{fault}<form method=\"post\" action=\"/users/sign_in\">\n\
+        "<form method=\"post\" action=\"/users/sign_in\">\n\
          <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n\
          <input type=\"hidden\" name=\"return_to\" value=\"{goal}\">\n\
          <label for=\"login\">Username or email</label>\n\
@@ -330,28 +263,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn return_path_must_be_local() {
-        assert_eq!(local_path(Some("/docs?x=1#y")), "/docs?x=1#y");
-        for bad in [
-            "",
-            "docs",
-            "//evil.example",
-            "/\\evil.example",
-            "https://evil.example",
-            "/a\r\nSet-Cookie: x",
-            "/a b",
-            "javascript:alert(1)",
-        ] {
-            assert_eq!(local_path(Some(bad)), DEFAULT_TARGET, "{bad}");
-        }
-        assert_eq!(local_path(None), DEFAULT_TARGET);
-    }
-
-    #[test]
     fn sign_in_page_escapes_submitted_login() {
         let shown = SignInPage {
             login: "\"><script>alert('1')</script>",
-            return_to: DEFAULT_TARGET,
+            return_to: "/docs",
             ..SignInPage::default()
         };
         let page = render(&shown, "token");

@@ -38,8 +38,10 @@ fn update(body: ApplicationSettingsUpdate) -> SettingsUpdate {
         impersonation_enabled: body.impersonation_enabled,
         max_attachment_size: body.max_attachment_size,
         password_authentication_enabled_for_git: body.password_authentication_enabled_for_git,
+        require_two_factor_authentication: body.require_two_factor_authentication,
         restricted_visibility_levels: levels.map(|levels| levels.into_iter().map(Convert::convert).collect()),
         signup_enabled: body.signup_enabled,
+        two_factor_grace_period: body.two_factor_grace_period,
         user_default_external: body.user_default_external,
         user_oauth_applications: body.user_oauth_applications,
     }

@@ -2,5 +2,6 @@
 
 pub mod account;
 pub mod custom_attribute;
+pub mod two_factor_authentication;
 pub mod upload;
 pub mod users;

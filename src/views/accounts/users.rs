@@ -181,15 +181,12 @@ fn add_rest(view: &mut User, user: Model, known: UserExtras) {
     view.projects_limit = Some(user.projects_limit.into());
     view.current_sign_in_at = nullable(user.current_sign_in_at);
     view.can_create_group = Some(user.can_create_group);
-    view.two_factor_enabled = Some(SECOND_FACTOR);
+    view.two_factor_enabled = Some(user.two_factor_enabled);
     view.external = Some(user.external);
     view.private_profile = Some(user.private_profile);
     view.note = nullable(user.note);
     view.is_admin = Some(user.admin);
 }
-
-/// The server has no two-factor authentication.
-const SECOND_FACTOR: bool = false;
 
 fn can_create_project(user: &Model, known: &UserExtras) -> bool {
     u64::try_from(user.projects_limit).is_ok_and(|limit| known.personal_projects < limit)
@@ -234,7 +231,7 @@ pub fn current(user: Model, known: UserExtras, base: &str) -> CurrentUser {
         current_sign_in_at: user.current_sign_in_at.map(Into::into),
         identities: identities(known),
         can_create_group: user.can_create_group,
-        two_factor_enabled: SECOND_FACTOR,
+        two_factor_enabled: user.two_factor_enabled,
         external: user.external,
         private_profile: user.private_profile,
         is_admin: user.admin.then_some(true),

@@ -29,8 +29,10 @@ pub fn application_settings(settings: InstanceSettings, plan: InstancePlan) -> A
             InstancePlan::Premium => Plan::Premium,
             InstancePlan::Ultimate => Plan::Ultimate,
         },
+        require_two_factor_authentication: settings.require_two_factor_authentication,
         restricted_visibility_levels: levels.into_iter().map(Convert::convert).collect(),
         signup_enabled: SIGNUP_ENABLED,
+        two_factor_grace_period: settings.two_factor_grace_period.into(),
         user_default_external: settings.user_default_external,
         user_oauth_applications: USER_OAUTH_APPLICATIONS,
     }

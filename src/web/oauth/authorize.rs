@@ -7,7 +7,6 @@ use domain::identity::sessions::ActiveSession;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use domain::secrets::constant_time_eq;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::StatusCode;
 use poem::web::Data;
 use poem::{Body, Request, Response, handler};
@@ -16,8 +15,8 @@ use serde_json::{Map, Value};
 use super::FORM_LIMIT;
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
+use crate::web::browser::{redirect, signed_in, with_return};
 use crate::web::page::document;
-use crate::web::sign_in::{redirect, signed_in};
 
 /// Parameters of a request; the form repeats them, and they are checked again.
 const PARAMETERS: [&str; 7] = [
@@ -44,8 +43,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
         Ok(Some(session)) => session,
         Ok(None) => {
             let goal = format!("/oauth/authorize?{raw}");
-            let goal = utf8_percent_encode(&goal, NON_ALPHANUMERIC);
-            return redirect(&format!("/users/sign_in?return_to={goal}"));
+            return redirect(&with_return("/users/sign_in", &goal));
         }
         Err(error) => return failed(&error),
     };

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::support::Client;
+use crate::support::authenticator::Authenticator;
 use crate::support::git::{self, Work};
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::spaces::group;
@@ -70,6 +71,26 @@ async fn created_users_and_tokens_work_on_running_server(site: Site) {
         (&["admin", "create-token", "ann", "--scopes", "everything"], "scopes can only contain"),
     ] {
         let output = site.fails(arguments).await;
+        assert!(output.contains(reason), "{output}");
+    }
+    server.stop().await;
+}
+
+async fn disable_two_factor_admits_locked_out_administrator(site: Site) {
+    let server = site.serve(&[]).await;
+    let output = site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com", "--admin"]).await;
+    let password = output.lines().find_map(|line| line.strip_prefix("Password (shown once): ")).unwrap().to_owned();
+    let token = site.succeeds(&["admin", "create-token", "ann"]).await;
+    let ann = Client::new(&server.base, Some(token.trim()));
+    let setup = ann.post("/user/two_factor", json!({ "current_password": password })).await.expect(201).json();
+    let app = Authenticator::new(setup["secret"].as_str().unwrap());
+    ann.post("/user/two_factor/confirm", json!({ "code": app.code() })).await.expect(201);
+    assert_eq!(ann.get("/user").await.json()["two_factor_enabled"], true);
+    let output = site.succeeds(&["admin", "disable-two-factor", "ANN"]).await;
+    assert_eq!(output, "Two-factor authentication of ann is disabled.\n");
+    assert_eq!(ann.get("/user").await.json()["two_factor_enabled"], false);
+    for (name, reason) in [("ann", "is not enabled for this user"), ("missing-user", "missing-user does not exist")] {
+        let output = site.fails(&["admin", "disable-two-factor", name]).await;
         assert!(output.contains(reason), "{output}");
     }
     server.stop().await;
@@ -190,6 +211,7 @@ on_every_site![
     import_repo_preserves_tags_and_default_branch,
     import_repo_rejects_invalid_project_and_source,
     created_users_and_tokens_work_on_running_server,
+    disable_two_factor_admits_locked_out_administrator,
     import_repo_records_events_of_author,
     sync_members_respects_role_override,
     group_domain_confirms_emails_of_provisioned_users,

@@ -15,7 +15,8 @@ use crate::support::{Client, TestServer, on_every_database};
 async fn browser(server: &TestServer, login: &str) -> Client {
     let attempt = SignInAttempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..SignInAttempt::default() };
     match sign_in(&server.backend, attempt).await.expect("an outcome") {
-        SignInOutcome::SignedIn(secret) => {
+        SignInOutcome::SignedIn(started) => {
+            let secret = started.secret.expose();
             server.anonymous().header("Cookie", &format!("a=b; _service_session={secret}; c=d"))
         }
         other => panic!("{other:?}"),

@@ -6,3 +6,4 @@ pub mod job_tokens;
 pub mod oauth;
 pub mod personal_access_tokens;
 pub mod sign_in;
+pub mod two_factor;

@@ -13,7 +13,7 @@ mod security_credentials;
 mod security_input;
 mod security_private_projects;
 mod security_projects;
-mod security_secrets;
+pub mod security_secrets;
 mod shutdown;
 mod unicode;
 mod webhooks;

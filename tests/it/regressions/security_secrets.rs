@@ -90,7 +90,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
 }
 
 /// Returns every row of every table as text.
-async fn dump_database(server: &TestServer) -> String {
+pub async fn dump_database(server: &TestServer) -> String {
     let db = server.backend.database.read();
     let backend = db.get_database_backend();
     let texts = async |sql: String| -> Vec<String> {

@@ -7,6 +7,7 @@ use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, scim_tokens, sessions, users};
 use subtle::ConstantTimeEq;
 
+use crate::identity::two_factor::requirement;
 use crate::identity::{job_tokens, oauth};
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -103,7 +104,7 @@ pub async fn caller_of_token(backend: &Backend, token: &str) -> Result<Caller> {
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the proof is not valid any more. Returns `Error::Forbidden` if the
-/// account is not active.
+/// account is not active, or if a password is not sufficient any more.
 pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
     let db = backend.database.read();
     let caller = match proof {
@@ -115,7 +116,9 @@ pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> 
                 .await?;
             let current = found.filter(|user| Proof::of_password(user) == proof);
             let user = current.filter(|user| !user.password_change_required);
-            Caller::user(user.ok_or(Error::Unauthorized)?)
+            let user = user.ok_or(Error::Unauthorized)?;
+            requirement::check_password_suffices(backend, &user).await?;
+            Caller::user(user)
         }
         Proof::Token(id) => {
             let found = access_tokens::by_id(db, id).await?;
@@ -185,6 +188,9 @@ pub async fn caller_of_scim_token(backend: &Backend, token: &str) -> Result<Call
 
 /// Returns the caller of a session. Reads need only the cookie, writes also need its CSRF token. An invalid
 /// cookie yields an anonymous caller, because browsers send cookies unprompted.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the account is not active, or if the user had to set up a second factor.
 async fn caller_of_session(backend: &Backend, session: &SessionCookie) -> Result<Caller> {
     let found =
         sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
@@ -196,11 +202,12 @@ async fn caller_of_session(backend: &Backend, session: &SessionCookie) -> Result
         .csrf
         .as_ref()
         .is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(expected.as_bytes())));
-    if session.read_only || proven {
-        Ok(Caller::user(user))
-    } else {
-        Ok(Caller::anonymous())
+    if !session.read_only && !proven {
+        return Ok(Caller::anonymous());
     }
+    check_account_active(&user)?;
+    requirement::check_session_suffices(backend, &user).await?;
+    Ok(Caller::user(user))
 }
 
 /// Returns the CSRF token of a session.

@@ -9,6 +9,7 @@ use storage::entities::users;
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::{caller_of_job_token, caller_of_token, check_account_active};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
+use crate::identity::two_factor::requirement;
 use crate::identity::{known_addresses, password_attempts};
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -33,8 +34,8 @@ const MAX_PASSWORD_BYTES: usize = 1024;
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is
-/// revoked or expired. Returns `Error::Forbidden` if the account is not active or its password must be
-/// changed. Returns [`Error::RateLimited`] after too many failed passwords.
+/// revoked or expired. Returns `Error::Forbidden` if the account is not active, its password must be changed, or
+/// the password is not sufficient because of two-factor authentication. Returns [`Error::RateLimited`] after too many failed passwords.
 pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) -> Result<Caller> {
     let Some(basic) = credentials else {
         return Ok(Caller::anonymous());
@@ -94,6 +95,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
             "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
         ));
     }
+    requirement::check_password_suffices(backend, &user).await?;
     if let Some(address) = address
         && check_account_active(&user).is_ok()
     {

@@ -1,4 +1,4 @@
-//! Callers: tokens, sessions, sign-in, OAuth, and what a caller may access.
+//! Callers: tokens, sessions, sign-in, second factors, OAuth, and what a caller may access.
 
 pub mod access;
 pub mod access_tokens;
@@ -11,3 +11,4 @@ pub mod password_attempts;
 pub mod passwords;
 pub mod sessions;
 pub mod space_access;
+pub mod two_factor;

@@ -1,4 +1,5 @@
-//! Verifies passwords, and limits the failures to prove a password or the secret of an application.
+//! Verifies passwords, and limits the failures to prove a password, a second factor or the secret of an
+//! application.
 //!
 //! A failure counts for ten minutes under three limits: of its address, of the account from that address, and of
 //! the account from all addresses. The third limit is larger: it stops guesses from many addresses. It does not
@@ -41,6 +42,8 @@ pub enum CredentialContext {
     Git,
     /// The endpoints for OAuth applications.
     Oauth,
+    /// Codes and passwords of users who signed in before.
+    SecondFactor,
 }
 
 impl CredentialContext {
@@ -49,6 +52,7 @@ impl CredentialContext {
             Self::SignIn => "sign_in",
             Self::Git => "git",
             Self::Oauth => "oauth",
+            Self::SecondFactor => "second_factor",
         }
     }
 }
@@ -94,6 +98,33 @@ impl AttemptSource {
             account: account_digest(&backend.keyring, "application", uid),
             address: address.map(|address| address_digest(&backend.keyring, address)),
             context: CredentialContext::Oauth,
+            max_account_failures: MAX_FAILURES,
+            user_at: None,
+        }
+    }
+
+    /// Returns the source of an attempt to prove the second factor of a user. A code has only a million values, so
+    /// the limit for all addresses is low, and no address is exempt. Only a client that knows the password can
+    /// reach it.
+    #[must_use]
+    pub fn of_second_factor(backend: &Backend, user_id: i64, address: Option<&str>) -> Self {
+        Self {
+            account: account_digest(&backend.keyring, "second_factor", &user_id.to_string()),
+            address: address.map(|address| address_digest(&backend.keyring, address)),
+            context: CredentialContext::SecondFactor,
+            max_account_failures: MAX_FAILURES,
+            user_at: None,
+        }
+    }
+
+    /// Returns the source of an attempt of a signed-in user to prove the current password. Counted separately, so
+    /// that a client with a stolen token cannot lock the user out.
+    #[must_use]
+    pub fn of_current_password(backend: &Backend, user_id: i64) -> Self {
+        Self {
+            account: account_digest(&backend.keyring, "current_password", &user_id.to_string()),
+            address: None,
+            context: CredentialContext::SecondFactor,
             max_account_failures: MAX_FAILURES,
             user_at: None,
         }
@@ -218,8 +249,11 @@ pub async fn reset(backend: &Backend, failure_id: i64) -> Result<()> {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn delete_all(backend: &Backend, user: &users::Model) -> Result<()> {
-    let logins = [&user.username, &user.email];
-    let accounts = logins.map(|login| user_account(&backend.keyring, login));
+    let keyring = &backend.keyring;
+    let logins = [&user.username, &user.email].map(|login| user_account(keyring, login));
+    let id = user.id.to_string();
+    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(keyring, kind, &id));
+    let accounts = logins.into_iter().chain(proofs);
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Account.is_in(accounts))
         .exec(backend.database.write())

@@ -1,22 +1,27 @@
-//! Browser sessions: started with a password, identified by a cookie that is stored only as a digest.
+//! Browser sessions: started with a password and a second factor, identified by a cookie that is stored only as a
+//! digest.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, ExprTrait,
+    QueryFilter,
 };
 use storage::entities::users::UserState;
 use storage::entities::{now, sessions, users};
 
 use crate::identity::authentication::{self, csrf_token};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
+use crate::identity::two_factor::requirement::{self, GracePeriod, TwoFactorRequirement};
+use crate::identity::two_factor::{codes, pending_sign_ins};
 use crate::identity::{known_addresses, password_attempts, passwords};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets::{self, Token};
+use crate::secrets::{self, Secret, Token};
 
 /// Lifetime of a session.
 pub const LIFETIME: TimeDelta = TimeDelta::days(14);
+/// Time in which a pending sign-in must be confirmed with a second factor.
+pub const PENDING_LIFETIME: TimeDelta = pending_sign_ins::LIFETIME;
 
 /// A sign-in attempt.
 #[derive(Debug, Clone, Default)]
@@ -33,18 +38,45 @@ pub struct SignInAttempt {
     pub replaces: Option<String>,
 }
 
+/// A second factor for a sign-in attempt whose password was verified.
+#[derive(Debug, Clone, Default)]
+pub struct SecondFactorAttempt {
+    /// The secret of the pending sign-in.
+    pub pending: String,
+    /// A code of the authenticator app or a recovery code.
+    pub code: String,
+    /// The client address, as text.
+    pub address: Option<String>,
+    /// The current session of the browser, which is ended.
+    pub replaces: Option<String>,
+}
+
 /// Result of an attempt.
 #[derive(Debug)]
 pub enum SignInOutcome {
-    /// A session was started; its secret is returned only here.
-    SignedIn(String),
-    /// The login or the password is wrong; the response does not distinguish them.
+    /// A session was started.
+    SignedIn(StartedSession),
+    /// The login, the password or the code is wrong; the response does not distinguish login and password.
     Wrong,
     /// The password is correct, but must be changed.
     PasswordChangeRequired,
+    /// The password is correct, and a second factor is required. Contains the secret of the pending sign-in.
+    SecondFactorRequired(Secret<String>),
+    /// The pending sign-in does not exist any more.
+    Expired,
 }
 
-/// Starts a session if login and password are correct. An unknown account takes the same time.
+/// A session that was started.
+#[derive(Debug)]
+pub struct StartedSession {
+    /// The secret, which is returned only here.
+    pub secret: Secret<String>,
+    /// Whether the user has to set up a second factor.
+    pub requirement: TwoFactorRequirement,
+}
+
+/// Starts a session if login and password are correct, or a pending sign-in for users with a second factor. An
+/// unknown account takes the same time.
 ///
 /// # Errors
 /// Returns [`Error::RateLimited`] after too many failures of the account or the address. Returns `Forbidden`
@@ -108,71 +140,154 @@ pub struct NewSession {
     pub replaces: Option<String>,
 }
 
-/// Starts a session with a new ID for a user whose password was verified. Ends the previous session and expired
-/// ones.
+/// Starts a session with a new ID for a user whose password was verified, or a pending sign-in if the user has a
+/// second factor. Ends the previous session and expired ones.
 ///
 /// Verifying a password takes long enough for an administrator to block or delete the user or to replace the
-/// password. So the transaction checks again that the row of the user still is as it was verified. If it is not,
-/// no session is started, and the outcome is that of the current row.
+/// password. So the transaction locks the user and checks that the row still is as it was verified. If it is
+/// not, no session is started, and the outcome is that of the current row.
 ///
 /// # Errors
 /// Returns `Forbidden` if the account was disabled in the meantime.
 pub async fn start(backend: &Backend, verified: &users::Model, new: NewSession) -> Result<SignInOutcome> {
+    let period = requirement::grace_period(backend, verified.id).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = users::lock(transaction, verified.id).await?;
+            let Some(user) = found.filter(|user| user.password_hash == verified.password_hash) else {
+                return Ok(SignInOutcome::Wrong);
+            };
+            check_may_sign_in(&user)?;
+            match (user.password_change_required, verified.password_change_required) {
+                (true, false) => return Ok(SignInOutcome::PasswordChangeRequired),
+                // The row was changed twice and is as it was.
+                (false, true) => return Err(Error::Contention),
+                (true, true) | (false, false) => {}
+            }
+            if user.two_factor_enabled {
+                let hash = new.new_password_hash;
+                let pending = pending_sign_ins::insert(transaction, user.id, hash, now()).await?;
+                return Ok(SignInOutcome::SecondFactorRequired(
+                    pending.expose().to_owned().into(),
+                ));
+            }
+            let started = insert(backend, transaction, &user, period, new).await?;
+            Ok::<_, Error>(SignInOutcome::SignedIn(started))
+        })
+        .await
+}
+
+/// Returns whether a sign-in waits for a second factor.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn is_pending(backend: &Backend, secret: &str) -> Result<bool> {
+    let found = pending_sign_ins::find(backend.database.read(), secret, now()).await?;
+    Ok(found.is_some())
+}
+
+/// Starts the session of a pending sign-in if the code is correct. A new password takes effect only now: without
+/// the second factor, the former one must not be replaced.
+///
+/// # Errors
+/// Returns [`Error::RateLimited`] after too many wrong codes of the user or from the address. Correct passwords do
+/// not delete these failures. Returns `Forbidden` if the account was disabled in the meantime.
+pub async fn confirm(backend: &Backend, attempt: SecondFactorAttempt) -> Result<SignInOutcome> {
+    let found = pending_sign_ins::find(backend.database.read(), &attempt.pending, now()).await?;
+    let Some(pending) = found else {
+        return Ok(SignInOutcome::Expired);
+    };
+    let user_id = pending.user_id;
+    let source = AttemptSource::of_second_factor(backend, user_id, attempt.address.as_deref());
+    let failure_id = password_attempts::record_attempt(backend, &source).await?;
+    let period = requirement::grace_period(backend, user_id).await?;
+    let outcome = backend
+        .database
+        .transaction(async |transaction| {
+            let user = users::lock(transaction, user_id).await?;
+            let pending = pending_sign_ins::find(transaction, &attempt.pending, now()).await?;
+            let (Some(user), Some(pending)) = (user, pending) else {
+                return Ok(SignInOutcome::Expired);
+            };
+            check_may_sign_in(&user)?;
+            let keyring = &backend.keyring;
+            if !codes::consume(transaction, keyring, user_id, &attempt.code, now()).await? {
+                return Ok(SignInOutcome::Wrong);
+            }
+            pending_sign_ins::delete(transaction, &pending).await?;
+            let new = NewSession {
+                new_password_hash: pending.new_password_hash,
+                address: attempt.address,
+                replaces: attempt.replaces,
+            };
+            let started = insert(backend, transaction, &user, period, new).await?;
+            Ok::<_, Error>(SignInOutcome::SignedIn(started))
+        })
+        .await?;
+    if !matches!(outcome, SignInOutcome::Wrong) {
+        password_attempts::reset(backend, failure_id).await?;
+    }
+    Ok(outcome)
+}
+
+/// Inserts the session of a user who is locked, and records the sign-in.
+async fn insert(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    user: &users::Model,
+    period: GracePeriod,
+    new: NewSession,
+) -> Result<StartedSession> {
     let (secret, instant) = (Token::generate(""), now());
+    let has_new_password = new.new_password_hash.is_some();
+    let (grace_start, requirement) = period.apply(user, instant);
+    record_sign_in(transaction, user, new.new_password_hash, grace_start, instant).await?;
+    if has_new_password {
+        revoke_former_password(transaction, user.id).await?;
+    }
+    if let Some(address) = &new.address {
+        known_addresses::record(transaction, &backend.keyring, user.id, address, instant).await?;
+    }
+    let mut ended = sessions::Column::ExpiresAt.lte(instant);
+    if let Some(before) = &new.replaces {
+        ended = ended.or(sessions::Column::Digest.eq(secrets::digest(before)));
+    }
+    sessions::Entity::delete_many()
+        .filter(ended)
+        .exec(transaction)
+        .await?;
     let row = sessions::ActiveModel {
         digest: Set(secret.digest()),
-        user_id: Set(verified.id),
+        user_id: Set(user.id),
         csrf_seed: Set(Token::generate("").expose().to_owned()),
         created_at: Set(instant),
         expires_at: Set(instant + LIFETIME),
         last_seen_at: Set(instant),
         ..Default::default()
     };
-    let NewSession {
-        new_password_hash,
-        address,
-        replaces,
-    } = new;
-    backend
-        .database
-        .transaction(async |transaction| {
-            let has_new_password = new_password_hash.is_some();
-            if !record_sign_in(transaction, verified, new_password_hash, instant).await? {
-                return refusal(transaction, verified).await;
-            }
-            if has_new_password {
-                revoke_former_password(transaction, verified.id).await?;
-            }
-            if let Some(address) = &address {
-                let keyring = &backend.keyring;
-                known_addresses::record(transaction, keyring, verified.id, address, instant).await?;
-            }
-            let mut ended = sessions::Column::ExpiresAt.lte(instant);
-            if let Some(before) = &replaces {
-                ended = ended.or(sessions::Column::Digest.eq(secrets::digest(before)));
-            }
-            sessions::Entity::delete_many()
-                .filter(ended)
-                .exec(transaction)
-                .await?;
-            row.insert(transaction).await?;
-            Ok(SignInOutcome::SignedIn(secret.expose().to_owned()))
-        })
-        .await
+    row.insert(transaction).await?;
+    Ok(StartedSession {
+        secret: secret.expose().to_owned().into(),
+        requirement,
+    })
 }
 
-/// Records a sign-in in the row of the user, and locks the row. Changes nothing and returns `false` if the row
-/// no longer is as it was verified.
+/// Records a sign-in in the row of a user who is locked.
 async fn record_sign_in(
     transaction: &DatabaseTransaction,
-    verified: &users::Model,
+    user: &users::Model,
     new_password_hash: Option<String>,
+    grace_start: Option<DateTime<Utc>>,
     instant: DateTime<Utc>,
-) -> Result<bool> {
+) -> Result<()> {
     let mut change = users::ActiveModel {
+        id: Set(user.id),
         state: Set(UserState::Active),
+        last_sign_in_at: Set(user.current_sign_in_at),
         current_sign_in_at: Set(Some(instant)),
         last_activity_on: Set(Some(instant.date_naive())),
+        two_factor_grace_started_at: Set(grace_start),
         ..Default::default()
     };
     if new_password_hash.is_some() {
@@ -180,37 +295,8 @@ async fn record_sign_in(
         change.password_change_required = Set(false);
         change.updated_at = Set(instant);
     }
-    let changed = users::Entity::update_many()
-        .set(change)
-        .col_expr(
-            users::Column::LastSignInAt,
-            Expr::col(users::Column::CurrentSignInAt),
-        )
-        .filter(users::Column::Id.eq(verified.id))
-        .filter(users::Column::DeletionStartedAt.is_null())
-        .filter(users::Column::State.is_in([UserState::Active, UserState::Deactivated]))
-        .filter(users::Column::PasswordHash.eq(verified.password_hash.clone()))
-        .filter(users::Column::PasswordChangeRequired.eq(verified.password_change_required))
-        .exec(transaction)
-        .await?;
-    Ok(changed.rows_affected > 0)
-}
-
-/// Returns the outcome for a user whose row changed after the password was verified.
-async fn refusal(transaction: &DatabaseTransaction, verified: &users::Model) -> Result<SignInOutcome> {
-    let found = users::not_deleted()
-        .filter(users::Column::Id.eq(verified.id))
-        .one(transaction)
-        .await?;
-    let Some(user) = found.filter(|user| user.password_hash == verified.password_hash) else {
-        return Ok(SignInOutcome::Wrong);
-    };
-    check_may_sign_in(&user)?;
-    match user.password_change_required {
-        true => Ok(SignInOutcome::PasswordChangeRequired),
-        // The row was changed twice and is as it was.
-        false => Err(Error::Contention),
-    }
+    change.update(transaction).await?;
+    Ok(())
 }
 
 /// Ends the sessions of a user, and deletes the addresses that are known for the former password. Belongs into
@@ -223,14 +309,33 @@ pub(crate) async fn revoke_former_password(transaction: &DatabaseTransaction, us
     known_addresses::delete_all(transaction, user_id).await
 }
 
-/// Ends the sessions of a user. Belongs into a transaction, after a change of the user's row: a sign-in changes
-/// that row before it inserts a session, so that either this deletes the session, or the sign-in is refused.
+/// Ends the sessions and pending sign-ins of a user. Belongs into a transaction, after a change of the user's
+/// row: a sign-in locks that row before it inserts a session, so that either this deletes the session, or the
+/// sign-in is refused.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub(crate) async fn delete_all(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    delete_others(transaction, user_id, None).await
+}
+
+/// Ends the sessions and pending sign-ins of a user except one session, given by its cookie. The rest is as in
+/// [`delete_all`].
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn delete_others(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    remaining: Option<&str>,
+) -> Result<()> {
+    pending_sign_ins::delete_all(transaction, user_id).await?;
+    let remaining = remaining.map(|secret| sessions::Column::Digest.ne(secrets::digest(secret)));
+    let others = Condition::all()
+        .add(sessions::Column::UserId.eq(user_id))
+        .add_option(remaining);
     sessions::Entity::delete_many()
-        .filter(sessions::Column::UserId.eq(user_id))
+        .filter(others)
         .exec(transaction)
         .await?;
     Ok(())
@@ -248,8 +353,21 @@ pub struct ActiveSession {
 /// Returns the session of a cookie, or `None` if it is unknown or has ended.
 ///
 /// # Errors
-/// Returns `Forbidden` for disabled accounts.
+/// Returns `Forbidden` for disabled accounts, and for users who had to set up a second factor.
 pub async fn find(backend: &Backend, secret: &str) -> Result<Option<ActiveSession>> {
+    let found = find_limited(backend, secret).await?;
+    if let Some(session) = &found {
+        requirement::check_session_suffices(backend, &session.user).await?;
+    }
+    Ok(found)
+}
+
+/// Returns the session of a cookie, for setting up a second factor and for signing out. Unlike [`find`], returns
+/// sessions of users who had to set up a second factor.
+///
+/// # Errors
+/// Returns `Forbidden` for disabled accounts.
+pub async fn find_limited(backend: &Backend, secret: &str) -> Result<Option<ActiveSession>> {
     let found = sessions::by_digest(backend.database.read(), &secrets::digest(secret), now()).await?;
     let Some((session, user)) = found else {
         return Ok(None);

@@ -31,10 +31,14 @@ pub struct SettingsUpdate {
     pub max_attachment_size: Option<i64>,
     /// Whether passwords are accepted for Git over HTTP.
     pub password_authentication_enabled_for_git: Option<bool>,
+    /// Whether users have to set up a second factor.
+    pub require_two_factor_authentication: Option<bool>,
     /// Visibilities that only administrators may choose.
     pub restricted_visibility_levels: Option<Vec<Visibility>>,
     /// Must be [`SIGNUP_ENABLED`].
     pub signup_enabled: Option<bool>,
+    /// Hours within which users set up a required second factor.
+    pub two_factor_grace_period: Option<i64>,
     /// Whether new users are external.
     pub user_default_external: Option<bool>,
     /// Must be [`USER_OAUTH_APPLICATIONS`].
@@ -125,7 +129,9 @@ fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
         impersonation_enabled: change.impersonation_enabled,
         max_attachment_size: change.max_attachment_size,
         password_authentication_enabled_for_git: change.password_authentication_enabled_for_git,
+        require_two_factor_authentication: change.require_two_factor_authentication,
         restricted_visibility_levels: levels,
+        two_factor_grace_period: change.two_factor_grace_period,
         user_default_external: change.user_default_external,
     };
     let mut changed = Vec::new();

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use chrono::NaiveDate;
 use git::Oid;
 pub use storage::database::{DataVersion, VersionedCache};
 use storage::entities::{access_tokens, namespaces, projects, users};
@@ -29,6 +30,8 @@ pub struct Caches {
     pub(crate) settings: VersionedCache<(), InstanceSettings>,
     /// State of feature gates, by query.
     pub(crate) gates: VersionedCache<GateQuery, GateState>,
+    /// Hours within which groups require a second factor, by user and day.
+    pub(crate) required_by_groups: VersionedCache<(i64, NaiveDate), Option<i32>>,
     /// Commits by project and revision.
     pub(crate) revisions: VersionedCache<(i64, String), Oid>,
 }
@@ -71,6 +74,7 @@ impl Default for Caches {
             groups: VersionedCache::new(MAX_ENTRIES, |_| 1),
             settings: VersionedCache::new(1, |_| 1),
             gates: VersionedCache::new(MAX_ENTRIES, |_| 1),
+            required_by_groups: VersionedCache::new(MAX_ENTRIES, |_| 1),
             revisions: VersionedCache::new(MAX_REVISIONS, |_| 1),
         }
     }

@@ -28,8 +28,12 @@ pub struct InstanceSettings {
     pub max_attachment_size: u64,
     /// Whether Git over HTTP accepts passwords.
     pub password_authentication_enabled_for_git: bool,
+    /// Whether users have to set up a second factor.
+    pub require_two_factor_authentication: bool,
     /// Visibility levels that only administrators may use.
     pub restricted_visibility_levels: Vec<Visibility>,
+    /// Hours within which users set up a required second factor.
+    pub two_factor_grace_period: i32,
     /// Whether new users are external.
     pub user_default_external: bool,
 }
@@ -46,7 +50,9 @@ impl Default for InstanceSettings {
             impersonation_enabled: true,
             max_attachment_size: 10,
             password_authentication_enabled_for_git: true,
+            require_two_factor_authentication: false,
             restricted_visibility_levels: Vec::new(),
+            two_factor_grace_period: 48,
             user_default_external: false,
         }
     }

@@ -100,6 +100,10 @@ pub struct Model {
     pub created_by_id: Option<i64>,
     /// Whether the identity provider of a group created the user.
     pub provisioned: bool,
+    /// Whether signing in requires a second factor, which the user set up.
+    pub two_factor_enabled: bool,
+    /// When the user, without a second factor, first used a password or session while one was required.
+    pub two_factor_grace_started_at: Option<DateTime<Utc>>,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.

@@ -1,7 +1,7 @@
 //! Sign-in and sign-out in a browser.
 
 mod known_addresses;
-mod limits;
+pub mod limits;
 mod races;
 
 use chrono::TimeDelta;

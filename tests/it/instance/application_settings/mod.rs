@@ -31,8 +31,10 @@ async fn get_settings_returns_defaults_on_new_instance(server: TestServer) {
             "max_attachment_size": 10,
             "password_authentication_enabled_for_git": true,
             "plan": "ultimate",
+            "require_two_factor_authentication": false,
             "restricted_visibility_levels": [],
             "signup_enabled": false,
+            "two_factor_grace_period": 48,
             "user_default_external": false,
             "user_oauth_applications": false,
         })

@@ -7,8 +7,9 @@ use sea_orm::{
 };
 use storage::entities::{
     AccessLevel, access_tokens, job_tokens, known_addresses, members, namespaces, now, oauth_grants,
-    oauth_tokens, project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
-    user_identities, user_keys, user_statuses, users,
+    oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities, sessions,
+    taken_emails, two_factor_secrets, unexpired, user_emails, user_identities, user_keys, user_statuses,
+    users,
 };
 use storage::jobs;
 
@@ -118,6 +119,9 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
         oauth_grants,
         oauth_tokens,
         sessions,
+        pending_sign_ins,
+        two_factor_secrets,
+        recovery_codes,
         known_addresses,
         job_tokens,
         members,

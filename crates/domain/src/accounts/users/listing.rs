@@ -209,9 +209,8 @@ fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
         if filter.admins {
             query = query.filter(Column::Admin.eq(true));
         }
-        if filter.two_factor == Some(true) {
-            // Two-factor authentication is not supported, so no user matches.
-            query = query.filter(Column::Id.is_in(Vec::<i64>::new()));
+        if let Some(enabled) = filter.two_factor {
+            query = query.filter(Column::TwoFactorEnabled.eq(enabled));
         }
         if filter.without_projects {
             query = query.filter(without_projects());
