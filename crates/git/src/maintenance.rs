@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::{Repository, Result};
 
@@ -48,6 +49,8 @@ impl Repository {
                 // The first version of the filters cannot handle paths that are not ASCII.
                 .config("commitGraph.changedPathsVersion", "2")
                 .flags(&flags)
+                .memory(MemoryNeed::Repository)
+                .writes()
                 .in_background()
                 .time_limit(TIME_LIMIT),
         )
@@ -67,11 +70,13 @@ impl Repository {
         let program = Program::new("repack")
             .flags(&["-d", "-l", "-q", "--write-bitmap-index"])
             .flags(flags)
+            .memory(MemoryNeed::Repository)
+            .writes()
             .in_background();
         self.run(program.time_limit(TIME_LIMIT)).await?;
         if how == RepackExtent::Full {
-            self.run(Program::new("pack-refs").flag("--all").time_limit(TIME_LIMIT))
-                .await?;
+            let program = Program::new("pack-refs").flag("--all").writes();
+            self.run(program.time_limit(TIME_LIMIT)).await?;
         }
         Ok(())
     }
@@ -99,7 +104,9 @@ impl Repository {
             0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
             27, 28, 29, 30, 31, 128,
         ];
-        let program = Program::new("fsck").flags(&["--full", "--no-dangling", "--no-progress"]);
+        let program = Program::new("fsck")
+            .flags(&["--full", "--no-dangling", "--no-progress"])
+            .memory(MemoryNeed::Repository);
         let output = self.run(program.accept(FOUND).time_limit(TIME_LIMIT)).await?;
         if output.code == 0 {
             return Ok(Vec::new());
@@ -129,6 +136,9 @@ impl Repository {
     pub async fn import(&self, source: &Path) -> Result<()> {
         let source = tokio::fs::canonicalize(source).await?;
         let program = Program::new("fetch")
+            .memory(MemoryNeed::Import)
+            .writes()
+            .copies(&source)
             .config("protocol.allow", "never")
             .config("protocol.file.allow", "always")
             .flags(&[

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::early_output::{EarlyOutput, Overflow};
 use super::process::{Program, RunningProgram};
+use super::push_explanation::PushExplanation;
 use super::{Error, Repository, Result};
 
 /// How long a client may pause while it sends a request or receives a response.
@@ -140,7 +141,7 @@ pub(super) fn output(mut running: RunningProgram, first: Bytes) -> ByteStream {
                 send(&sender, first).await?;
             }
             tokio::select! {
-                done = forward(Bytes::new(), stdout, &sender, false) => done,
+                done = forward(Bytes::new(), stdout, &sender, Forwarding::default()) => done,
                 () = sender.closed() => Err(disconnected()),
             }
         });
@@ -207,7 +208,14 @@ async fn run_exchange<R: AsyncRead + Unpin>(
         let mut forwarded = pin!(async {
             let early = early_output(&mut stdout, &read, exchange.overflow).await?;
             let _ = begin.send(());
-            forward(early, stdout, sender, exchange.durable).await
+            let forwarding = Forwarding {
+                durable: exchange.durable,
+                explanation: running
+                    .max_allocation()
+                    .filter(|_| exchange.overflow == Overflow::DropsProgress)
+                    .map(PushExplanation::new),
+            };
+            forward(early, stdout, sender, forwarding).await
         });
         tokio::select! {
             // A push that was received completely is executed, even if the client disconnects at the same
@@ -337,33 +345,52 @@ async fn early_output(
     Ok(early.into_bytes())
 }
 
-/// Copies the output of a program to the stream, after its early output; if `durable`, to the end even without a receiver.
+/// How output is forwarded.
+#[derive(Default)]
+struct Forwarding {
+    /// Whether the output is read to its end even without a receiver.
+    durable: bool,
+    /// Explanation to insert.
+    explanation: Option<PushExplanation>,
+}
+
+/// Copies the output of a program to the stream, after its early output.
 async fn forward(
     early: Bytes,
     stdout: Option<ChildStdout>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
-    durable: bool,
+    mut forwarding: Forwarding,
 ) -> Result<()> {
     let mut next = (!early.is_empty()).then_some(early);
     let mut stdout = stdout;
     let mut listened_to = true;
     loop {
         let chunk = match (next.take(), &mut stdout) {
-            (Some(early), _) => early,
-            (None, None) => return Ok(()),
+            (Some(early), _) => Some(early),
+            (None, None) => None,
             (None, Some(stdout)) => {
                 let mut chunk = BytesMut::with_capacity(CHUNK);
-                if stdout.read_buf(&mut chunk).await? == 0 {
-                    return Ok(());
-                }
-                chunk.freeze()
+                let read = stdout.read_buf(&mut chunk).await?;
+                (read > 0).then(|| chunk.freeze())
             }
         };
-        if listened_to && let Err(error) = send(sender, chunk).await {
-            if !durable {
+        let ended = chunk.is_none();
+        let chunk = match (&mut forwarding.explanation, chunk) {
+            (Some(explanation), Some(chunk)) => explanation.after(&chunk),
+            (Some(explanation), None) => explanation.rest(),
+            (None, chunk) => chunk.unwrap_or_default(),
+        };
+        if listened_to
+            && !chunk.is_empty()
+            && let Err(error) = send(sender, chunk).await
+        {
+            if !forwarding.durable {
                 return Err(error);
             }
             listened_to = false;
+        }
+        if ended {
+            return Ok(());
         }
     }
 }
