@@ -33,8 +33,6 @@ const BYTES_PER_OBJECT: u64 = 256;
 const MAX_PROGRAM_PART: u64 = 2;
 /// Part of the budget that a push gets.
 const PUSH_PART: u64 = 4;
-/// Part of the memory of a push for one object: its base, the delta and the result are in memory at once.
-const OBJECT_PART: u64 = 4;
 /// How long a program waits for memory.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
@@ -49,8 +47,8 @@ pub(super) enum MemoryNeed {
     Object(u64),
     /// It reads any objects of the repository, and may write a pack of them.
     Repository,
-    /// It receives a pack of a client with a number of objects.
-    Push(u32),
+    /// It receives a pack of a client.
+    Push,
     /// It copies a repository that an operator has chosen.
     Import,
 }
@@ -79,12 +77,7 @@ impl MemoryBudget {
 
     /// Returns the largest allocation of a program, which for a push is the largest object that is not a streamed file.
     fn max_allocation(&self, need: MemoryNeed) -> Option<u64> {
-        let MemoryNeed::Push(objects) = need else {
-            return None;
-        };
-        // The table of all objects is one allocation, too.
-        let table = u64::from(objects) * BYTES_PER_OBJECT / 2;
-        Some((self.total_bytes / PUSH_PART / OBJECT_PART).max(table))
+        (need == MemoryNeed::Push).then(|| self.total_bytes / PUSH_PART - PROGRAM_BYTES)
     }
 
     /// Returns the memory of a program in bytes, a multiple of the unit.
@@ -108,7 +101,7 @@ impl MemoryBudget {
                 .saturating_add(profile.objects.saturating_mul(BYTES_PER_OBJECT))
                 .saturating_add(profile.bytes.saturating_mul(INFLATED_FACTOR).min(CACHE_BYTES))
                 .saturating_add(PROGRAM_BYTES),
-            MemoryNeed::Push(objects) => self.total_bytes / PUSH_PART + u64::from(objects) * BYTES_PER_OBJECT,
+            MemoryNeed::Push => self.total_bytes / PUSH_PART,
             MemoryNeed::Import => highest,
         };
         Ok(bytes.next_multiple_of(UNIT_BYTES).min(highest))
@@ -158,7 +151,12 @@ impl Repository {
     /// [`Error::Worker`] only.
     pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<MemoryReservation> {
         let units = u32::try_from(bytes / UNIT_BYTES).map_err(|_| Error::Worker)?;
-        let permit = self.shared().memory.units.acquire_many(self.holder(), units).await;
+        let permit = self
+            .shared()
+            .memory
+            .units
+            .acquire_many(self.holder(), units)
+            .await;
         Ok(MemoryReservation {
             bytes,
             max_allocation: None,
@@ -174,7 +172,16 @@ mod tests {
     #[test]
     fn reservation_grows_with_repository_up_to_half_of_budget() {
         let budget = MemoryBudget::new(1 << 30);
-        let of = |objects, max_bytes| budget.bytes(MemoryNeed::Repository, PackProfile { objects, max_bytes, bytes: 0 });
+        let of = |objects, max_bytes| {
+            budget.bytes(
+                MemoryNeed::Repository,
+                PackProfile {
+                    objects,
+                    max_bytes,
+                    bytes: 0,
+                },
+            )
+        };
         assert_eq!(of(10, 1000).unwrap(), 48 << 20);
         assert_eq!(of(1 << 20, 0).unwrap(), 288 << 20);
         assert_eq!(of(0, 100 << 20).unwrap(), 144 << 20);
@@ -182,7 +189,10 @@ mod tests {
         let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
         assert_eq!(object(480 << 20).unwrap(), 512 << 20);
         assert!(matches!(object((480 << 20) + 1), Err(Error::LimitExceeded(_))));
-        assert_eq!(budget.bytes(MemoryNeed::Push(0), PackProfile::default()).unwrap(), 256 << 20);
+        assert_eq!(
+            budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
+            256 << 20
+        );
     }
 
     #[test]
@@ -193,11 +203,14 @@ mod tests {
             MemoryNeed::Files,
             MemoryNeed::Object(1),
             MemoryNeed::Repository,
-            MemoryNeed::Push(0),
+            MemoryNeed::Push,
             MemoryNeed::Import,
         ] {
             let bytes = budget.bytes(need, PackProfile::default()).unwrap();
-            assert!((SMALL_BYTES..=budget.max_program_bytes()).contains(&bytes), "{need:?}");
+            assert!(
+                (SMALL_BYTES..=budget.max_program_bytes()).contains(&bytes),
+                "{need:?}"
+            );
         }
     }
 }

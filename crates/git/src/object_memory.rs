@@ -230,7 +230,10 @@ impl Pack {
         }
         // Sizes that cannot be read make the object unreadable too, which takes no memory.
         let (base, result) = self.declared_sizes(entry, inflater).unwrap_or_default();
-        entry.decompressed_size.saturating_add(base).saturating_add(result)
+        entry
+            .decompressed_size
+            .saturating_add(base)
+            .saturating_add(result)
     }
 
     fn entry(&self, offset: u64) -> Result<pack::data::Entry> {

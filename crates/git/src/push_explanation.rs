@@ -47,7 +47,7 @@ impl PushExplanation {
     fn message(&self) -> String {
         let text = format!(
             "error: The pack contains an object that takes too much memory; the limit is {} MiB for an object that is \
-             stored as a delta, a directory, a commit or a tag. Store large files with Git LFS.\n",
+             sent as a delta, with its base. Store large files with Git LFS.\n",
             self.max_object_bytes >> 20
         );
         format!("{:04x}\u{2}{text}", text.len() + LENGTH_DIGITS + 1)

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::lock::WriteQueues;
-use super::repository::{OpenHandles, Repository};
 use super::memory_budget::{DEFAULT_GIT_MEMORY_BYTES, MemoryBudget};
+use super::repository::{OpenHandles, Repository};
 use super::slots::{OperationSlots, SlotHolder};
 use super::{Error, Oid, Result, fork, layout};
 

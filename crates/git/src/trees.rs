@@ -101,7 +101,9 @@ impl Repository {
         let path = path.to_owned();
         self.git2(move |repository| {
             let root = root(repository, commit)?;
-            let Some(entry) = entry_at(repository, &root, &path)?.filter(|entry| entry.kind == EntryKind::Tree) else {
+            let Some(entry) =
+                entry_at(repository, &root, &path)?.filter(|entry| entry.kind == EntryKind::Tree)
+            else {
                 return Ok(TreePage {
                     entries: Vec::new(),
                     total: 0,

@@ -213,7 +213,11 @@ impl Program {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_LITERAL_PATHSPECS", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
-            .envs(memory.max_allocation.map(|bytes| (MAX_ALLOCATION, bytes.to_string())))
+            .envs(
+                memory
+                    .max_allocation
+                    .map(|bytes| (MAX_ALLOCATION, bytes.to_string())),
+            )
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(directory);
         let fixed = FIXED_CONFIG.iter().map(OsStr::new);
@@ -344,10 +348,12 @@ impl RunningProgram {
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
             Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
-            _ => Err(confinement::exceeded_limit(&stderr, status).unwrap_or_else(|| Error::Program {
-                command: self.name,
-                stderr: format!("{stderr} ({status})"),
-            })),
+            _ => Err(
+                confinement::exceeded_limit(&stderr, status).unwrap_or_else(|| Error::Program {
+                    command: self.name,
+                    stderr: format!("{stderr} ({status})"),
+                }),
+            ),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Parser of the command list at the start of a push.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::slots::RequestSpace;
@@ -11,10 +9,6 @@ use crate::{Error, Oid, Result};
 const COMMANDS: usize = 10_000;
 /// Maximum length of the list in bytes.
 const BYTES: usize = 4 * 1024 * 1024;
-/// Length of the header of a pack in bytes: its signature, version and number of objects.
-const PACK_HEADER: usize = 12;
-/// How long the header may take.
-const HEADER_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Number of hex digits of an ID.
 const ID: usize = 40;
 
@@ -81,20 +75,6 @@ pub(super) async fn read(
         }
     }
     Ok((commands, consumed))
-}
-
-/// Reads the header of the pack after the commands, and returns the number of its objects; 0 if there is none. All read
-/// bytes are added to `consumed`.
-pub(super) async fn object_count(body: &mut (impl AsyncRead + Unpin), consumed: &mut Vec<u8>) -> Result<u32> {
-    let start = consumed.len();
-    let mut header = body.take(PACK_HEADER as u64);
-    let read = tokio::time::timeout(HEADER_TIME_LIMIT, header.read_to_end(consumed)).await;
-    read.map_err(|_| Error::Timeout)??;
-    let header = consumed.get(start..).unwrap_or_default();
-    let count = header
-        .strip_prefix(b"PACK")
-        .and_then(|rest| rest.get(4..8)?.try_into().ok());
-    Ok(count.map_or(0, u32::from_be_bytes))
 }
 
 /// Returns the payload of the next packet; `None` for a flush packet.

@@ -109,8 +109,6 @@ pub struct OpenPush {
     /// Whether the response consists of packets with sidebands.
     sideband: bool,
     body: Body,
-    /// Number of objects in the pack.
-    objects: u32,
     /// Space for the commands.
     space: RequestSpace,
 }
@@ -214,19 +212,14 @@ impl Repository {
         let mut body = unpacked(body, gzip);
         let mut space = self.request_space();
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body, &mut space));
-        let (commands, mut consumed) = opening.await.map_err(|_| Error::Timeout)??;
+        let (commands, consumed) = opening.await.map_err(|_| Error::Timeout)??;
         let sideband = commands::wants_sideband(&consumed);
-        let objects = match commands.iter().any(|command| command.new.is_some()) {
-            true => commands::object_count(&mut body, &mut consumed).await?,
-            false => 0,
-        };
         let body = Box::pin(Cursor::new(consumed).chain(body));
         Ok(OpenPush {
             repository: self.clone(),
             commands,
             sideband,
             body,
-            objects,
             space,
         })
     }
@@ -253,7 +246,7 @@ impl OpenPush {
             .config("core.hooksPath", in_place.directory())
             .environment(hooks::PUSH_DIRECTORY, in_place.push_directory())
             .hooks(in_place.directory(), in_place.push_directory())
-            .memory(MemoryNeed::Push(self.objects))
+            .memory(MemoryNeed::Push)
             .flags(&["--stateless-rpc", "."])
             .time_limit(TIME_LIMIT);
         let program = match policy.max_bytes {
