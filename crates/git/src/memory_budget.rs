@@ -16,17 +16,17 @@ use super::{Error, Repository, Result};
 pub const DEFAULT_GIT_MEMORY_BYTES: u64 = 1 << 30;
 
 /// Size of the units of the budget, in bytes.
-const UNIT_BYTES: u64 = 16 << 20;
+const UNIT_BYTES: u64 = 4 << 20;
 /// Memory of a program that reads references and commits, in bytes.
-const SMALL_BYTES: u64 = 48 << 20;
+const SMALL_BYTES: u64 = 32 << 20;
 /// Memory of a program that compares files or merges them, in bytes.
 const FILES_BYTES: u64 = 128 << 20;
 /// Memory of a program without the objects that it reads, in bytes.
-const PROGRAM_BYTES: u64 = 32 << 20;
-/// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all objects.
+const PROGRAM_BYTES: u64 = 16 << 20;
+/// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all small objects.
 const CACHE_BYTES: u64 = 48 << 20;
-/// Size of objects in relation to the size of their pack.
-const INFLATED_FACTOR: u64 = 8;
+/// Memory for comparing files of up to 16 MiB, in bytes.
+const COMPRESSION_BYTES: u64 = 96 << 20;
 /// Memory for each object of a pack that is written, in bytes.
 const BYTES_PER_OBJECT: u64 = 256;
 /// Largest part of the budget that one program gets: a half, the share of a client.
@@ -47,6 +47,8 @@ pub(super) enum MemoryNeed {
     Object(u64),
     /// It reads any objects of the repository, and may write a pack of them.
     Repository,
+    /// It compresses or checks the objects of the repository.
+    Maintenance,
     /// It receives a pack of a client.
     Push,
     /// It copies a repository that an operator has chosen.
@@ -86,6 +88,11 @@ impl MemoryBudget {
     /// [`Error::LimitExceeded`] for an object that takes more than a program may.
     fn bytes(&self, need: MemoryNeed, profile: PackProfile) -> Result<u64> {
         let highest = self.max_program_bytes();
+        let repository = profile
+            .max_bytes
+            .saturating_add(profile.objects.saturating_mul(BYTES_PER_OBJECT))
+            .saturating_add(profile.small_bytes.min(CACHE_BYTES))
+            .saturating_add(PROGRAM_BYTES);
         let bytes = match need {
             MemoryNeed::Small => SMALL_BYTES,
             MemoryNeed::Files => FILES_BYTES,
@@ -96,11 +103,8 @@ impl MemoryBudget {
                 }
                 bytes
             }
-            MemoryNeed::Repository => profile
-                .max_bytes
-                .saturating_add(profile.objects.saturating_mul(BYTES_PER_OBJECT))
-                .saturating_add(profile.bytes.saturating_mul(INFLATED_FACTOR).min(CACHE_BYTES))
-                .saturating_add(PROGRAM_BYTES),
+            MemoryNeed::Repository => repository,
+            MemoryNeed::Maintenance => repository.saturating_add(COMPRESSION_BYTES),
             MemoryNeed::Push => self.total_bytes / PUSH_PART,
             MemoryNeed::Import => highest,
         };
@@ -128,7 +132,7 @@ impl Repository {
         objects: &Path,
     ) -> Result<MemoryReservation> {
         let profile = match need {
-            MemoryNeed::Repository => {
+            MemoryNeed::Repository | MemoryNeed::Maintenance => {
                 let path = objects.to_owned();
                 // Without a slot, because the program has one.
                 let read = tokio::task::spawn_blocking(move || object_memory::profile(&path));
@@ -178,17 +182,17 @@ mod tests {
                 PackProfile {
                     objects,
                     max_bytes,
-                    bytes: 0,
+                    small_bytes: 0,
                 },
             )
         };
-        assert_eq!(of(10, 1000).unwrap(), 48 << 20);
-        assert_eq!(of(1 << 20, 0).unwrap(), 288 << 20);
-        assert_eq!(of(0, 100 << 20).unwrap(), 144 << 20);
+        assert_eq!(of(0, 0).unwrap(), 16 << 20);
+        assert_eq!(of(1 << 20, 0).unwrap(), 272 << 20);
+        assert_eq!(of(0, 100 << 20).unwrap(), 116 << 20);
         assert_eq!(of(u64::MAX, u64::MAX).unwrap(), 512 << 20);
         let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
-        assert_eq!(object(480 << 20).unwrap(), 512 << 20);
-        assert!(matches!(object((480 << 20) + 1), Err(Error::LimitExceeded(_))));
+        assert_eq!(object(496 << 20).unwrap(), 512 << 20);
+        assert!(matches!(object((496 << 20) + 1), Err(Error::LimitExceeded(_))));
         assert_eq!(
             budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
             256 << 20
@@ -203,12 +207,13 @@ mod tests {
             MemoryNeed::Files,
             MemoryNeed::Object(1),
             MemoryNeed::Repository,
+            MemoryNeed::Maintenance,
             MemoryNeed::Push,
             MemoryNeed::Import,
         ] {
             let bytes = budget.bytes(need, PackProfile::default()).unwrap();
             assert!(
-                (SMALL_BYTES..=budget.max_program_bytes()).contains(&bytes),
+                (PROGRAM_BYTES..=budget.max_program_bytes()).contains(&bytes),
                 "{need:?}"
             );
         }

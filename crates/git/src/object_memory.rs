@@ -26,6 +26,8 @@ const MAX_DEPTH: usize = 10_000;
 const COMPRESSED_BYTES: u64 = 1024;
 /// Maximum length of two sizes in bytes.
 const MAX_SIZES: usize = 20;
+/// Size in bytes from which programs that read many objects stream a file (`core.bigFileThreshold`).
+pub(super) const STREAMED_BYTES: u64 = 1 << 20;
 /// Number of repositories whose packs stay open.
 const OPEN_REPOSITORIES: u64 = 128;
 /// Time after which the packs of an unused repository are closed.
@@ -98,9 +100,9 @@ fn loose_path(repository: &Path, id: Oid) -> PathBuf {
 pub(super) struct PackProfile {
     /// Number of objects.
     pub(super) objects: u64,
-    /// Size of the pack files in bytes.
-    pub(super) bytes: u64,
-    /// Memory for the object that takes most, in bytes.
+    /// Size of all objects that Git does not stream, in bytes.
+    pub(super) small_bytes: u64,
+    /// Memory for the object that takes most and that Git does not stream, in bytes.
     pub(super) max_bytes: u64,
 }
 
@@ -116,7 +118,7 @@ pub(super) fn profile(repository: &Path) -> Result<PackProfile> {
     for pack in packs.current().iter() {
         let found = pack.profile();
         profile.objects += found.objects;
-        profile.bytes += found.bytes;
+        profile.small_bytes = profile.small_bytes.saturating_add(found.small_bytes);
         profile.max_bytes = profile.max_bytes.max(found.max_bytes);
     }
     Ok(profile)
@@ -263,17 +265,20 @@ impl Pack {
     fn profile(&self) -> PackProfile {
         *self.profile.get_or_init(|| {
             let mut inflater = Decompress::new(true);
-            let steps = self
-                .index
-                .sorted_offsets()
-                .into_iter()
-                .filter_map(|offset| self.entry(offset).ok())
-                .map(|entry| self.step(&entry, &mut inflater));
-            PackProfile {
-                max_bytes: steps.max().unwrap_or_default(),
+            let mut profile = PackProfile {
                 objects: u64::from(self.index.num_objects()),
-                bytes: self.data.pack_end() as u64,
+                ..PackProfile::default()
+            };
+            for offset in self.index.sorted_offsets() {
+                let Ok(entry) = self.entry(offset) else { continue };
+                let bytes = self.step(&entry, &mut inflater);
+                let is_streamed = entry.header == Header::Blob && bytes > STREAMED_BYTES;
+                if !is_streamed {
+                    profile.max_bytes = profile.max_bytes.max(bytes);
+                    profile.small_bytes = profile.small_bytes.saturating_add(bytes);
+                }
             }
+            profile
         })
     }
 }

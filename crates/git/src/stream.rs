@@ -26,6 +26,8 @@ const CHUNK: usize = 64 * 1024;
 const CHUNKS_AHEAD: usize = 4;
 /// Maximum time that a program occupies a slot while its client sends nothing.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// Maximum time that a program keeps memory while its client sends nothing.
+const MAX_SILENCE_WITH_MEMORY: Duration = Duration::from_secs(30);
 /// Number of bytes that a client sends to earn a second of silence.
 const BYTES_PER_SECOND: u32 = 64 * 1024;
 
@@ -254,10 +256,12 @@ async fn pump(
 ) -> Result<()> {
     let mut chunk = BytesMut::with_capacity(CHUNK);
     let mut total = 0;
-    let mut patience = Patience::default();
+    let mut patience = Patience::new(MAX_SILENCE);
+    let mut patience_with_memory = Patience::new(MAX_SILENCE_WITH_MEMORY);
     loop {
         chunk.clear();
-        let read = next_chunk(running, &mut body, &mut chunk, &mut patience).await?;
+        let patiences = [&mut patience, &mut patience_with_memory];
+        let read = next_chunk(running, &mut body, &mut chunk, patiences).await?;
         total += read as u64;
         if total > limit {
             return Err(Error::LimitExceeded("the request is larger than it may be"));
@@ -276,12 +280,13 @@ async fn pump(
     running.resume().await
 }
 
-/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long.
+/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long. Fails if a paused program keeps
+/// memory for too long, which others wait for.
 async fn next_chunk(
     running: &RunningProgram,
     body: &mut (impl AsyncRead + Unpin),
     chunk: &mut BytesMut,
-    patience: &mut Patience,
+    [patience, patience_with_memory]: [&mut Patience; 2],
 ) -> Result<usize> {
     let began = Instant::now();
     let mut reading = pin!(tokio::time::timeout(IDLE, body.read_buf(chunk)));
@@ -290,35 +295,40 @@ async fn next_chunk(
         biased;
         outcome = &mut reading => outcome,
         () = tokio::time::sleep(patience.rest()) => {
-            running.pause();
-            reading.await
+            let limit = match running.pause() {
+                true => patience_with_memory.rest(),
+                false => IDLE,
+            };
+            tokio::time::timeout(limit, reading).await.map_err(|_| Error::Timeout)?
         }
     };
     let read = outcome.map_err(|_| Error::Timeout)??;
     patience.record(began.elapsed(), read);
+    patience_with_memory.record(began.elapsed(), read);
     Ok(read)
 }
 
 /// How long a client may send nothing before its program is paused. Clients earn it by sending data, so that a trickle does
 /// not occupy a slot.
-struct Patience(Duration);
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self(MAX_SILENCE)
-    }
+struct Patience {
+    rest: Duration,
+    most: Duration,
 }
 
 impl Patience {
+    fn new(most: Duration) -> Self {
+        Self { rest: most, most }
+    }
+
     fn rest(&self) -> Duration {
-        self.0
+        self.rest
     }
 
     /// Records that `bytes` arrived after waiting for `waited`.
     fn record(&mut self, waited: Duration, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let earned = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
-        self.0 = (self.0.saturating_sub(waited) + earned).min(MAX_SILENCE);
+        self.rest = (self.rest.saturating_sub(waited) + earned).min(self.most);
     }
 }
 
@@ -414,7 +424,7 @@ mod tests {
 
     #[test]
     fn trickling_client_has_no_patience_left() {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(MAX_SILENCE);
         for _ in 0..2 {
             patience.record(Duration::from_millis(900), 1);
         }

@@ -13,6 +13,8 @@ const OPEN_FILES: u64 = 1024;
 /// Maximum number of processes and threads of the user. It stops a process that starts others without end; the limit of the
 /// service on the machine can be lower.
 const PROCESSES: u64 = 8192;
+/// Maximum processor time of a process in seconds. A run may take longer, because it waits for its client.
+const MAX_CPU_SECONDS: u64 = 60 * 60;
 /// Signal after too much processor time.
 const SIGXCPU: i32 = 24;
 /// Signal after too large a file was written.
@@ -25,6 +27,8 @@ pub(super) struct Access {
     writes: bool,
     /// The repository whose objects are copied.
     pub(super) copied: Option<PathBuf>,
+    /// Other directories that can be read.
+    read: Vec<PathBuf>,
     /// Directory with hooks.
     hooks: Option<PathBuf>,
     /// Another directory that can be changed.
@@ -43,6 +47,12 @@ impl Program {
     /// Allows the run to read another repository, and reserves the memory for its objects.
     pub(crate) fn copies(mut self, source: &Path) -> Self {
         self.access.copied = Some(source.to_owned());
+        self
+    }
+
+    /// Allows the run to read directories.
+    pub(crate) fn reads(mut self, directories: Vec<PathBuf>) -> Self {
+        self.access.read = directories;
         self
     }
 
@@ -67,13 +77,12 @@ impl Program {
             true => (Vec::new(), repository),
             false => (repository, Vec::new()),
         };
-        readable.extend(access.copied.clone());
+        readable.extend(access.copied.iter().chain(&access.read).cloned());
         writable.extend(access.exchange.clone());
         Confinement {
             limits: ResourceLimits {
                 memory_bytes: Some(memory_bytes),
-                // The processor time of one thread is at most the time that the run may take.
-                cpu_seconds: Some(self.time_limit.as_secs().max(1)),
+                cpu_seconds: Some(self.time_limit.as_secs().clamp(1, MAX_CPU_SECONDS)),
                 open_files: Some(OPEN_FILES),
                 file_bytes: if access.writes { access.file_bytes } else { Some(0) },
                 processes: Some(PROCESSES),

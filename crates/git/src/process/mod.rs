@@ -8,6 +8,7 @@
 //! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
 mod confinement;
+mod group_memory;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -37,6 +38,9 @@ const MAX_STDERR_BYTES: usize = 4 * 1024;
 
 /// Niceness of background programs, from 0 (none) to 19.
 const BACKGROUND_NICENESS: i32 = 10;
+
+/// Memory of a paused program up to which it needs no reservation, in bytes.
+const MAX_PAUSED_BYTES: u64 = 16 << 20;
 
 /// Default time limit of a program.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -224,6 +228,9 @@ impl Program {
         for setting in fixed.chain(self.config.iter().map(OsString::as_os_str)) {
             command.arg("-c").arg(setting);
         }
+        if self.memory == MemoryNeed::Repository {
+            command.arg("-c").arg("core.bigFileThreshold=1m");
+        }
         command.arg(self.name).args(&self.arguments);
         if let Some(paths) = &self.paths {
             command.arg("--").args(paths);
@@ -260,8 +267,24 @@ pub(super) struct RunningProgram {
     slots: Slots,
     memory_bytes: u64,
     max_allocation: Option<u64>,
-    /// The slot and the memory; none while the program is paused.
-    permit: Mutex<Option<(FairPermit, MemoryReservation)>>,
+    permits: Mutex<Permits>,
+}
+
+/// Permits of a running program.
+struct Permits {
+    /// The slot; none while the program is paused.
+    slot: Option<FairPermit>,
+    /// The memory; none while the program is paused and uses little.
+    memory: Option<MemoryReservation>,
+}
+
+impl Permits {
+    fn grant(&mut self, slot: FairPermit, memory: Option<MemoryReservation>) {
+        self.slot = Some(slot);
+        if memory.is_some() {
+            self.memory = memory;
+        }
+    }
 }
 
 impl RunningProgram {
@@ -290,14 +313,19 @@ impl RunningProgram {
         self.max_allocation
     }
 
-    /// Stops the program and releases its slot and its memory until [`Self::resume`]. A program without a slot must not compute, even
-    /// if it has received all that it needs.
-    pub(super) fn pause(&self) {
-        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        if permit.is_some() {
+    /// Stops the program and releases its slot and its memory until [`Self::resume`]. A program without a slot must not
+    /// compute, even if it has received all that it needs. Returns whether the program uses so much memory that it keeps
+    /// its reservation.
+    pub(super) fn pause(&self) -> bool {
+        let mut permits = self.permits();
+        if permits.slot.take().is_some() {
             self.signal(Signal::STOP);
         }
-        *permit = None;
+        let used = self.child.id().map_or(0, group_memory::private_bytes);
+        if used <= MAX_PAUSED_BYTES {
+            permits.memory = None;
+        }
+        permits.memory.is_some()
     }
 
     /// Waits for a slot and memory and continues the program, if it is paused.
@@ -308,17 +336,24 @@ impl RunningProgram {
         if self.has_slot() {
             return Ok(());
         }
-        let permit = self.slots.acquire(self.repository.holder()).await;
-        let permit = permit.map_err(|_| Error::Worker)?;
-        let memory = self.repository.reserve_memory(self.memory_bytes).await?;
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some((permit, memory));
+        let slot = self.slots.acquire(self.repository.holder()).await;
+        let slot = slot.map_err(|_| Error::Worker)?;
+        let has_memory = self.permits().memory.is_some();
+        let memory = match has_memory {
+            true => None,
+            false => Some(self.repository.reserve_memory(self.memory_bytes).await?),
+        };
+        self.permits().grant(slot, memory);
         self.signal(Signal::CONT);
         Ok(())
     }
 
     fn has_slot(&self) -> bool {
-        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        permit.is_some()
+        self.permits().slot.is_some()
+    }
+
+    fn permits(&self) -> MutexGuard<'_, Permits> {
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a signal to the program and all its children.
@@ -445,7 +480,10 @@ impl Repository {
             slots: Slots::clone(slots),
             memory_bytes,
             max_allocation,
-            permit: Mutex::new(Some((permit, memory))),
+            permits: Mutex::new(Permits {
+                slot: Some(permit),
+                memory: Some(memory),
+            }),
         })
     }
 }
