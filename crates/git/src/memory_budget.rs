@@ -22,7 +22,9 @@ const SMALL_BYTES: u64 = 32 << 20;
 /// Memory of a program that compares files or merges them, in bytes.
 const FILES_BYTES: u64 = 128 << 20;
 /// Memory of a program without the objects that it reads, in bytes.
-const PROGRAM_BYTES: u64 = 16 << 20;
+const PROGRAM_BYTES: u64 = 12 << 20;
+/// Memory of a push beside its largest object, in bytes.
+const PUSH_MARGIN_BYTES: u64 = 32 << 20;
 /// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all small objects.
 const CACHE_BYTES: u64 = 48 << 20;
 /// Memory for comparing files of up to 16 MiB, in bytes.
@@ -79,7 +81,7 @@ impl MemoryBudget {
 
     /// Returns the largest allocation of a program, which for a push is the largest object that is not a streamed file.
     fn max_allocation(&self, need: MemoryNeed) -> Option<u64> {
-        (need == MemoryNeed::Push).then(|| self.total_bytes / PUSH_PART - PROGRAM_BYTES)
+        (need == MemoryNeed::Push).then(|| self.total_bytes / PUSH_PART - PUSH_MARGIN_BYTES)
     }
 
     /// Returns the memory of a program in bytes, a multiple of the unit.
@@ -186,13 +188,13 @@ mod tests {
                 },
             )
         };
-        assert_eq!(of(0, 0).unwrap(), 16 << 20);
-        assert_eq!(of(1 << 20, 0).unwrap(), 272 << 20);
-        assert_eq!(of(0, 100 << 20).unwrap(), 116 << 20);
+        assert_eq!(of(0, 0).unwrap(), 12 << 20);
+        assert_eq!(of(1 << 20, 0).unwrap(), 268 << 20);
+        assert_eq!(of(0, 100 << 20).unwrap(), 112 << 20);
         assert_eq!(of(u64::MAX, u64::MAX).unwrap(), 512 << 20);
         let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
-        assert_eq!(object(496 << 20).unwrap(), 512 << 20);
-        assert!(matches!(object((496 << 20) + 1), Err(Error::LimitExceeded(_))));
+        assert_eq!(object(500 << 20).unwrap(), 512 << 20);
+        assert!(matches!(object((500 << 20) + 1), Err(Error::LimitExceeded(_))));
         assert_eq!(
             budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
             256 << 20

