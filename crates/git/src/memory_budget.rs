@@ -23,7 +23,7 @@ const SMALL_BYTES: u64 = 32 << 20;
 const FILES_BYTES: u64 = 128 << 20;
 /// Memory of a program without the objects that it reads, in bytes.
 const PROGRAM_BYTES: u64 = 12 << 20;
-/// Memory of a push beside its largest object, in bytes.
+/// Memory of a push in addition to its largest object, in bytes.
 const PUSH_MARGIN_BYTES: u64 = 32 << 20;
 /// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all small objects.
 const CACHE_BYTES: u64 = 48 << 20;

@@ -152,6 +152,8 @@ async fn push_of_delta_bomb_is_rejected_with_its_limit() {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
+    // Also installs the cryptography of the other client.
+    Client::new(&server.base, None).get("//-/liveness").await.expect(200);
     let watch = MemoryWatch::new(&server);
     let client = reqwest::Client::new();
     let pushes = join_all((0..6).map(|number| {

@@ -20,7 +20,7 @@ const SIGXCPU: i32 = 24;
 /// Signal after too large a file was written.
 const SIGXFSZ: i32 = 25;
 
-/// Files that a program can access beside those of the system, and the repository for reading.
+/// Files that a program can access in addition to those of the system, and the repository for reading.
 #[derive(Debug, Default)]
 pub(super) struct Access {
     /// Whether the repository can be changed.
