@@ -3,5 +3,8 @@
 mod cli;
 
 fn main() -> std::process::ExitCode {
+    if let Some(code) = git::launcher::run_if_requested() {
+        return code;
+    }
     cli::run()
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use domain::operations::{backups, doctor as examination, startup};
+use domain::operations::{backups, doctor as examination, git_sandbox, startup};
 use domain::registry::garbage_collection;
 use holdfast::server;
 
@@ -26,6 +26,10 @@ pub(super) async fn doctor(common: CommonOptions) -> CommandResult {
     let findings = examination::check(&backend, &settings.data_dir, deserted).await?;
     for problem in &findings.problems {
         print(&format!("{problem}\n"));
+    }
+    // Not a problem of the instance: another kernel has to be started.
+    if let Some(warning) = git_sandbox::warning().await {
+        print(&format!("warning: {warning}\n"));
     }
     let (projects, problems) = (findings.projects, findings.problems.len());
     print(&format!("Projects: {projects}. Problems: {problems}.\n"));

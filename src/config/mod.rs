@@ -64,6 +64,10 @@ pub struct ConfigOptions {
     /// Maximum number of concurrent Git operations [default: four per core]
     #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
     pub git_concurrency: Option<usize>,
+    /// Memory for all Git programs together, in bytes; a push gets a quarter of it, and other
+    /// programs at most a half [default: 1 GiB]
+    #[arg(long, env = "HOLDFAST_GIT_MEMORY_BYTES")]
+    pub git_memory_bytes: Option<u64>,
     /// Maximum size of a pushed pack, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
@@ -134,6 +138,8 @@ pub struct ServerSettings {
     pub database_connections: u32,
     /// Maximum number of concurrent Git operations.
     pub git_concurrency: usize,
+    /// Memory for all Git programs together, in bytes.
+    pub git_memory_bytes: u64,
     /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
     /// Memory for the bodies of all requests and responses, in bytes.
@@ -226,6 +232,7 @@ impl ConfigOptions {
             drain_timeout: self.drain_timeout.or(under.drain_timeout),
             database_connections: self.database_connections.or(under.database_connections),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
+            git_memory_bytes: self.git_memory_bytes.or(under.git_memory_bytes),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
@@ -280,6 +287,7 @@ impl ConfigOptions {
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
+            git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(BODY_MEMORY_BYTES),
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),

@@ -17,14 +17,14 @@ use domain::kernel::budgets::Budgets;
 use domain::kernel::cache::Caches;
 use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
-use domain::operations::data_directory;
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
 use domain::operations::startup::{self, NodeRegistration};
+use domain::operations::{data_directory, git_sandbox};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
-use git::RepositoryStore;
+use git::{RepositoryStore, StoreLimits};
 use storage::database::{self, Database};
 use storage::jobs::{Job, JobRunner, RunnerOptions};
 use tokio::net::{TcpListener, TcpSocket};
@@ -84,7 +84,10 @@ async fn open_as(
         create_directory(&directory).await?;
     }
     database.migrate().await.map_err(database::Error::from)?;
-    let concurrency = settings.git_concurrency;
+    let limits = StoreLimits {
+        concurrency: settings.git_concurrency,
+        memory_bytes: settings.git_memory_bytes,
+    };
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {
         let key = directory.join(instance_identity::KEY);
@@ -93,8 +96,8 @@ async fn open_as(
             OpenMode::Existing => Keyring::open_existing(&key)?,
         };
         let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
-        let repositories =
-            RepositoryStore::new(directory.join(instance_identity::REPOSITORIES), concurrency)?;
+        let root = directory.join(instance_identity::REPOSITORIES);
+        let repositories = RepositoryStore::with_limits(root, limits)?;
         Ok((keyring, repositories, objects))
     };
     let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
@@ -186,6 +189,7 @@ pub async fn bind(
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
+    warn_about_sandbox().await;
     let presence = startup::register_node(&backend, &settings.data_dir).await?;
     let generated_credentials = first_start::first_start(&backend, chosen).await?;
     Ok(BoundServer {
@@ -197,6 +201,13 @@ pub async fn bind(
         address,
         generated_credentials,
     })
+}
+
+/// Logs a warning if the kernel cannot restrict Git programs.
+async fn warn_about_sandbox() {
+    if let Some(warning) = git_sandbox::warning().await {
+        tracing::warn!(warning, "Git programs are not sandboxed");
+    }
 }
 
 /// Maximum number of connections that wait to be accepted.
@@ -313,6 +324,7 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
 pub async fn work(settings: &ServerSettings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let base_url = public_url(settings, settings.listen);
     let backend = open(settings, None, base_url).await?;
+    warn_about_sandbox().await;
     let _presence = startup::register_node(&backend, &settings.data_dir).await?;
     let stopping = CancellationToken::new();
     let (data_dir, drain) = (settings.data_dir.clone(), settings.drain_timeout);

@@ -29,5 +29,9 @@ mod web;
 mod webhooks;
 
 fn main() -> std::process::ExitCode {
+    // Servers that run in this process start `git` through this program.
+    if let Some(code) = ::git::launcher::run_if_requested() {
+        return code;
+    }
     harness::main()
 }

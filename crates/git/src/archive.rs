@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::stream::{self, ByteStream};
 use super::{Oid, Repository, Result};
@@ -60,6 +61,7 @@ impl Repository {
             .flag(archive.format.flag())
             .option("--prefix=", &safe_prefix(&archive.prefix))
             .id(archive.commit)
+            .memory(MemoryNeed::Repository)
             .time_limit(TIME_LIMIT);
         let program = if path.is_empty() {
             program

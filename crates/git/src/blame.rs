@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncRead;
 
 use super::line_reader::LineReader;
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
@@ -59,6 +60,7 @@ impl Repository {
         }
         let program = Program::new("blame")
             .flag("--porcelain")
+            .memory(MemoryNeed::Files)
             .id(commit)
             .path(path)
             .time_limit(TIME_LIMIT);

@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::error::absent;
+use super::memory_budget::MemoryNeed;
 use super::process::{Program, RunningProgram};
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Oid, Repository, Result, object_memory};
 
 /// Blobs up to this size in bytes are read into memory; larger ones are streamed from a process.
 const MAX_IN_MEMORY: u64 = 4 << 20;
@@ -85,19 +86,23 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`], or [`Error::LimitExceeded`] if the blob is longer.
     pub async fn blob(&self, id: Oid, limit: u64) -> Result<Blob> {
-        self.git2(move |repository| {
+        let read = self.git2(move |repository| {
             let odb = repository.odb()?;
-            if blob_size(&odb, id)? > limit {
+            let size = blob_size(&odb, id)?;
+            if size > limit {
                 return Err(Error::LimitExceeded("the file is too large"));
             }
-            let object = odb.read(id).map_err(absent)?;
-            Ok(Blob {
-                id,
-                size: object.len() as u64,
-                data: Bytes::copy_from_slice(object.data()),
-            })
-        })
-        .await
+            small_blob(repository, id, size)
+        });
+        let (size, data) = match read.await? {
+            SmallBlob::Read(data) => (data.len() as u64, data),
+            SmallBlob::TooLarge { size, memory } => {
+                let length = usize::try_from(size).map_err(|_| object_memory::TOO_LARGE)?;
+                let program = cat_file(id, memory).output_limit(length);
+                (size, self.run(program).await?.stdout.into())
+            }
+        };
+        Ok(Blob { id, size, data })
     }
 
     /// Returns the length of a blob in bytes without reading its content.
@@ -121,8 +126,8 @@ impl Repository {
         .await
     }
 
-    /// Returns the first `limit` bytes of each blob, in the given order. A blob over 4 MiB is not opened and
-    /// returns no bytes.
+    /// Returns the first `limit` bytes of each blob, in the given order. A blob that takes much memory is not opened
+    /// and returns no bytes.
     ///
     /// # Errors
     /// [`Error::ObjectNotFound`] if one of the IDs is not a blob.
@@ -130,12 +135,11 @@ impl Repository {
         self.git2(move |repository| {
             let odb = repository.odb()?;
             let start = |id: Oid| {
-                if blob_size(&odb, id)? > MAX_IN_MEMORY {
-                    return Ok(Bytes::new());
+                let size = blob_size(&odb, id)?;
+                match small_blob(repository, id, size)? {
+                    SmallBlob::Read(data) => Ok(data.slice(..data.len().min(limit))),
+                    SmallBlob::TooLarge { .. } => Ok(Bytes::new()),
                 }
-                let object = odb.read(id).map_err(absent)?;
-                let data = object.data();
-                Ok(Bytes::copy_from_slice(&data[..data.len().min(limit)]))
             };
             ids.into_iter().map(start).collect()
         })
@@ -151,28 +155,20 @@ impl Repository {
         if let Some(data) = self.shared().blobs.get(&key) {
             return Ok(BlobStream::of(data));
         }
-        let (size, data) = self
-            .git2(move |repository| {
-                let odb = repository.odb()?;
-                let size = blob_size(&odb, id)?;
-                if size > MAX_IN_MEMORY {
-                    return Ok((size, None));
+        let read = self.git2(move |repository| {
+            let size = blob_size(&repository.odb()?, id)?;
+            small_blob(repository, id, size)
+        });
+        let (size, memory) = match read.await? {
+            SmallBlob::Read(data) => {
+                if data.len() <= MAX_CACHED {
+                    self.shared().blobs.insert(key, data.clone());
                 }
-                let object = odb.read(id).map_err(absent)?;
-                Ok((size, Some(Bytes::copy_from_slice(object.data()))))
-            })
-            .await?;
-        if let Some(data) = data {
-            if data.len() <= MAX_CACHED {
-                self.shared().blobs.insert(key, data.clone());
+                return Ok(BlobStream::of(data));
             }
-            return Ok(BlobStream::of(data));
-        }
-        let program = Program::new("cat-file")
-            .config("core.bigFileThreshold", "1m")
-            .flag("blob")
-            .id(id);
-        let mut process = self.start_transfer(program).await?;
+            SmallBlob::TooLarge { size, memory } => (size, memory),
+        };
+        let mut process = self.start_transfer(cat_file(id, memory)).await?;
         let source = process.take_stdout().ok_or(Error::Worker)?;
         Ok(BlobStream {
             size,
@@ -204,6 +200,38 @@ impl Repository {
         self.shared().digests.insert(id, Arc::clone(&digest));
         Ok(digest)
     }
+}
+
+/// A blob, if it can be read in this process.
+enum SmallBlob {
+    Read(Bytes),
+    TooLarge {
+        size: u64,
+        /// Memory that a program needs to read it, in bytes.
+        memory: u64,
+    },
+}
+
+/// Reads a blob of a known size if that takes little memory.
+fn small_blob(repository: &git2::Repository, id: Oid, size: u64) -> Result<SmallBlob> {
+    let memory = object_memory::needed(repository, id)?;
+    if size > MAX_IN_MEMORY || memory.bytes > object_memory::MAX_IN_PROCESS_BYTES {
+        // Git streams a blob that is not stored as a delta.
+        let memory = if memory.is_delta { memory.bytes } else { 0 };
+        return Ok(SmallBlob::TooLarge { size, memory });
+    }
+    let odb = repository.odb()?;
+    let object = odb.read(id).map_err(absent)?;
+    Ok(SmallBlob::Read(Bytes::copy_from_slice(object.data())))
+}
+
+/// Returns the program that writes a blob to its standard output.
+fn cat_file(id: Oid, memory: u64) -> Program {
+    Program::new("cat-file")
+        .config("core.bigFileThreshold", "1m")
+        .memory(MemoryNeed::Object(memory))
+        .flag("blob")
+        .id(id)
 }
 
 pub(super) fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64> {

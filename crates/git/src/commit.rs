@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, FixedOffset, Utc};
 
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Oid, Repository, Result, object_memory};
 
 /// Name, email address and time of an author, committer or tagger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,6 +174,7 @@ impl Repository {
 
 /// Reads a commit by ID.
 pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
+    object_memory::check(repository, id)?;
     let odb = repository.odb()?;
     let object = odb.read(id).map_err(super::error::absent)?;
     if object.kind() != git2::ObjectType::Commit {

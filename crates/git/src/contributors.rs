@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncRead;
 
 use super::line_reader::LineReader;
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
@@ -93,7 +94,8 @@ impl Repository {
         } else {
             program
         };
-        let mut running = self.start(program.id(tip).time_limit(TIME_LIMIT)).await?;
+        let program = program.id(tip).memory(MemoryNeed::Files).time_limit(TIME_LIMIT);
+        let mut running = self.start(program).await?;
         let Some(stdout) = running.take_stdout() else {
             return Err(Error::Worker);
         };

@@ -10,9 +10,9 @@ const MAX_BYTES: usize = 1 << 20;
 /// The longest packet with its length, in bytes.
 const MAX_PACKET_BYTES: usize = 65_520;
 /// The digits of the length at the start of a packet.
-const LENGTH_DIGITS: usize = 4;
+pub(super) const LENGTH_DIGITS: usize = 4;
 /// The sideband of progress messages.
-const PROGRESS_BAND: u8 = 2;
+pub(super) const PROGRESS_BAND: u8 = 2;
 
 /// Handling of output beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl EarlyOutput {
 }
 
 /// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
-fn packet(bytes: &[u8]) -> Option<usize> {
+pub(super) fn packet(bytes: &[u8]) -> Option<usize> {
     let digits = std::str::from_utf8(bytes.get(..LENGTH_DIGITS)?).ok()?;
     // Lengths below four are of packets without content, such as a flush.
     let length = usize::from_str_radix(digits, 16).ok()?.max(LENGTH_DIGITS);

@@ -38,14 +38,22 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     /// # Errors
     /// Never fails, because the semaphores are never closed.
     pub async fn acquire(&self, holder: Option<&K>) -> Result<FairPermit, AcquireError> {
+        self.acquire_many(holder, 1).await
+    }
+
+    /// Waits for a number of permits at once, which must not exceed the share of a holder. They are released together.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub async fn acquire_many(&self, holder: Option<&K>, count: u32) -> Result<FairPermit, AcquireError> {
         // The semaphore of the holder first, so that a holder who waits for it takes no common permit.
         let of_holder = match holder {
-            Some(holder) => Some(self.of_holder(holder).acquire_owned().await?),
+            Some(holder) => Some(self.of_holder(holder).acquire_many_owned(count).await?),
             None => None,
         };
         Ok(FairPermit {
             _of_holder: of_holder,
-            _of_all: Arc::clone(&self.all).acquire_owned().await?,
+            _of_all: Arc::clone(&self.all).acquire_many_owned(count).await?,
         })
     }
 

@@ -1,8 +1,10 @@
 //! Imports objects from another repository of the store: for forks, and for commits that start in another
 //! project (`start_project`).
 
+use std::path::Path;
 use std::time::Duration;
 
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result, commit};
 
@@ -11,8 +13,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Options of every fetch here. The objects were checked on arrival, by rules that allow faults of old
 /// histories; a second check would reject those.
-fn fetch() -> Program {
+fn fetch(source: &Path) -> Program {
     Program::new("fetch")
+        .memory(MemoryNeed::Repository)
+        .writes()
+        .copies(source)
         .config("fetch.fsckObjects", "false")
         .flags(&[
             "--quiet",
@@ -39,7 +44,7 @@ impl Repository {
         if self.is_reachable(id).await? {
             return Ok(());
         }
-        self.run(fetch().path(source.path()).path(id.to_string()))
+        self.run(fetch(&source.path()).path(source.path()).path(id.to_string()))
             .await
             .map(drop)
     }
@@ -52,7 +57,7 @@ impl Repository {
     pub async fn copy_from(&self, source: &Self) -> Result<()> {
         let default_branch = source.default_branch().await?;
         let _guard = self.write_lock().await?;
-        let program = fetch().path(source.path());
+        let program = fetch(&source.path()).path(source.path());
         self.run(
             program
                 .path("+refs/heads/*:refs/heads/*")

@@ -4,9 +4,10 @@
 //! preserves new ones.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::{Repository, Result};
 
@@ -20,6 +21,8 @@ const SAMPLED_DIRECTORIES: u8 = 16;
 const REPACK_NEW_PACKS: usize = 5;
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 100;
+/// Maximum number of directories that an import reads.
+const MAX_ALTERNATES: usize = 100;
 
 /// Extent of a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,8 @@ impl Repository {
                 // The first version of the filters cannot handle paths that are not ASCII.
                 .config("commitGraph.changedPathsVersion", "2")
                 .flags(&flags)
+                .memory(MemoryNeed::Maintenance)
+                .writes()
                 .in_background()
                 .time_limit(TIME_LIMIT),
         )
@@ -67,11 +72,13 @@ impl Repository {
         let program = Program::new("repack")
             .flags(&["-d", "-l", "-q", "--write-bitmap-index"])
             .flags(flags)
+            .memory(MemoryNeed::Maintenance)
+            .writes()
             .in_background();
         self.run(program.time_limit(TIME_LIMIT)).await?;
         if how == RepackExtent::Full {
-            self.run(Program::new("pack-refs").flag("--all").time_limit(TIME_LIMIT))
-                .await?;
+            let program = Program::new("pack-refs").flag("--all").writes();
+            self.run(program.time_limit(TIME_LIMIT)).await?;
         }
         Ok(())
     }
@@ -99,7 +106,9 @@ impl Repository {
             0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
             27, 28, 29, 30, 31, 128,
         ];
-        let program = Program::new("fsck").flags(&["--full", "--no-dangling", "--no-progress"]);
+        let program = Program::new("fsck")
+            .flags(&["--full", "--no-dangling", "--no-progress"])
+            .memory(MemoryNeed::Maintenance);
         let output = self.run(program.accept(FOUND).time_limit(TIME_LIMIT)).await?;
         if output.code == 0 {
             return Ok(Vec::new());
@@ -129,6 +138,9 @@ impl Repository {
     pub async fn import(&self, source: &Path) -> Result<()> {
         let source = tokio::fs::canonicalize(source).await?;
         let program = Program::new("fetch")
+            .memory(MemoryNeed::Import)
+            .writes()
+            .reads(read_by_import(&source))
             .config("protocol.allow", "never")
             .config("protocol.file.allow", "always")
             .flags(&[
@@ -157,6 +169,27 @@ impl Repository {
 
 /// Returns whether there are several packs newer than the multi-pack index, or several packs and no such
 /// index.
+/// Returns the directories that an import of a repository reads: the repository may be a working copy, and borrow objects from
+/// others.
+fn read_by_import(source: &Path) -> Vec<PathBuf> {
+    let mut directories = vec![source.to_owned()];
+    if let Ok(repository) = git2::Repository::open(source) {
+        directories.extend([repository.path(), repository.commondir()].map(Path::to_owned));
+        let mut pending = vec![repository.commondir().join("objects")];
+        while let Some(objects) = pending.pop() {
+            let alternates = std::fs::read_to_string(objects.join("info/alternates"));
+            for line in alternates.unwrap_or_default().lines() {
+                let borrowed = objects.join(line);
+                if directories.len() < MAX_ALTERNATES && !directories.contains(&borrowed) {
+                    directories.push(borrowed.clone());
+                    pending.push(borrowed);
+                }
+            }
+        }
+    }
+    directories
+}
+
 fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
     let indexed = match directory.join("multi-pack-index").metadata() {
         Ok(metadata) => Some(metadata.modified()?),

@@ -3,13 +3,16 @@
 //! The grammar is deliberately small: a branch, a tag, or a full or short ID, followed by any number of `~n`
 //! and `^n`. Reflogs and message searches are not supported, and no text is passed to another program.
 
-use super::{Error, Oid, Repository, Result, refs};
+use super::{Error, Oid, Repository, Result, object_memory, refs};
 
 /// Maximum length of a revision in bytes.
 const MAX_REVISION_BYTES: usize = 1024;
 
 /// Maximum total number of steps to parents by `~n` and `^n`.
 const MAX_STEPS: u32 = 10_000;
+
+/// Maximum number of tags between a name and its commit.
+const MAX_TAG_DEPTH: usize = 50;
 
 /// Minimum number of hex digits of a short ID, as in `git`.
 const MIN_ID_DIGITS: usize = 4;
@@ -46,20 +49,17 @@ fn resolve_name(repository: &git2::Repository, name: &str) -> Result<Oid> {
     let is_hex = name.bytes().all(|b| b.is_ascii_hexdigit());
     if is_hex && name.len() == 40 {
         let id = Oid::from_str(name).map_err(|_| Error::RevisionNotFound)?;
-        return match repository.find_object(id, None) {
-            Ok(object) => peel(&object),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
-            Err(error) => Err(error.into()),
-        };
+        return peel(repository, id);
     }
     for full in candidates(name) {
         if let Some(target) = refs::target(repository, &full)? {
-            return peel(&repository.find_object(target, None)?);
+            return peel(repository, target);
         }
     }
     if is_hex && (MIN_ID_DIGITS..40).contains(&name.len()) {
-        return match repository.find_object_by_prefix(name, None) {
-            Ok(object) => peel(&object),
+        let prefix = Oid::from_str(name).map_err(|_| Error::RevisionNotFound)?;
+        return match repository.odb()?.exists_prefix(prefix, name.len()) {
+            Ok(id) => peel(repository, id),
             Err(error) => match error.code() {
                 git2::ErrorCode::Ambiguous => disambiguate(repository, name),
                 git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
@@ -92,15 +92,34 @@ fn disambiguate(repository: &git2::Repository, digits: &str) -> Result<Oid> {
     }
 }
 
-fn peel(object: &git2::Object<'_>) -> Result<Oid> {
-    object
-        .peel(git2::ObjectType::Commit)
-        .map(|commit| commit.id())
-        .map_err(|_| Error::RevisionNotFound)
+/// Follows annotated tags from an object to a commit. The type of each object is checked before the object is read, because
+/// an ID can be that of a large file.
+pub(super) fn peel(repository: &git2::Repository, id: Oid) -> Result<Oid> {
+    let odb = repository.odb()?;
+    let mut next = id;
+    for _ in 0..MAX_TAG_DEPTH {
+        let (_, kind) = odb.read_header(next).map_err(|error| match error.code() {
+            git2::ErrorCode::NotFound => Error::RevisionNotFound,
+            _ => Error::Git2(error),
+        })?;
+        match kind {
+            git2::ObjectType::Commit => {
+                object_memory::check(repository, next)?;
+                return Ok(next);
+            }
+            git2::ObjectType::Tag => {
+                object_memory::check(repository, next)?;
+                next = repository.find_tag(next)?.target_id();
+            }
+            _ => break,
+        }
+    }
+    Err(Error::RevisionNotFound)
 }
 
 /// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself).
 fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
+    object_memory::check(repository, from)?;
     let mut commit = repository.find_commit(from)?;
     let mut steps = 0;
     let mut rest = suffix;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::lock::WriteQueues;
+use super::memory_budget::{DEFAULT_GIT_MEMORY_BYTES, MemoryBudget};
 use super::repository::{OpenHandles, Repository};
 use super::slots::{OperationSlots, SlotHolder};
 use super::{Error, Oid, Result, fork, layout};
@@ -45,6 +46,15 @@ impl fmt::Debug for RepositoryId {
     }
 }
 
+/// Limits of a store.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreLimits {
+    /// Maximum number of blocking operations that run at once.
+    pub concurrency: usize,
+    /// Maximum memory of all `git` programs together, in bytes.
+    pub memory_bytes: u64,
+}
+
 /// All repositories of one data directory.
 #[derive(Clone)]
 pub struct RepositoryStore {
@@ -56,6 +66,8 @@ pub(super) struct StoreState {
     root: PathBuf,
     /// Limits on concurrent operations.
     pub(super) slots: OperationSlots,
+    /// Memory of running programs.
+    pub(super) memory: MemoryBudget,
     /// Queues of writers, one for each repository.
     pub(super) locks: WriteQueues,
     /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of
@@ -77,6 +89,21 @@ impl RepositoryStore {
     /// # Errors
     /// If the directory cannot be created.
     pub fn new(root: impl Into<PathBuf>, concurrency: usize) -> Result<Self> {
+        let memory_bytes = DEFAULT_GIT_MEMORY_BYTES;
+        Self::with_limits(
+            root,
+            StoreLimits {
+                concurrency,
+                memory_bytes,
+            },
+        )
+    }
+
+    /// Opens a store as [`Self::new`] does, with all limits.
+    ///
+    /// # Errors
+    /// If the directory cannot be created.
+    pub fn with_limits(root: impl Into<PathBuf>, limits: StoreLimits) -> Result<Self> {
         let root = root.into();
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
@@ -91,7 +118,8 @@ impl RepositoryStore {
                 .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
                 .build(),
             digests: moka::sync::Cache::new(MAX_CACHED_DIGESTS),
-            slots: OperationSlots::new(concurrency),
+            slots: OperationSlots::new(limits.concurrency),
+            memory: MemoryBudget::new(limits.memory_bytes),
             hooks_run: AtomicBool::new(false),
             opened: moka::sync::Cache::builder()
                 .max_capacity(OPEN_REPOSITORIES)

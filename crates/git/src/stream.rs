@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::early_output::{EarlyOutput, Overflow};
 use super::process::{Program, RunningProgram};
+use super::push_explanation::PushExplanation;
 use super::{Error, Repository, Result};
 
 /// How long a client may pause while it sends a request or receives a response.
@@ -25,6 +26,8 @@ const CHUNK: usize = 64 * 1024;
 const CHUNKS_AHEAD: usize = 4;
 /// Maximum time that a program occupies a slot while its client sends nothing.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// Maximum time that a program keeps memory while its client sends nothing.
+const MAX_SILENCE_WITH_MEMORY: Duration = Duration::from_secs(30);
 /// Number of bytes that a client sends to earn a second of silence.
 const BYTES_PER_SECOND: u32 = 64 * 1024;
 
@@ -140,7 +143,7 @@ pub(super) fn output(mut running: RunningProgram, first: Bytes) -> ByteStream {
                 send(&sender, first).await?;
             }
             tokio::select! {
-                done = forward(Bytes::new(), stdout, &sender, false) => done,
+                done = forward(Bytes::new(), stdout, &sender, Forwarding::default()) => done,
                 () = sender.closed() => Err(disconnected()),
             }
         });
@@ -207,7 +210,14 @@ async fn run_exchange<R: AsyncRead + Unpin>(
         let mut forwarded = pin!(async {
             let early = early_output(&mut stdout, &read, exchange.overflow).await?;
             let _ = begin.send(());
-            forward(early, stdout, sender, exchange.durable).await
+            let forwarding = Forwarding {
+                durable: exchange.durable,
+                explanation: running
+                    .max_allocation()
+                    .filter(|_| exchange.overflow == Overflow::DropsProgress)
+                    .map(PushExplanation::new),
+            };
+            forward(early, stdout, sender, forwarding).await
         });
         tokio::select! {
             // A push that was received completely is executed, even if the client disconnects at the same
@@ -246,10 +256,12 @@ async fn pump(
 ) -> Result<()> {
     let mut chunk = BytesMut::with_capacity(CHUNK);
     let mut total = 0;
-    let mut patience = Patience::default();
+    let mut patience = Patience::new(MAX_SILENCE);
+    let mut patience_with_memory = Patience::new(MAX_SILENCE_WITH_MEMORY);
     loop {
         chunk.clear();
-        let read = next_chunk(running, &mut body, &mut chunk, &mut patience).await?;
+        let patiences = [&mut patience, &mut patience_with_memory];
+        let read = next_chunk(running, &mut body, &mut chunk, patiences).await?;
         total += read as u64;
         if total > limit {
             return Err(Error::LimitExceeded("the request is larger than it may be"));
@@ -268,12 +280,13 @@ async fn pump(
     running.resume().await
 }
 
-/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long.
+/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long. Fails if a paused program keeps
+/// memory for too long, which others wait for.
 async fn next_chunk(
     running: &RunningProgram,
     body: &mut (impl AsyncRead + Unpin),
     chunk: &mut BytesMut,
-    patience: &mut Patience,
+    [patience, patience_with_memory]: [&mut Patience; 2],
 ) -> Result<usize> {
     let began = Instant::now();
     let mut reading = pin!(tokio::time::timeout(IDLE, body.read_buf(chunk)));
@@ -282,35 +295,40 @@ async fn next_chunk(
         biased;
         outcome = &mut reading => outcome,
         () = tokio::time::sleep(patience.rest()) => {
-            running.pause();
-            reading.await
+            let limit = match running.pause() {
+                true => patience_with_memory.rest(),
+                false => IDLE,
+            };
+            tokio::time::timeout(limit, reading).await.map_err(|_| Error::Timeout)?
         }
     };
     let read = outcome.map_err(|_| Error::Timeout)??;
     patience.record(began.elapsed(), read);
+    patience_with_memory.record(began.elapsed(), read);
     Ok(read)
 }
 
 /// How long a client may send nothing before its program is paused. Clients earn it by sending data, so that a trickle does
 /// not occupy a slot.
-struct Patience(Duration);
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self(MAX_SILENCE)
-    }
+struct Patience {
+    rest: Duration,
+    most: Duration,
 }
 
 impl Patience {
+    fn new(most: Duration) -> Self {
+        Self { rest: most, most }
+    }
+
     fn rest(&self) -> Duration {
-        self.0
+        self.rest
     }
 
     /// Records that `bytes` arrived after waiting for `waited`.
     fn record(&mut self, waited: Duration, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let earned = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
-        self.0 = (self.0.saturating_sub(waited) + earned).min(MAX_SILENCE);
+        self.rest = (self.rest.saturating_sub(waited) + earned).min(self.most);
     }
 }
 
@@ -337,33 +355,52 @@ async fn early_output(
     Ok(early.into_bytes())
 }
 
-/// Copies the output of a program to the stream, after its early output; if `durable`, to the end even without a receiver.
+/// How output is forwarded.
+#[derive(Default)]
+struct Forwarding {
+    /// Whether the output is read to its end even without a receiver.
+    durable: bool,
+    /// Explanation to insert.
+    explanation: Option<PushExplanation>,
+}
+
+/// Copies the output of a program to the stream, after its early output.
 async fn forward(
     early: Bytes,
     stdout: Option<ChildStdout>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
-    durable: bool,
+    mut forwarding: Forwarding,
 ) -> Result<()> {
     let mut next = (!early.is_empty()).then_some(early);
     let mut stdout = stdout;
     let mut listened_to = true;
     loop {
         let chunk = match (next.take(), &mut stdout) {
-            (Some(early), _) => early,
-            (None, None) => return Ok(()),
+            (Some(early), _) => Some(early),
+            (None, None) => None,
             (None, Some(stdout)) => {
                 let mut chunk = BytesMut::with_capacity(CHUNK);
-                if stdout.read_buf(&mut chunk).await? == 0 {
-                    return Ok(());
-                }
-                chunk.freeze()
+                let read = stdout.read_buf(&mut chunk).await?;
+                (read > 0).then(|| chunk.freeze())
             }
         };
-        if listened_to && let Err(error) = send(sender, chunk).await {
-            if !durable {
+        let ended = chunk.is_none();
+        let chunk = match (&mut forwarding.explanation, chunk) {
+            (Some(explanation), Some(chunk)) => explanation.after(&chunk),
+            (Some(explanation), None) => explanation.rest(),
+            (None, chunk) => chunk.unwrap_or_default(),
+        };
+        if listened_to
+            && !chunk.is_empty()
+            && let Err(error) = send(sender, chunk).await
+        {
+            if !forwarding.durable {
                 return Err(error);
             }
             listened_to = false;
+        }
+        if ended {
+            return Ok(());
         }
     }
 }
@@ -387,7 +424,7 @@ mod tests {
 
     #[test]
     fn trickling_client_has_no_patience_left() {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(MAX_SILENCE);
         for _ in 0..2 {
             patience.record(Duration::from_millis(900), 1);
         }

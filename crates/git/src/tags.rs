@@ -6,7 +6,7 @@ use git2::ObjectType;
 
 use super::commit::{parse_id, parse_signature, split_headers};
 use super::refs::{self, NameFilter, PageWindow};
-use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, revision};
+use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory, revision};
 
 /// Prefix of all tag refs.
 const PREFIX: &str = "refs/tags/";
@@ -162,9 +162,7 @@ impl Repository {
 }
 
 fn commit_time(repository: &git2::Repository, target: Oid) -> i64 {
-    let commit = repository
-        .find_object(target, None)
-        .and_then(|object| object.peel_to_commit());
+    let commit = revision::peel(repository, target).and_then(|id| Ok(repository.find_commit(id)?));
     commit.map_or(i64::MIN, |commit| commit.time().seconds())
 }
 
@@ -179,6 +177,9 @@ fn read(repository: &git2::Repository, name: String, target: Oid) -> Result<Tag>
     };
     let mut next = target;
     for depth in 0..MAX_TAG_DEPTH {
+        if object_memory::check(repository, next).is_err() {
+            break;
+        }
         let Ok(object) = odb.read(next) else { break };
         if object.kind() == ObjectType::Commit {
             tag.commit = Some(next);

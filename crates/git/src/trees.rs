@@ -2,7 +2,7 @@
 
 use super::blobs::blob_size;
 use super::refs::PageWindow;
-use super::{Error, Oid, Repository, Result, path};
+use super::{Error, Oid, Repository, Result, commit, object_memory, path};
 
 /// Maximum number of entries that a recursive listing visits.
 const MAX_ENTRIES: usize = 1_000_000;
@@ -70,7 +70,7 @@ impl Repository {
         }
         self.blocking(move |opened| {
             let located = opened.with_git2(|repository| {
-                let entry = entry_at(&root(repository, commit)?, &key.1)?;
+                let entry = entry_at(repository, &root(repository, commit)?, &key.1)?;
                 let size = match &entry {
                     Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
                     _ => 0,
@@ -101,7 +101,9 @@ impl Repository {
         let path = path.to_owned();
         self.git2(move |repository| {
             let root = root(repository, commit)?;
-            let Some(entry) = entry_at(&root, &path)?.filter(|entry| entry.kind == EntryKind::Tree) else {
+            let Some(entry) =
+                entry_at(repository, &root, &path)?.filter(|entry| entry.kind == EntryKind::Tree)
+            else {
                 return Ok(TreePage {
                     entries: Vec::new(),
                     total: 0,
@@ -154,7 +156,7 @@ fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec
     // An explicit stack: a malicious tree can be deeper than the thread's stack allows.
     let mut pending = vec![(tree, Vec::new())];
     while let Some((tree, prefix)) = pending.pop() {
-        for entry in repository.find_tree(tree)?.iter() {
+        for entry in find(repository, tree)?.iter() {
             let kind = kind(entry.filemode_raw());
             let mut path = Vec::with_capacity(prefix.len() + entry.name_bytes().len());
             path.extend_from_slice(&prefix);
@@ -180,17 +182,28 @@ fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec
 
 /// Returns the root tree of a commit.
 pub(super) fn root(repository: &git2::Repository, commit: Oid) -> Result<git2::Tree<'_>> {
-    let commit = repository
-        .find_commit(commit)
-        .map_err(|error| match error.code() {
-            git2::ErrorCode::NotFound => Error::RevisionNotFound,
-            _ => Error::Git2(error),
-        })?;
-    Ok(commit.tree()?)
+    let commit = commit::read(repository, commit).map_err(|error| match error {
+        Error::ObjectNotFound => Error::RevisionNotFound,
+        other => other,
+    })?;
+    find(repository, commit.tree)
+}
+
+/// Returns a tree.
+///
+/// # Errors
+/// [`Error::LimitExceeded`] if it takes too much memory.
+pub(super) fn find(repository: &git2::Repository, id: Oid) -> Result<git2::Tree<'_>> {
+    object_memory::check(repository, id)?;
+    Ok(repository.find_tree(id)?)
 }
 
 /// Returns the entry at a path below a tree; the tree itself for an empty path.
-pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeEntry>> {
+pub(super) fn entry_at(
+    repository: &git2::Repository,
+    tree: &git2::Tree<'_>,
+    path: &str,
+) -> Result<Option<TreeEntry>> {
     let components: Vec<&str> = path::components(path).collect();
     if components.is_empty() {
         let mode = 0o040_000;
@@ -205,20 +218,27 @@ pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeE
     if path.contains('\0') || components.contains(&"..") {
         return Ok(None);
     }
-    let path = components.join("/");
-    match tree.get_path(std::path::Path::new(&path)) {
-        Ok(entry) => {
-            let raw = entry.filemode_raw();
-            Ok(Some(TreeEntry {
-                id: entry.id(),
+    let mut directory = None;
+    let mut remaining = components.iter();
+    while let Some(component) = remaining.next() {
+        let found = directory.as_ref().unwrap_or(tree).get_name(component);
+        let Some((id, raw)) = found.map(|entry| (entry.id(), entry.filemode_raw())) else {
+            return Ok(None);
+        };
+        if remaining.len() == 0 {
+            return Ok(Some(TreeEntry {
+                id,
                 mode: mode(raw),
                 kind: kind(raw),
-                path,
-            }))
+                path: components.join("/"),
+            }));
         }
-        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
+        if kind(raw) != EntryKind::Tree {
+            return Ok(None);
+        }
+        directory = Some(find(repository, id)?);
     }
+    Ok(None)
 }
 
 /// Returns the object kind of a file mode.

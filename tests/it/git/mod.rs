@@ -2,7 +2,9 @@
 
 mod access;
 mod early_response;
+mod memory_limits;
 mod protocol;
 mod rules;
+mod sandbox;
 mod slow_clients;
 mod transfer;

@@ -1,15 +1,13 @@
 //! Memory use of large pushes and clones, in the server and in its git processes.
 
-use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use rand::RngExt;
 
 use crate::support::DatabaseKind;
 use crate::support::git::Work;
-use crate::support::process::{Process, Site};
+use crate::support::git_memory::MemoryWatch;
+use crate::support::process::Site;
 
 /// Size of the push unless `HOLDFAST_LARGE_PUSH_MEGABYTES` is set, as in .ci/run.
 const MEGABYTES: usize = 96;
@@ -18,54 +16,6 @@ const MEMORY: u64 = 24 * 1024;
 /// Maximum memory of all git processes together in kilobytes. Only private memory counts: mapped pack files are
 /// reclaimable by the system.
 const GIT_MEMORY: u64 = 128 * 1024;
-
-/// Returns a value of `/proc/ID/status` in kilobytes, or `None` if the process has ended.
-fn figure(id: u32, name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
-type Peaks = Mutex<(u64, HashMap<String, u64>)>;
-
-fn note(peaks: &Peaks, total: u64) {
-    let mut peaks = peaks.lock().unwrap();
-    peaks.0 = peaks.0.max(total);
-}
-
-/// Samples the private memory of the git processes of a server until it is dropped.
-struct Watch {
-    task: tokio::task::JoinHandle<()>,
-    peaks: Arc<Peaks>,
-}
-
-impl Watch {
-    fn new(server: &Process) -> Self {
-        let peaks = Arc::<Peaks>::default();
-        let (seen, id) = (Arc::clone(&peaks), server.id());
-        let task = tokio::spawn(async move {
-            loop {
-                let mut total = 0;
-                for (id, command) in crate::support::process::descendants(id) {
-                    let own = figure(id, "RssAnon").unwrap_or_default();
-                    total += own;
-                    let name = command.split(' ').find(|word| word.contains("pack")).unwrap_or("git").to_owned();
-                    let mut seen = seen.lock().unwrap();
-                    let peak = seen.1.entry(name).or_default();
-                    *peak = own.max(*peak);
-                }
-                note(&seen, total);
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        });
-        Self { task, peaks }
-    }
-
-    fn stop(self) -> (u64, HashMap<String, u64>) {
-        self.task.abort();
-        self.peaks.lock().unwrap().clone()
-    }
-}
 
 async fn large_push_and_clone_use_bounded_memory() {
     let requested = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
@@ -89,7 +39,7 @@ async fn large_push_and_clone_use_bounded_memory() {
     // The first, small push warms the server up and is not measured.
     work.git(&["push", "--quiet", &server.address("p"), "main:small"]).await;
     let before = server.peak_memory();
-    let watch = Watch::new(&server);
+    let watch = MemoryWatch::new(&server);
     let tip = work.commit("note", "x").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
     let clones = Work::empty();

@@ -7,6 +7,7 @@ pub mod code;
 pub mod contract;
 mod databases;
 pub mod git;
+pub mod git_memory;
 mod http_request;
 pub mod planning;
 pub mod process;

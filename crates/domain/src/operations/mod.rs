@@ -4,5 +4,6 @@ pub mod backups;
 pub mod data_directory;
 pub mod doctor;
 pub mod first_start;
+pub mod git_sandbox;
 pub mod instance_identity;
 pub mod startup;

@@ -1,6 +1,6 @@
 //! Paths of the files that commits changed.
 
-use super::super::{Oid, Repository, Result, commit};
+use super::super::{Oid, Repository, Result, commit, trees};
 
 /// Files that a commit changed against its first parent, in Git's order. A renamed file is listed as removed
 /// and added.
@@ -28,10 +28,10 @@ impl Repository {
 fn of_commit(repository: &git2::Repository, id: Oid) -> Result<ChangedPaths> {
     let commit = commit::read(repository, id)?;
     let before = match commit.parents.first() {
-        Some(parent) => Some(repository.find_tree(commit::read(repository, *parent)?.tree)?),
+        Some(parent) => Some(trees::find(repository, commit::read(repository, *parent)?.tree)?),
         None => None,
     };
-    let after = repository.find_tree(commit.tree)?;
+    let after = trees::find(repository, commit.tree)?;
     let diff = repository.diff_tree_to_tree(before.as_ref(), Some(&after), None)?;
     let mut changed = ChangedPaths::default();
     for delta in diff.deltas() {

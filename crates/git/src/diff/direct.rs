@@ -8,7 +8,7 @@ use git2::{DiffFlags, DiffOptions, FileMode, ObjectType, Odb, Patch};
 
 use super::{Diff, DiffEntry, DiffLimits, DiffStats};
 use crate::error::absent;
-use crate::{Oid, Result};
+use crate::{Oid, Result, commit, object_memory, trees};
 
 /// Maximum number of files compared here.
 const MAX_FILES: usize = 200;
@@ -44,7 +44,7 @@ pub(super) fn diff(
     };
     let mut options = DiffOptions::new();
     options.indent_heuristic(true);
-    let mut contents = BlobReader::of(&odb);
+    let mut contents = BlobReader::of(repository, &odb);
     let (mut lines, mut bytes) = (0, 0);
     let mut entries = Vec::with_capacity(changes.len());
     for change in changes {
@@ -81,7 +81,7 @@ pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> R
     };
     let mut options = DiffOptions::new();
     options.indent_heuristic(true).context_lines(0);
-    let mut contents = BlobReader::of(&odb);
+    let mut contents = BlobReader::of(repository, &odb);
     let mut stats = DiffStats::default();
     for change in changes {
         let Some((old, new)) = contents.read(&change)? else {
@@ -132,7 +132,7 @@ fn tree_of(repository: &git2::Repository, odb: &Odb<'_>, id: Oid) -> Result<Opti
         return Ok(None);
     }
     match odb.read_header(id).map_err(absent)? {
-        (_, ObjectType::Commit) => Ok(Some(repository.find_commit(id)?.tree_id())),
+        (_, ObjectType::Commit) => Ok(Some(commit::read(repository, id)?.tree)),
         _ => Ok(Some(id)),
     }
 }
@@ -150,7 +150,7 @@ fn compare(
     if before == after {
         return Ok(());
     }
-    let read = |id: Option<Oid>| id.map(|id| repository.find_tree(id)).transpose();
+    let read = |id: Option<Oid>| id.map(|id| trees::find(repository, id)).transpose();
     let (before, after) = (read(before)?, read(after)?);
     let entries = |tree: &Option<git2::Tree<'_>>| -> HashMap<Vec<u8>, Side> {
         let entries = tree.iter().flat_map(|tree| tree.iter());
@@ -231,13 +231,15 @@ impl FileChange {
 
 /// Reads blobs until their total size exceeds the limit.
 struct BlobReader<'a> {
+    repository: &'a git2::Repository,
     odb: &'a Odb<'a>,
     remaining_bytes: usize,
 }
 
 impl<'a> BlobReader<'a> {
-    fn of(odb: &'a Odb<'a>) -> Self {
+    fn of(repository: &'a git2::Repository, odb: &'a Odb<'a>) -> Self {
         Self {
+            repository,
             odb,
             remaining_bytes: MAX_TOTAL_BYTES,
         }
@@ -263,6 +265,9 @@ impl<'a> BlobReader<'a> {
         };
         let (size, _) = self.odb.read_header(id).map_err(absent)?;
         if size > MAX_FILE_BYTES || size > self.remaining_bytes {
+            return Ok(None);
+        }
+        if object_memory::needed(self.repository, id)?.bytes > object_memory::MAX_IN_PROCESS_BYTES {
             return Ok(None);
         }
         self.remaining_bytes -= size;

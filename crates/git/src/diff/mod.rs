@@ -12,9 +12,9 @@ mod tests;
 
 use std::time::Duration;
 
-use super::error::absent;
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Oid, Repository, Result, commit};
 pub use changed_paths::ChangedPaths;
 use parse::DiffParser;
 
@@ -159,7 +159,8 @@ impl Repository {
 
     async fn diff(&self, before: Oid, after: Oid, only: Option<&str>, limits: DiffLimits) -> Result<Diff> {
         let program = Program::new("diff-tree").flags(&OPTIONS).flag("--end-of-options");
-        let program = program.id(before).id(after).time_limit(TIME_LIMIT);
+        let program = program.id(before).id(after).memory(MemoryNeed::Files);
+        let program = program.time_limit(TIME_LIMIT);
         let mut running = self.start(program).await?;
         let Some(stdout) = running.take_stdout() else {
             return Err(Error::Worker);
@@ -216,6 +217,7 @@ impl Repository {
             let program = Program::new("diff-tree")
                 .flags(&flags)
                 .input(input.into_bytes())
+                .memory(MemoryNeed::Files)
                 .output_limit(MAX_STATS_BYTES)
                 .time_limit(TIME_LIMIT);
             let output = self.run(program).await?;
@@ -266,9 +268,8 @@ impl Repository {
 }
 
 fn first_parent_or_nothing(repository: &git2::Repository, commit: Oid) -> Result<Oid> {
-    let commit = repository.find_commit(commit).map_err(absent)?;
-    match commit.parent_ids().next() {
-        Some(parent) => Ok(parent),
+    match commit::read(repository, commit)?.parents.first() {
+        Some(parent) => Ok(*parent),
         None => Ok(Oid::hash_object(git2::ObjectType::Tree, b"")?),
     }
 }

@@ -22,7 +22,8 @@ use commits::{Commits, gix_error};
 use graph::Graph;
 
 use super::diff::DiffStats;
-use super::{Error, Oid, PathEntry, Repository, Result};
+use super::object_memory::MAX_IN_PROCESS_BYTES;
+use super::{Error, Oid, PathEntry, Repository, Result, revision};
 
 /// Maximum number of cached results of each kind for one repository.
 const MAX_CACHED_RESULTS: u64 = 4096;
@@ -156,6 +157,8 @@ impl History {
         }
         let options = gix::open::Options::isolated()
             .open_path_as_is(true)
+            // The base and the result of a delta together; files are not read here.
+            .config_overrides([format!("gitoxide.objects.allocLimit={MAX_IN_PROCESS_BYTES}")])
             .with(gix::sec::Trust::Full);
         let repository = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
         let local = repository.to_thread_local();
@@ -418,8 +421,11 @@ fn peeled_references(repository: &git2::Repository) -> Result<Vec<(String, Oid)>
     for reference in repository.references()? {
         let reference = reference?;
         // A reference may point to a tree or a blob, where no list of commits can start.
-        if let (Ok(name), Ok(commit)) = (reference.name(), reference.peel_to_commit()) {
-            peeled.push((name.to_owned(), commit.id()));
+        let target = reference.resolve().ok().and_then(|direct| direct.target());
+        if let (Ok(name), Some(target)) = (reference.name(), target)
+            && let Ok(commit) = revision::peel(repository, target)
+        {
+            peeled.push((name.to_owned(), commit));
         }
     }
     Ok(peeled)

@@ -5,6 +5,7 @@ mod rebase;
 #[cfg(test)]
 mod tests;
 
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::write::ObjectBatch;
 use super::{Error, Oid, Repository, Result, Signature, WriteGuard};
@@ -275,6 +276,8 @@ impl Repository {
 fn merge_tree() -> Program {
     Program::new("merge-tree")
         .flags(&["--write-tree", "--no-messages"])
+        .memory(MemoryNeed::Files)
+        .writes()
         .accept(&[0, 1])
 }
 

@@ -5,8 +5,10 @@
 //! standard input.
 //!
 //! The child gets neither the server's environment nor the machine's Git configuration. It leads its own
-//! process group, which is killed with the handle, and has limits on time and memory.
+//! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
+mod confinement;
+mod group_memory;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -23,8 +25,12 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use confinement::Access;
+pub(super) use confinement::is_out_of_memory;
+
 use super::fair_semaphore::FairPermit;
-use super::slots::{SlotHolder, Slots};
+use super::memory_budget::{MemoryNeed, MemoryReservation};
+use super::slots::Slots;
 use super::{Error, Oid, Repository, Result};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
@@ -33,6 +39,9 @@ const MAX_STDERR_BYTES: usize = 4 * 1024;
 /// Niceness of background programs, from 0 (none) to 19.
 const BACKGROUND_NICENESS: i32 = 10;
 
+/// Memory of a paused program up to which it needs no reservation, in bytes.
+const MAX_PAUSED_BYTES: u64 = 16 << 20;
+
 /// Default time limit of a program.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -40,12 +49,23 @@ const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
 /// Settings of every run. The configuration of a repository cannot override them.
-const FIXED_CONFIG: [&str; 3] = [
+const FIXED_CONFIG: [&str; 8] = [
     "safe.directory=*",
     "gc.auto=0",
+    // Larger files are streamed where Git can do so, and compared as binary files.
+    "core.bigFileThreshold=16m",
+    // Memory for caches; the defaults take several hundred megabytes.
+    "core.deltaBaseCacheLimit=16m",
+    "pack.deltaCacheSize=16m",
+    "pack.windowMemory=16m",
+    // Each thread has memory of its own.
+    "pack.threads=1",
     // Files are private to their owner, also if a repository was shared before it was copied here.
     "core.sharedRepository=0600",
 ];
+
+/// Variable with the largest allocation that Git attempts. Git checks it before it inflates an object.
+const MAX_ALLOCATION: &str = "GIT_ALLOC_LIMIT";
 
 /// Path of the program, found on the search path. Starting a program by path avoids copying this process's
 /// page tables, which takes longer the more memory is in use.
@@ -70,6 +90,8 @@ pub(super) struct Program {
     output_limit: usize,
     accepted: &'static [i32],
     niceness: i32,
+    memory: MemoryNeed,
+    access: Access,
 }
 
 impl Program {
@@ -86,7 +108,15 @@ impl Program {
             output_limit: DEFAULT_OUTPUT_LIMIT,
             accepted: &[0],
             niceness: 0,
+            memory: MemoryNeed::Small,
+            access: Access::default(),
         }
+    }
+
+    /// Sets the memory that the run needs; the default is little.
+    pub(super) fn memory(mut self, need: MemoryNeed) -> Self {
+        self.memory = need;
+        self
     }
 
     /// Adds an option or another fixed argument.
@@ -170,9 +200,9 @@ impl Program {
         self
     }
 
-    /// Returns the command for the repository at `directory`.
-    fn command(&self, directory: &Path) -> Command {
-        let mut command = Command::new(&*GIT);
+    /// Returns the command for the repository at `directory`, with a limit on the memory of each process.
+    fn command(&self, directory: &Path, memory: &MemoryReservation) -> Command {
+        let mut command = self.confinement(directory, memory.bytes).command(&GIT);
         command
             .env_clear()
             .env(
@@ -187,11 +217,19 @@ impl Program {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_LITERAL_PATHSPECS", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
+            .envs(
+                memory
+                    .max_allocation
+                    .map(|bytes| (MAX_ALLOCATION, bytes.to_string())),
+            )
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(directory);
         let fixed = FIXED_CONFIG.iter().map(OsStr::new);
         for setting in fixed.chain(self.config.iter().map(OsString::as_os_str)) {
             command.arg("-c").arg(setting);
+        }
+        if self.memory == MemoryNeed::Repository {
+            command.arg("-c").arg("core.bigFileThreshold=1m");
         }
         command.arg(self.name).args(&self.arguments);
         if let Some(paths) = &self.paths {
@@ -225,10 +263,28 @@ pub(super) struct RunningProgram {
     stdout: Option<ChildStdout>,
     stderr: JoinHandle<Vec<u8>>,
     deadline: Instant,
-    holder: Option<SlotHolder>,
+    repository: Repository,
     slots: Slots,
+    memory_bytes: u64,
+    max_allocation: Option<u64>,
+    permits: Mutex<Permits>,
+}
+
+/// Permits of a running program.
+struct Permits {
     /// The slot; none while the program is paused.
-    permit: Mutex<Option<FairPermit>>,
+    slot: Option<FairPermit>,
+    /// The memory; none while the program is paused and uses little.
+    memory: Option<MemoryReservation>,
+}
+
+impl Permits {
+    fn grant(&mut self, slot: FairPermit, memory: Option<MemoryReservation>) {
+        self.slot = Some(slot);
+        if memory.is_some() {
+            self.memory = memory;
+        }
+    }
 }
 
 impl RunningProgram {
@@ -252,17 +308,27 @@ impl RunningProgram {
             .map_err(|_| Error::Timeout)?
     }
 
-    /// Stops the program and releases its slot until [`Self::resume`]. A program without a slot must not compute, even
-    /// if it has received all that it needs.
-    pub(super) fn pause(&self) {
-        let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        if permit.is_some() {
-            self.signal(Signal::STOP);
-        }
-        *permit = None;
+    /// Returns the maximum size of an object in bytes that the program reads into memory, if it has one.
+    pub(super) fn max_allocation(&self) -> Option<u64> {
+        self.max_allocation
     }
 
-    /// Waits for a slot and continues the program, if it is paused.
+    /// Stops the program and releases its slot and its memory until [`Self::resume`]. A program without a slot must not
+    /// compute, even if it has received all that it needs. Returns whether the program uses so much memory that it keeps
+    /// its reservation.
+    pub(super) fn pause(&self) -> bool {
+        let mut permits = self.permits();
+        if permits.slot.take().is_some() {
+            self.signal(Signal::STOP);
+        }
+        let used = self.child.id().map_or(0, group_memory::private_bytes);
+        if used <= MAX_PAUSED_BYTES {
+            permits.memory = None;
+        }
+        permits.memory.is_some()
+    }
+
+    /// Waits for a slot and memory and continues the program, if it is paused.
     ///
     /// # Errors
     /// [`Error::Worker`] only.
@@ -270,16 +336,24 @@ impl RunningProgram {
         if self.has_slot() {
             return Ok(());
         }
-        let permit = self.slots.acquire(self.holder.as_ref()).await;
-        let permit = permit.map_err(|_| Error::Worker)?;
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        let slot = self.slots.acquire(self.repository.holder()).await;
+        let slot = slot.map_err(|_| Error::Worker)?;
+        let has_memory = self.permits().memory.is_some();
+        let memory = match has_memory {
+            true => None,
+            false => Some(self.repository.reserve_memory(self.memory_bytes).await?),
+        };
+        self.permits().grant(slot, memory);
         self.signal(Signal::CONT);
         Ok(())
     }
 
     fn has_slot(&self) -> bool {
-        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
-        permit.is_some()
+        self.permits().slot.is_some()
+    }
+
+    fn permits(&self) -> MutexGuard<'_, Permits> {
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a signal to the program and all its children.
@@ -293,7 +367,8 @@ impl RunningProgram {
     /// Waits for the program and returns its exit code and the beginning of its standard error.
     ///
     /// # Errors
-    /// [`Error::Program`] for an exit code that is not accepted, [`Error::Timeout`].
+    /// [`Error::Program`] for an exit code that is not accepted, [`Error::Timeout`], [`Error::LimitExceeded`] if the program
+    /// ran out of memory.
     pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());
@@ -308,10 +383,12 @@ impl RunningProgram {
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
             Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
-            _ => Err(Error::Program {
-                command: self.name,
-                stderr: format!("{stderr} ({status})"),
-            }),
+            _ => Err(
+                confinement::exceeded_limit(&stderr, status).unwrap_or_else(|| Error::Program {
+                    command: self.name,
+                    stderr: format!("{stderr} ({status})"),
+                }),
+            ),
         }
     }
 }
@@ -378,7 +455,12 @@ impl Repository {
         if !tokio::fs::try_exists(path.join("HEAD")).await? {
             return Err(Error::RepositoryMissing);
         }
-        let mut child = program.command(&path).spawn()?;
+        let memory = match &program.access.copied {
+            Some(source) => self.reserve_memory_for(program.memory, source).await?,
+            None => self.reserve_memory_for(program.memory, &path).await?,
+        };
+        let (memory_bytes, max_allocation) = (memory.bytes, memory.max_allocation);
+        let mut child = program.command(&path, &memory).spawn()?;
         if program.niceness > 0
             && let Some(id) = process_id(&child)
             && let Err(error) = rustix::process::setpriority_process(Some(id), program.niceness)
@@ -394,9 +476,14 @@ impl Repository {
             stderr,
             deadline: Instant::now() + program.time_limit,
             child,
-            holder: self.holder().cloned(),
+            repository: self.clone(),
             slots: Slots::clone(slots),
-            permit: Mutex::new(Some(permit)),
+            memory_bytes,
+            max_allocation,
+            permits: Mutex::new(Permits {
+                slot: Some(permit),
+                memory: Some(memory),
+            }),
         })
     }
 }

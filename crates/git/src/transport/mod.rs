@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 pub use commands::RefCommand;
 
 use super::early_output::Overflow;
+use super::memory_budget::MemoryNeed;
 use super::process::Program;
 use super::slots::RequestSpace;
 use super::stream::{self, ByteStream, TransferExchange};
@@ -34,6 +35,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a fetch request in bytes, after decompression.
 const FETCH_BODY: u64 = 64 * 1024 * 1024;
+/// Size of a pushed file beyond the size of the pack, in bytes: Git adds the bases of its deltas.
+const ADDED_BYTES: u64 = 1 << 30;
 /// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
 const MAX_PROTOCOL_BYTES: usize = 64;
 
@@ -75,10 +78,10 @@ impl TransportService {
                 .config("uploadpack.allowFilter", "true")
                 .config("uploadpack.allowReachableSHA1InWant", "true"),
             Self::ReceivePack => Program::new("receive-pack")
+                .writes()
                 .config("receive.autogc", "false")
                 // Packs are stored as received: unpacking would compress large files again, in memory.
                 .config("receive.unpackLimit", "1")
-                .config("core.bigFileThreshold", "16m")
                 .config("receive.fsckObjects", "true")
                 // Old histories have these harmless faults.
                 .config("receive.fsck.badTimezone", "ignore")
@@ -181,6 +184,7 @@ impl Repository {
         let body = request::receive(self, body, FETCH_BODY).await?;
         let program = TransportService::UploadPack
             .program(protocol)
+            .memory(MemoryNeed::Repository)
             .flags(&["--stateless-rpc", "."]);
         let running = self.start_transfer(program.time_limit(TIME_LIMIT)).await?;
         let exchange = TransferExchange {
@@ -241,10 +245,14 @@ impl OpenPush {
             .program(protocol)
             .config("core.hooksPath", in_place.directory())
             .environment(hooks::PUSH_DIRECTORY, in_place.push_directory())
+            .hooks(in_place.directory(), in_place.push_directory())
+            .memory(MemoryNeed::Push)
             .flags(&["--stateless-rpc", "."])
             .time_limit(TIME_LIMIT);
         let program = match policy.max_bytes {
-            Some(limit) => program.config("receive.maxInputSize", limit.to_string()),
+            Some(limit) => program
+                .config("receive.maxInputSize", limit.to_string())
+                .file_limit(limit.saturating_add(ADDED_BYTES)),
             None => program,
         };
         let running = self.repository.start_transfer(program).await?;

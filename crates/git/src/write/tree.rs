@@ -125,7 +125,7 @@ impl<'r> MemoryTree<'r> {
 impl Directory {
     fn read(&mut self, repository: &git2::Repository) -> Result<&mut BTreeMap<Vec<u8>, Entry>> {
         if let (None, Some(id)) = (&self.entries, self.id) {
-            let tree = repository.find_tree(id)?;
+            let tree = trees::find(repository, id)?;
             let entries = tree.iter().map(|entry| {
                 let (mode, id) = (entry.filemode_raw(), entry.id());
                 let below = match trees::kind(mode) {

@@ -1,0 +1,223 @@
+//! Budget for the memory of all running `git` programs.
+//!
+//! A program waits until its reservation fits into the budget. The kernel limits the memory of each of its processes to
+//! the reservation, so all programs together stay below the budget (`docs/adr/0035-bound-the-memory-of-git.md`).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fair_semaphore::{FairPermit, FairSemaphore};
+use super::object_memory::{self, PackProfile};
+use super::slots::SlotHolder;
+use super::{Error, Repository, Result};
+
+/// Default of the budget, in bytes.
+pub const DEFAULT_GIT_MEMORY_BYTES: u64 = 1 << 30;
+
+/// Size of the units of the budget, in bytes.
+const UNIT_BYTES: u64 = 4 << 20;
+/// Memory of a program that reads references and commits, in bytes.
+const SMALL_BYTES: u64 = 32 << 20;
+/// Memory of a program that compares files or merges them, in bytes.
+const FILES_BYTES: u64 = 128 << 20;
+/// Memory of a program without the objects that it reads, in bytes.
+const PROGRAM_BYTES: u64 = 12 << 20;
+/// Memory of a push in addition to its largest object, in bytes.
+const PUSH_MARGIN_BYTES: u64 = 32 << 20;
+/// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all small objects.
+const CACHE_BYTES: u64 = 48 << 20;
+/// Memory for comparing files of up to 16 MiB, in bytes.
+const COMPRESSION_BYTES: u64 = 96 << 20;
+/// Memory for each object of a pack that is written, in bytes.
+const BYTES_PER_OBJECT: u64 = 256;
+/// Largest part of the budget that one program gets: a half, the share of a client.
+const MAX_PROGRAM_PART: u64 = 2;
+/// Part of the budget that a push gets.
+const PUSH_PART: u64 = 4;
+/// How long a program waits for memory.
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// Memory that a program needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MemoryNeed {
+    /// It reads references and commits.
+    Small,
+    /// It compares files, or merges them.
+    Files,
+    /// It reads one object, which takes this many bytes.
+    Object(u64),
+    /// It reads any objects of the repository, and may write a pack of them.
+    Repository,
+    /// It compresses or checks the objects of the repository.
+    Maintenance,
+    /// It receives a pack of a client.
+    Push,
+    /// It copies a repository that an operator has chosen.
+    Import,
+}
+
+/// The budget of a store.
+pub(super) struct MemoryBudget {
+    units: Arc<FairSemaphore<SlotHolder>>,
+    total_bytes: u64,
+}
+
+impl MemoryBudget {
+    /// Creates a budget, of which each client gets at most half.
+    pub(super) fn new(total_bytes: u64) -> Self {
+        let total_bytes = total_bytes.max(PUSH_PART * FILES_BYTES);
+        let units = usize::try_from(total_bytes / UNIT_BYTES).unwrap_or(usize::MAX);
+        Self {
+            units: Arc::new(FairSemaphore::new(units, units / 2)),
+            total_bytes,
+        }
+    }
+
+    /// Returns the maximum memory of one program in bytes.
+    pub(super) fn max_program_bytes(&self) -> u64 {
+        self.total_bytes / MAX_PROGRAM_PART
+    }
+
+    /// Returns the largest allocation of a program, which for a push is the largest object that is not a streamed file.
+    fn max_allocation(&self, need: MemoryNeed) -> Option<u64> {
+        (need == MemoryNeed::Push).then(|| self.total_bytes / PUSH_PART - PUSH_MARGIN_BYTES)
+    }
+
+    /// Returns the memory of a program in bytes, a multiple of the unit.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] for an object that takes more than a program may.
+    fn bytes(&self, need: MemoryNeed, profile: PackProfile) -> Result<u64> {
+        let highest = self.max_program_bytes();
+        let repository = profile
+            .max_bytes
+            .saturating_add(profile.objects.saturating_mul(BYTES_PER_OBJECT))
+            .saturating_add(profile.small_bytes.min(CACHE_BYTES))
+            .saturating_add(PROGRAM_BYTES);
+        let bytes = match need {
+            MemoryNeed::Small => SMALL_BYTES,
+            MemoryNeed::Files => FILES_BYTES,
+            MemoryNeed::Object(bytes) => {
+                let bytes = bytes.saturating_add(PROGRAM_BYTES);
+                if bytes > highest {
+                    return Err(object_memory::TOO_LARGE);
+                }
+                bytes
+            }
+            MemoryNeed::Repository => repository,
+            MemoryNeed::Maintenance => repository.saturating_add(COMPRESSION_BYTES),
+            MemoryNeed::Push => self.total_bytes / PUSH_PART,
+            MemoryNeed::Import => highest,
+        };
+        Ok(bytes.next_multiple_of(UNIT_BYTES).min(highest))
+    }
+}
+
+/// Memory that a running program has reserved, released on drop.
+pub(super) struct MemoryReservation {
+    /// Limit of each process in bytes.
+    pub(super) bytes: u64,
+    /// Largest allocation of a process in bytes.
+    pub(super) max_allocation: Option<u64>,
+    _units: FairPermit,
+}
+
+impl Repository {
+    /// Waits for the memory of a program that reads the objects of the repository at `objects`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] after a while, [`Error::LimitExceeded`] for an object that takes too much.
+    pub(super) async fn reserve_memory_for(
+        &self,
+        need: MemoryNeed,
+        objects: &Path,
+    ) -> Result<MemoryReservation> {
+        let profile = match need {
+            MemoryNeed::Repository | MemoryNeed::Maintenance => {
+                let path = objects.to_owned();
+                // Without a slot, because the program has one.
+                let read = tokio::task::spawn_blocking(move || object_memory::profile(&path));
+                read.await.map_err(|_| Error::Worker)??
+            }
+            _ => PackProfile::default(),
+        };
+        let budget = &self.shared().memory;
+        let reserved = self.reserve_memory(budget.bytes(need, profile)?);
+        let reserved = tokio::time::timeout(WAIT_LIMIT, reserved).await;
+        Ok(MemoryReservation {
+            max_allocation: budget.max_allocation(need),
+            ..reserved.map_err(|_| Error::Busy("Git uses too much memory already"))??
+        })
+    }
+
+    /// Waits for a number of bytes that a program had reserved before.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] only.
+    pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<MemoryReservation> {
+        let units = u32::try_from(bytes / UNIT_BYTES).map_err(|_| Error::Worker)?;
+        let permit = self
+            .shared()
+            .memory
+            .units
+            .acquire_many(self.holder(), units)
+            .await;
+        Ok(MemoryReservation {
+            bytes,
+            max_allocation: None,
+            _units: permit.map_err(|_| Error::Worker)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservation_grows_with_repository_up_to_half_of_budget() {
+        let budget = MemoryBudget::new(1 << 30);
+        let of = |objects, max_bytes| {
+            budget.bytes(
+                MemoryNeed::Repository,
+                PackProfile {
+                    objects,
+                    max_bytes,
+                    small_bytes: 0,
+                },
+            )
+        };
+        assert_eq!(of(0, 0).unwrap(), 12 << 20);
+        assert_eq!(of(1 << 20, 0).unwrap(), 268 << 20);
+        assert_eq!(of(0, 100 << 20).unwrap(), 112 << 20);
+        assert_eq!(of(u64::MAX, u64::MAX).unwrap(), 512 << 20);
+        let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
+        assert_eq!(object(500 << 20).unwrap(), 512 << 20);
+        assert!(matches!(object((500 << 20) + 1), Err(Error::LimitExceeded(_))));
+        assert_eq!(
+            budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
+            256 << 20
+        );
+    }
+
+    #[test]
+    fn every_program_fits_into_the_smallest_budget() {
+        let budget = MemoryBudget::new(0);
+        for need in [
+            MemoryNeed::Small,
+            MemoryNeed::Files,
+            MemoryNeed::Object(1),
+            MemoryNeed::Repository,
+            MemoryNeed::Maintenance,
+            MemoryNeed::Push,
+            MemoryNeed::Import,
+        ] {
+            let bytes = budget.bytes(need, PackProfile::default()).unwrap();
+            assert!(
+                (PROGRAM_BYTES..=budget.max_program_bytes()).contains(&bytes),
+                "{need:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Memory that reading an object takes, known before it is read.
+//!
+//! A pack stores most objects as a delta of another object. To read one, Git and the libraries need the whole base, the
+//! delta and the result at once. A delta of a few bytes can have a result of gigabytes, and a small object a large base. The
+//! sizes are declared at the start of each delta, so they cost a few inflated bytes (`docs/adr/0035-bound-the-memory-of-git.md`).
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use flate2::{Decompress, FlushDecompress};
+use gix::odb::pack;
+use gix::odb::pack::data::entry::Header;
+
+use super::error::absent;
+use super::{Error, Oid, Result};
+
+/// Maximum memory for reading an object in this process, in bytes. Larger objects are read by a program with a limit.
+pub(super) const MAX_IN_PROCESS_BYTES: u64 = 12 << 20;
+
+/// Maximum number of deltas between an object and its base. Git creates at most 4,095.
+const MAX_DEPTH: usize = 10_000;
+/// Number of compressed bytes that contain the declared sizes of a delta, with room for large Huffman tables.
+const COMPRESSED_BYTES: u64 = 1024;
+/// Maximum length of two sizes in bytes.
+const MAX_SIZES: usize = 20;
+/// Size in bytes from which programs that read many objects stream a file (`core.bigFileThreshold`).
+pub(super) const STREAMED_BYTES: u64 = 1 << 20;
+/// Number of repositories whose packs stay open.
+const OPEN_REPOSITORIES: u64 = 128;
+/// Time after which the packs of an unused repository are closed.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// Error of a read that takes too much memory.
+pub(super) const TOO_LARGE: Error = Error::LimitExceeded(
+    "the object takes too much memory to read; download the file with its raw operation, or store it with Git LFS",
+);
+
+/// The open packs of repositories.
+static OPENED: LazyLock<moka::sync::Cache<PathBuf, Arc<ObjectMemory>>> = LazyLock::new(|| {
+    moka::sync::Cache::builder()
+        .max_capacity(OPEN_REPOSITORIES)
+        .time_to_idle(IDLE)
+        .build()
+});
+
+/// Checks that reading an object in this process takes little memory.
+///
+/// # Errors
+/// [`Error::LimitExceeded`] if it takes too much, [`Error::ObjectNotFound`].
+pub(super) fn check(repository: &git2::Repository, id: Oid) -> Result<()> {
+    if needed(repository, id)?.bytes > MAX_IN_PROCESS_BYTES {
+        return Err(TOO_LARGE);
+    }
+    Ok(())
+}
+
+/// Memory that reading an object takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ObjectNeed {
+    /// Number of bytes, at least the size of the object.
+    pub(super) bytes: u64,
+    /// Whether the object is stored as a delta. Git can stream other objects.
+    pub(super) is_delta: bool,
+}
+
+/// Returns the memory that reading an object takes.
+///
+/// # Errors
+/// [`Error::ObjectNotFound`], and [`Error::LimitExceeded`] for an object behind too many deltas.
+pub(super) fn needed(repository: &git2::Repository, id: Oid) -> Result<ObjectNeed> {
+    let packs = of(repository.path());
+    if let Some(need) = packs.needed(id)? {
+        return Ok(need);
+    }
+    // A file of its own, or in a pack that was added since the packs were listed.
+    let (size, _) = repository.odb()?.read_header(id).map_err(absent)?;
+    let whole = ObjectNeed {
+        bytes: size as u64,
+        is_delta: false,
+    };
+    if loose_path(repository.path(), id).is_file() {
+        return Ok(whole);
+    }
+    packs.list()?;
+    Ok(packs.needed(id)?.unwrap_or(whole))
+}
+
+/// Returns the path of an object that is stored in a file of its own.
+fn loose_path(repository: &Path, id: Oid) -> PathBuf {
+    let hex = id.to_string();
+    let (directory, name) = hex.split_at(2);
+    repository.join("objects").join(directory).join(name)
+}
+
+/// Size of the packs of a repository, and the memory that reading their objects takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PackProfile {
+    /// Number of objects.
+    pub(super) objects: u64,
+    /// Size of all objects that Git does not stream, in bytes.
+    pub(super) small_bytes: u64,
+    /// Memory for the object that takes most and that Git does not stream, in bytes.
+    pub(super) max_bytes: u64,
+}
+
+/// Returns the profile of all packs of a repository. The first call after a pack was added reads the start of each of its
+/// deltas.
+///
+/// # Errors
+/// An I/O error.
+pub(super) fn profile(repository: &Path) -> Result<PackProfile> {
+    let packs = of(repository);
+    packs.list()?;
+    let mut profile = PackProfile::default();
+    for pack in packs.current().iter() {
+        let found = pack.profile();
+        profile.objects += found.objects;
+        profile.small_bytes = profile.small_bytes.saturating_add(found.small_bytes);
+        profile.max_bytes = profile.max_bytes.max(found.max_bytes);
+    }
+    Ok(profile)
+}
+
+fn of(repository: &Path) -> Arc<ObjectMemory> {
+    // Two handles of one repository may have different spellings of its path; that only opens its packs twice.
+    OPENED.get_with_by_ref(repository, || {
+        Arc::new(ObjectMemory {
+            directory: repository.join("objects/pack"),
+            packs: Mutex::default(),
+        })
+    })
+}
+
+/// The open packs of one repository.
+struct ObjectMemory {
+    directory: PathBuf,
+    packs: Mutex<Arc<Vec<Arc<Pack>>>>,
+}
+
+impl ObjectMemory {
+    fn current(&self) -> Arc<Vec<Arc<Pack>>> {
+        Arc::clone(&self.packs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Opens the packs that were added and closes those that were removed.
+    fn list(&self) -> Result<()> {
+        let mut known: HashMap<OsString, Arc<Pack>> = self
+            .current()
+            .iter()
+            .map(|pack| (pack.name.clone(), Arc::clone(pack)))
+            .collect();
+        let mut packs = Vec::new();
+        for entry in std::fs::read_dir(&self.directory)? {
+            let name = entry?.file_name();
+            if Path::new(&name).extension().is_none_or(|kind| kind != "idx") {
+                continue;
+            }
+            match known.remove(&name) {
+                Some(pack) => packs.push(pack),
+                // Maintenance may just have removed it.
+                None => packs.extend(Pack::open(&self.directory, name).map(Arc::new)),
+            }
+        }
+        *self.packs.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(packs);
+        Ok(())
+    }
+
+    fn needed(&self, id: Oid) -> Result<Option<ObjectNeed>> {
+        let id = gix::ObjectId::try_from(id.as_bytes()).map_err(|_| Error::ObjectNotFound)?;
+        for pack in self.current().iter() {
+            if let Some(at) = pack.index.lookup(id) {
+                let offset = pack.index.pack_offset_at_index(at);
+                return pack.needed(offset).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An open pack.
+struct Pack {
+    name: OsString,
+    index: pack::index::File,
+    data: pack::data::File,
+    profile: OnceLock<PackProfile>,
+}
+
+impl Pack {
+    fn open(directory: &Path, name: OsString) -> Option<Self> {
+        let path = directory.join(&name);
+        Some(Self {
+            index: pack::index::File::at(&path, gix::hash::Kind::Sha1).ok()?,
+            data: pack::data::File::at(path.with_extension("pack"), gix::hash::Kind::Sha1).ok()?,
+            name,
+            profile: OnceLock::new(),
+        })
+    }
+
+    /// Returns the memory for the object at an offset: the most that one step from its base to the object takes.
+    fn needed(&self, offset: u64) -> Result<ObjectNeed> {
+        let mut inflater = Decompress::new(true);
+        let (mut offset, mut most) = (offset, 0);
+        for depth in 0..MAX_DEPTH {
+            let entry = self.entry(offset)?;
+            most = most.max(self.step(&entry, &mut inflater));
+            offset = match entry.header {
+                Header::OfsDelta { base_distance } => entry
+                    .checked_base_pack_offset(base_distance)
+                    .ok_or_else(unreadable)?,
+                Header::RefDelta { base_id } => {
+                    let at = self.index.lookup(base_id).ok_or_else(unreadable)?;
+                    self.index.pack_offset_at_index(at)
+                }
+                _ => {
+                    return Ok(ObjectNeed {
+                        bytes: most,
+                        is_delta: depth > 0,
+                    });
+                }
+            };
+        }
+        Err(TOO_LARGE)
+    }
+
+    /// Returns the memory for an object whose base is known: its size, or the sizes of the base, the delta and the result.
+    fn step(&self, entry: &pack::data::Entry, inflater: &mut Decompress) -> u64 {
+        if !entry.header.is_delta() {
+            return entry.decompressed_size;
+        }
+        // Sizes that cannot be read make the object unreadable too, which takes no memory.
+        let (base, result) = self.declared_sizes(entry, inflater).unwrap_or_default();
+        entry
+            .decompressed_size
+            .saturating_add(base)
+            .saturating_add(result)
+    }
+
+    fn entry(&self, offset: u64) -> Result<pack::data::Entry> {
+        if offset >= self.data.pack_end() as u64 {
+            return Err(unreadable());
+        }
+        self.data
+            .entry(offset)
+            .map_err(|error| Error::Gix(error.to_string()))
+    }
+
+    /// Returns the sizes of the base and the result that a delta declares.
+    fn declared_sizes(&self, entry: &pack::data::Entry, inflater: &mut Decompress) -> Option<(u64, u64)> {
+        let end = (self.data.pack_end() as u64).min(entry.data_offset + COMPRESSED_BYTES);
+        let compressed = self.data.entry_slice(entry.data_offset..end)?;
+        let mut start = [0; MAX_SIZES];
+        inflater.reset(true);
+        inflater
+            .decompress(compressed, &mut start, FlushDecompress::None)
+            .ok()?;
+        let inflated = start.get(..usize::try_from(inflater.total_out()).ok()?)?;
+        let (base, rest) = size(inflated)?;
+        let (result, _) = size(rest)?;
+        Some((base, result))
+    }
+
+    fn profile(&self) -> PackProfile {
+        *self.profile.get_or_init(|| {
+            let mut inflater = Decompress::new(true);
+            let mut profile = PackProfile {
+                objects: u64::from(self.index.num_objects()),
+                ..PackProfile::default()
+            };
+            for offset in self.index.sorted_offsets() {
+                let Ok(entry) = self.entry(offset) else { continue };
+                let bytes = self.step(&entry, &mut inflater);
+                let is_streamed = entry.header == Header::Blob && bytes > STREAMED_BYTES;
+                if !is_streamed {
+                    profile.max_bytes = profile.max_bytes.max(bytes);
+                    profile.small_bytes = profile.small_bytes.saturating_add(bytes);
+                }
+            }
+            profile
+        })
+    }
+}
+
+/// Parses a size at the start of a delta: seven bits in each byte, the lowest first.
+fn size(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut size = 0_u64;
+    for (at, byte) in bytes.iter().enumerate().take(MAX_SIZES / 2) {
+        size |= u64::from(byte & 0x7f).checked_shl(u32::try_from(7 * at).ok()?)?;
+        if byte & 0x80 == 0 {
+            return Some((size, bytes.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+fn unreadable() -> Error {
+    Error::Gix("a pack is damaged".to_owned())
+}

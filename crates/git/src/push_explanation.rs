@@ -1,0 +1,90 @@
+//! Explanation of a push that failed because of a limit on memory, for the messages that the pusher sees.
+
+use bytes::{Bytes, BytesMut};
+
+use super::early_output::{LENGTH_DIGITS, PROGRESS_BAND, packet};
+use super::process::is_out_of_memory;
+
+/// Inserts an explanation after the message of Git. The output consists of packets with sidebands.
+pub(super) struct PushExplanation {
+    max_object_bytes: u64,
+    /// The start of a packet whose end was not read yet.
+    pending: BytesMut,
+    explained: bool,
+}
+
+impl PushExplanation {
+    /// Creates the explanation of a limit on the size of an object.
+    pub(super) fn new(max_object_bytes: u64) -> Self {
+        Self {
+            max_object_bytes,
+            pending: BytesMut::new(),
+            explained: false,
+        }
+    }
+
+    /// Returns the output to send after a chunk was read.
+    pub(super) fn after(&mut self, chunk: &[u8]) -> Bytes {
+        self.pending.extend_from_slice(chunk);
+        let mut output = BytesMut::with_capacity(self.pending.len());
+        while let Some(length) = packet(&self.pending) {
+            let packet = self.pending.split_to(length);
+            output.extend_from_slice(&packet);
+            let is_message = packet.get(LENGTH_DIGITS) == Some(&PROGRESS_BAND);
+            if is_message && !self.explained && is_out_of_memory(&String::from_utf8_lossy(&packet)) {
+                self.explained = true;
+                output.extend_from_slice(self.message().as_bytes());
+            }
+        }
+        output.freeze()
+    }
+
+    /// Returns the start of an incomplete packet at the end of the output.
+    pub(super) fn rest(&mut self) -> Bytes {
+        self.pending.split().freeze()
+    }
+
+    fn message(&self) -> String {
+        let text = format!(
+            "error: The pack contains an object that takes too much memory; the limit is {} MiB for an object that is \
+             sent as a delta, with its base. Store large files with Git LFS.\n",
+            self.max_object_bytes >> 20
+        );
+        format!("{:04x}\u{2}{text}", text.len() + LENGTH_DIGITS + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> String {
+        format!("{:04x}\u{2}{text}", text.len() + 5)
+    }
+
+    #[test]
+    fn explanation_follows_the_message_of_git_once() {
+        let message = line("fatal: attempting to allocate 2147483649 over limit 67108864\n");
+        let output = [&line("progress"), &message, &message, "000eunpack ok\n", "0000"].concat();
+        for size in [1, 7, 1000] {
+            let mut explanation = PushExplanation::new(64 << 20);
+            let mut sent = Vec::new();
+            for chunk in output.as_bytes().chunks(size) {
+                sent.extend_from_slice(&explanation.after(chunk));
+            }
+            sent.extend_from_slice(&explanation.rest());
+            let sent = String::from_utf8(sent).unwrap();
+            let (before, after) = sent.split_once(&explanation.message()).unwrap();
+            assert_eq!([before, after].concat(), output, "{size}");
+            assert!(before.ends_with(&message) && sent.contains("64 MiB"), "{size}");
+        }
+    }
+
+    #[test]
+    fn other_output_is_unchanged() {
+        let output = [&line("fatal: early EOF\n"), "0000", "00"].concat();
+        let mut explanation = PushExplanation::new(1);
+        let sent = [explanation.after(output.as_bytes()), explanation.rest()].concat();
+        assert_eq!(sent, output.as_bytes());
+    }
+}

@@ -1,0 +1,139 @@
+//! Attempts of a git process to leave its repository.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use git::launcher::{self, Protection};
+
+use crate::support::DatabaseKind;
+use crate::support::git::Work;
+use crate::support::process::{Process, Site};
+
+/// Returns why the sandbox cannot be tested, if the kernel does not support it.
+fn missing() -> Option<&'static str> {
+    let full = launcher::protection().is_ok_and(|protection| protection == Protection::Full);
+    (!full).then_some("To test the sandbox of Git, use a kernel with Landlock (Linux 6.12 or newer).")
+}
+
+/// Returns a script that appends the name of each attempt that succeeds to `escapes` in its directory.
+fn attempts(site: &Site, other: &Path, server: &Process, port: u16) -> String {
+    let data = site.data.display();
+    let (other, id) = (other.display(), server.id());
+    let outside = site.sibling_path("outside");
+    let outside = outside.display();
+    // The numbers of system calls differ between architectures.
+    let ptrace = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
+    format!(
+        r#"#!/bin/sh
+attempt() {{
+  name=$1
+  shift
+  if "$@" >/dev/null 2>&1; then echo "$name" >>escapes; fi
+}}
+: >ran
+attempt read-key cat {data}/secret.key
+attempt read-database cat {data}/holdfast.db
+attempt list-data ls {data}
+attempt read-repository cat {other}/HEAD
+attempt write-repository touch {other}/new
+attempt link-repository ln {other}/HEAD stolen
+attempt write-outside touch {outside}
+attempt write-hooks touch {data}/repositories/.hooks/x
+attempt read-environment cat /proc/{id}/environ
+attempt read-memory head -c 1 /proc/{id}/maps
+attempt signal kill -0 {id}
+attempt trace perl -e 'exit(syscall({ptrace}, 0x4206, {id}, 0, 0) == 0 ? 0 : 1)'
+attempt connect perl -e 'use Socket; socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, sockaddr_in({port}, inet_aton("127.0.0.1"))) || exit 1'
+attempt unix-socket perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) || exit 1'
+attempt leave-group perl -e 'use POSIX; if (fork) {{ wait; exit($? >> 8) }} exit(setsid() < 0 ? 1 : 0)'
+attempt priority perl -e 'exit(setpriority(0, {id}, 0) ? 0 : 1)'
+exit 0
+"#
+    )
+}
+
+fn read_lines(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Returns the directories below the directory of the repositories, at a depth.
+fn directories(site: &Site, depth: usize) -> Vec<PathBuf> {
+    let mut found = vec![site.data.join("repositories")];
+    for _ in 0..depth {
+        let below = found.iter().filter_map(|path| std::fs::read_dir(path).ok()).flatten();
+        found = below.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    }
+    found
+}
+
+fn write_script(path: &Path, script: &str) {
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+async fn hook_cannot_leave_its_repository() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    let work = Work::new().await;
+    site.import("other", &work.path).await;
+    let is_repository = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "git");
+    let other = directories(&site, 3).into_iter().find(is_repository).unwrap();
+    site.import("p", &work.path).await;
+    let own = directories(&site, 3).into_iter().find(|path| is_repository(path) && *path != other).unwrap();
+    // The first push creates the directory of the hooks.
+    work.git(&["push", "--quiet", &server.address("p"), "main:first"]).await;
+    let hooks = directories(&site, 2).into_iter().find(|path| path.join("pre-receive").is_file()).unwrap();
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let script = attempts(&site, &other, &server, listener.local_addr().unwrap().port());
+    // Without the sandbox, every attempt but tracing may succeed: other settings of the machine can forbid that.
+    let free = Work::empty();
+    write_script(&free.path.join("script"), &script);
+    let run = Command::new(free.path.join("script")).current_dir(&free.path).status().unwrap();
+    assert!(run.success());
+    let mut expected: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("attempt ")).collect();
+    expected = expected.iter().filter_map(|line| line.split(' ').next()).filter(|name| *name != "trace").collect();
+    let mut escapes = read_lines(&free.path.join("escapes"));
+    escapes.retain(|name| name != "trace");
+    assert_eq!(escapes, expected);
+    listener.accept().unwrap();
+    let outside = [site.sibling_path("outside"), site.data.join("repositories/.hooks/x"), other.join("new")];
+    for path in &outside {
+        std::fs::remove_file(path).unwrap();
+    }
+
+    write_script(&hooks.join("reference-transaction"), &script);
+    let pushed = work.git(&["push", &server.address("p"), "main:second"]).await;
+    assert!(own.join("ran").is_file(), "the hook did not run: {pushed}");
+    assert_eq!(read_lines(&own.join("escapes")), [""; 0]);
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "the hook connected");
+    assert!(outside.iter().all(|path| !path.exists()));
+    assert!(work.git(&["ls-remote", &server.address("p")]).await.contains("refs/heads/second"));
+    server.stop().await;
+}
+
+/// A program of the repository itself, such as an alias that someone stored in its directory, is not executed at all.
+async fn program_in_repository_is_not_executed() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    let work = Work::new().await;
+    site.import("p", &work.path).await;
+    let own = directories(&site, 3).pop().unwrap();
+    let program = own.join("program");
+    write_script(&program, "#!/bin/sh\n: >ran\n");
+    std::fs::create_dir_all(own.join("objects/info")).unwrap();
+    std::fs::write(own.join("objects/info/alternates"), format!("{}\n", work.path.join(".git/objects").display()))
+        .unwrap();
+    let configuration = std::fs::read_to_string(own.join("config")).unwrap();
+    let command = format!("[core]\n\talternateRefsCommand = {}\n", program.display());
+    std::fs::write(own.join("config"), configuration + &command).unwrap();
+    work.git(&["push", "--quiet", &server.address("p"), "main:first"]).await;
+    assert!(!own.join("ran").exists());
+    server.stop().await;
+}
+
+harness::tests![requires missing; hook_cannot_leave_its_repository, program_in_repository_is_not_executed];
