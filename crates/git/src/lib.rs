@@ -66,7 +66,10 @@ pub use slots::SlotHolder;
 pub use store::{RepositoryId, RepositoryStore};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
-pub use transport::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush, RefCommand, TransportService};
+pub use transport::{
+    OpenPush, PushDecider, PushDecision, PushOutcome, PushRules, ReceivePolicy, ReceivedPush, RefCommand,
+    TransportService,
+};
 pub use trees::{EntryKind, PathEntry, TreeEntry, TreePage};
 pub use write::{BranchStart, CommitRequest, CommitResult, FileAction, PreparedCommit};
 

@@ -3,6 +3,7 @@
 mod access;
 mod early_response;
 mod protocol;
+mod push_decision;
 mod rules;
 mod slow_clients;
 mod transfer;
