@@ -55,7 +55,7 @@ pub use diff::{ChangedPaths, Diff, DiffEntry, DiffStats, LineSide};
 pub use error::{ActionError, Error, Result};
 pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
-pub use lock::WriteGuard;
+pub use lock::{LockedRepository, WriteGuard};
 pub use maintenance::RepackExtent;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
 pub use path::TreePath;

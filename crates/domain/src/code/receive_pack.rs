@@ -11,7 +11,8 @@ use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::push_decision::{self, ProposedUpdate, Verdict};
-use crate::code::{ref_updates, repository_access};
+use crate::code::ref_updates::{self, UpdateAuthority};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -65,7 +66,8 @@ pub async fn receive(
     };
     let update_task = {
         let backend = backend.clone();
-        tokio::spawn(async move { ref_updates::update_refs(&backend, update, planned, work).await })
+        let authority = UpdateAuthority::Push(planned);
+        tokio::spawn(async move { ref_updates::update_refs(&backend, update, authority, work).await })
     };
     let recorded = async { update_task.await.map_err(Error::internal)? };
     let Ok(mut response) = started.await else {

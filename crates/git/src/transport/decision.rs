@@ -121,21 +121,31 @@ pub(super) struct DecisionPipes {
 }
 
 impl DecisionPipes {
-    /// Creates and opens the pipes in the directory of a push.
+    /// Creates the pipes in the directory of a push.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn create(directory: &Path) -> io::Result<()> {
+        for name in [READY, DECISION] {
+            mkfifoat(CWD, directory.join(name), Mode::RUSR | Mode::WUSR)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the pipes, which never waits.
     ///
     /// # Errors
     /// I/O errors.
     pub(super) fn open(directory: &Path) -> Result<Self> {
-        let create = |name| {
+        let open = |name| {
             let path = directory.join(name);
-            mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
             // A pipe can be opened for writing without waiting only while it has a reader.
             let reader = pipe::OpenOptions::new().open_receiver(&path)?;
             let writer = pipe::OpenOptions::new().open_sender(&path)?;
             Ok::<_, io::Error>((reader, writer))
         };
-        let (ready, ready_writer) = create(READY)?;
-        let (_, decision) = create(DECISION)?;
+        let (ready, ready_writer) = open(READY)?;
+        let (_, decision) = open(DECISION)?;
         Ok(Self {
             directory: directory.to_owned(),
             ready,

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::RefCommand;
-use super::decision::{FORWARD, HookRules, REFUSED};
+use super::decision::{DecisionPipes, FORWARD, HookRules, REFUSED};
 use crate::{Error, Repository, Result};
 
 /// Environment variable with the directory of the push.
@@ -135,6 +135,7 @@ pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Resul
             let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
             fs::write(push.path().join(REFUSED), rejected)?;
             fs::write(push.path().join(FORWARD), forward)?;
+            DecisionPipes::create(push.path())?;
             Ok(InstalledHooks { directory, push })
         })
         .await
