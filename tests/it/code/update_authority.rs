@@ -57,17 +57,25 @@ impl<'a> Sample<'a> {
 
     /// Sends a request while the repository is locked. Returns when the request was authorized and waits for the lock.
     async fn begin(&self, client: &Client, method: Method, path: &str, body: Value) -> WaitingRequest {
-        let repository = self.server.backend.repositories.repository(&RepositoryId::of_project(self.project.id));
-        let lock = repository.write_lock().await.expect("the lock");
+        let lock = self.lock().await;
         let (client, request) = (client.clone(), client.request(method, path).json(&body));
         let response = tokio::spawn(async move { client.send(request).await });
+        self.wait_for_intent().await;
+        WaitingRequest { lock, response }
+    }
+
+    async fn lock(&self) -> WriteGuard {
+        let repository = self.server.backend.repositories.repository(&RepositoryId::of_project(self.project.id));
+        repository.write_lock().await.expect("the lock")
+    }
+
+    async fn wait_for_intent(&self) {
         let waiting = async {
             while self.pending().await == 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("an intent");
-        WaitingRequest { lock, response }
     }
 
     /// Returns every operation that updates refs.
@@ -95,7 +103,7 @@ impl<'a> Sample<'a> {
 
 async fn waiting_writes_are_refused_after_access_is_lost(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let refs = sample.project.references("refs/");
+    let refs = sample.project.git(&["for-each-ref"]);
     let (root, user) = (server.root(), format!("/users/{}", sample.dev.id));
     let project = format!("/projects/{}", sample.project.id);
     for (method, path, body) in sample.operations() {
@@ -115,7 +123,7 @@ async fn waiting_writes_are_refused_after_access_is_lost(server: TestServer) {
         root.post(&format!("{project}/archive"), json!({})).await.expect(201);
         waiting.finish().await.expect(403);
         root.post(&format!("{project}/unarchive"), json!({})).await.expect(201);
-        assert_eq!(sample.project.references("refs/"), refs, "{path}");
+        assert_eq!(sample.project.git(&["for-each-ref"]), refs, "{path}");
         assert_eq!(sample.pending().await, 0, "{path}");
     }
     // Nothing but the lost access refused them.
@@ -128,7 +136,7 @@ async fn waiting_writes_are_refused_after_access_is_lost(server: TestServer) {
 
 async fn waiting_writes_are_refused_after_branch_is_protected(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let refs = sample.project.references("refs/");
+    let refs = sample.project.git(&["for-each-ref"]);
     for (method, path, body) in sample.operations() {
         let status = match (&method, &path) {
             (_, path) if path.contains("/tags") => continue,
@@ -139,7 +147,7 @@ async fn waiting_writes_are_refused_after_branch_is_protected(server: TestServer
         let waiting = sample.begin(&sample.dev.client, method, &path, body).await;
         sample.project.protect("*", 40, 40).await;
         waiting.finish().await.expect(status);
-        assert_eq!(sample.project.references("refs/"), refs, "{path}");
+        assert_eq!(sample.project.git(&["for-each-ref"]), refs, "{path}");
         protected_branches::Entity::delete_many()
             .filter(protected_branches::Column::Name.eq("*"))
             .exec(server.backend.database.write())
@@ -185,7 +193,27 @@ async fn waiting_commit_is_refused_after_its_credentials_are_revoked(server: Tes
     assert_eq!((sample.project.id("target"), sample.pending().await), (target, 0));
 }
 
+async fn merged_branch_that_is_protected_while_its_deletion_waits_stays(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    sample.project.git(&["branch", "also-merged", "main~1"]);
+    server.root().delete(&sample.project.url("/merged_branches")).await.expect(202);
+    let lock = sample.lock().await;
+    let job = tokio::spawn({
+        let server = server.clone();
+        async move { server.finish_jobs().await }
+    });
+    sample.wait_for_intent().await;
+    sample.project.protect("merged", 40, 40).await;
+    drop(lock);
+    job.await.expect("a job");
+    let branches = sample.project.references("refs/heads/");
+    assert!(branches.iter().any(|name| name == "merged"), "{branches:?}");
+    assert!(!branches.iter().any(|name| name == "also-merged"), "{branches:?}");
+    assert_eq!(sample.pending().await, 0);
+}
+
 on_every_database![
+    merged_branch_that_is_protected_while_its_deletion_waits_stays,
     waiting_writes_are_refused_after_access_is_lost,
     waiting_writes_are_refused_after_branch_is_protected,
     waiting_commit_is_refused_after_its_credentials_are_revoked,
