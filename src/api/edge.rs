@@ -1,10 +1,13 @@
 //! The steps around every handler: authentication, validation, authorization and the response.
 //!
+//! A caller whose body took long is identified and authorized again before the handler runs.
+//!
 //! Errors are checked in the order 401, 400, 404, 403 (docs/API-DESIGN.md). Some operations check 404 and 403
 //! before 400. These are operations with `first: true`, forms that may contain a file, bodies that are stored as a
 //! file, and bodies over 1 MiB. The path is validated before all.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use contract::input::{FromInput, Input};
 use contract::operation::{ErrorFormat, Operation, ResourceKind};
@@ -35,6 +38,8 @@ use crate::api::revalidation;
 use crate::api::rule::rule;
 use crate::api::spool;
 
+/// Age from which a caller is identified again, after a small body was read. Small bodies usually arrive with the head.
+const MAX_IDENTITY_AGE: Duration = Duration::from_millis(100);
 /// Maximum size of a form in addition to its file, in bytes.
 const MAX_FORM_OVERHEAD: u64 = 64 << 10;
 
@@ -206,6 +211,7 @@ impl Steps {
         if !caller.is_known() && !operation.access.anonymous {
             return Err(Error::Unauthorized.into());
         }
+        let identified_at = Instant::now();
         let query = parameters::query(exchange.raw_query());
         let path = exchange.path()?;
         let key = container_key(operation, &path);
@@ -217,11 +223,35 @@ impl Steps {
             parameters::check_path(operation, &path)?;
             let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
             let input = self.read(exchange, &path, query?, is_large).await?;
+            let access = match carries_file || is_large || identified_at.elapsed() > MAX_IDENTITY_AGE {
+                true => {
+                    let caller = self.identify_again(exchange).await?;
+                    A::authorize(&self.backend, caller, key, &rule(operation)).await?
+                }
+                false => access,
+            };
             return Ok(Authorized { access, input });
         }
         let input = self.read(exchange, &path, query?, false).await?;
+        let caller = match identified_at.elapsed() > MAX_IDENTITY_AGE {
+            true => self.identify_again(exchange).await?,
+            false => caller,
+        };
         let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
         Ok(Authorized { access, input })
+    }
+
+    /// Identifies the caller again after the body was received, which can take hours: a user who was blocked or a token that
+    /// was revoked meanwhile changes nothing.
+    async fn identify_again(&self, exchange: &Exchange<'_>) -> Result<Caller> {
+        let caller = self.identify(exchange).await?;
+        if !caller.is_known() && !exchange.operation().access.anonymous {
+            return Err(Error::Unauthorized);
+        }
+        Ok(match exchange.memory() {
+            Some(memory) => caller.with_memory(memory.clone()),
+            None => caller,
+        })
     }
 
     /// Returns the whole input, checked and coerced.

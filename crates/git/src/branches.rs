@@ -1,7 +1,7 @@
 //! Branches, and `HEAD` as the name of the default branch.
 
 use super::refs::{self, NameFilter, PageWindow};
-use super::{Error, Oid, Repository, Result, check_branch_name, revision};
+use super::{Error, LockedRepository, Oid, Repository, Result, check_branch_name, revision};
 
 /// Prefix of all branch refs.
 pub(super) const PREFIX: &str = "refs/heads/";
@@ -60,77 +60,22 @@ impl Repository {
         .await
     }
 
-    /// Creates a branch at the commit of a revision.
+    /// As [`LockedRepository::create_branch`].
     ///
     /// # Errors
-    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    /// As [`LockedRepository::create_branch`], and those of [`Self::lock`].
     pub async fn create_branch(&self, name: &str, revision: &str) -> Result<Branch> {
         check_branch_name(name)?;
-        let (name, revision) = (name.to_owned(), revision.to_owned());
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            let commit = revision::resolve(repository, &revision)?;
-            refs::create(repository, &format!("{PREFIX}{name}"), commit)?;
-            Ok(Branch { name, commit })
-        })
-        .await
+        self.lock().await?.create_branch(name, revision).await
     }
 
-    /// Deletes a branch and returns its last commit. If `expected` is given, the branch must point to it.
+    /// As [`LockedRepository::delete_branch`].
     ///
     /// # Errors
-    /// [`Error::BranchNotFound`], [`Error::StaleReference`].
+    /// As [`LockedRepository::delete_branch`], and those of [`Self::lock`].
     pub async fn delete_branch(&self, name: &str, expected: Option<Oid>) -> Result<Oid> {
         check_branch_name(name)?;
-        let name = name.to_owned();
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            let found = tip(repository, &name)?.ok_or(Error::BranchNotFound)?;
-            let from = expected.unwrap_or(found);
-            refs::delete(repository, &format!("{PREFIX}{name}"), from)?;
-            Ok(from)
-        })
-        .await
-    }
-
-    /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which
-    /// `is_excluded` returns true. `is_excluded` must be a pure function because the repository is locked. Returns the
-    /// deleted branches. A branch that moved concurrently stays.
-    ///
-    /// # Errors
-    /// [`Error::BranchNotFound`] for `into`.
-    pub async fn delete_merged_branches<K>(&self, into: &str, is_excluded: K) -> Result<Vec<Branch>>
-    where
-        K: Fn(&str) -> bool + Send + 'static,
-    {
-        check_branch_name(into)?;
-        let into = into.to_owned();
-        let guard = self.write_lock().await?;
-        self.blocking(move |opened| {
-            let _guard = guard;
-            let (base, candidates) = opened.with_git2(|repository| {
-                let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
-                let mut all = refs::with_prefix(repository, PREFIX, &NameFilter::new(None))?;
-                all.retain(|(name, _)| *name != into && !is_excluded(name));
-                Ok((base, all))
-            })?;
-            let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();
-            let merged = opened.history.merged(opened.path(), base, &tips)?;
-            opened.with_git2(|repository| {
-                let mut deleted = Vec::new();
-                for (name, commit) in candidates.into_iter().filter(|(_, tip)| merged.contains(tip)) {
-                    match refs::delete(repository, &format!("{PREFIX}{name}"), commit) {
-                        Ok(()) => deleted.push(Branch { name, commit }),
-                        Err(Error::StaleReference) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(deleted)
-            })
-        })
-        .await
+        self.lock().await?.delete_branch(name, expected).await
     }
 
     /// Returns the name of the default branch, which may not exist yet.
@@ -174,6 +119,84 @@ impl Repository {
     /// [`Error::RepositoryMissing`] and failures of the repository.
     pub async fn is_empty(&self) -> Result<bool> {
         self.git2(|repository| Ok(!has_branches(repository)?)).await
+    }
+}
+
+impl LockedRepository {
+    /// Creates a branch at the commit of a revision.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    pub async fn create_branch(self, name: &str, revision: &str) -> Result<Branch> {
+        check_branch_name(name)?;
+        let (name, revision) = (name.to_owned(), revision.to_owned());
+        let Self { repository, guard } = self;
+        repository
+            .git2(move |repository| {
+                let _guard = guard;
+                let commit = revision::resolve(repository, &revision)?;
+                refs::create(repository, &format!("{PREFIX}{name}"), commit)?;
+                Ok(Branch { name, commit })
+            })
+            .await
+    }
+
+    /// Deletes a branch and returns its last commit. If `expected` is given, the branch must point to it.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`], [`Error::StaleReference`].
+    pub async fn delete_branch(self, name: &str, expected: Option<Oid>) -> Result<Oid> {
+        check_branch_name(name)?;
+        let name = name.to_owned();
+        let Self { repository, guard } = self;
+        repository
+            .git2(move |repository| {
+                let _guard = guard;
+                let found = tip(repository, &name)?.ok_or(Error::BranchNotFound)?;
+                let from = expected.unwrap_or(found);
+                refs::delete(repository, &format!("{PREFIX}{name}"), from)?;
+                Ok(from)
+            })
+            .await
+    }
+
+    /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which
+    /// `is_excluded` returns true. `is_excluded` must be a pure function because the repository is locked. Returns the
+    /// deleted branches. A branch that moved concurrently stays.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`] for `into`.
+    pub async fn delete_merged_branches<K>(self, into: &str, is_excluded: K) -> Result<Vec<Branch>>
+    where
+        K: Fn(&str) -> bool + Send + 'static,
+    {
+        check_branch_name(into)?;
+        let into = into.to_owned();
+        let Self { repository, guard } = self;
+        repository
+            .blocking(move |opened| {
+                let _guard = guard;
+                let (base, candidates) = opened.with_git2(|repository| {
+                    let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
+                    let mut all = refs::with_prefix(repository, PREFIX, &NameFilter::new(None))?;
+                    all.retain(|(name, _)| *name != into && !is_excluded(name));
+                    Ok((base, all))
+                })?;
+                let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();
+                let merged = opened.history.merged(opened.path(), base, &tips)?;
+                opened.with_git2(|repository| {
+                    let mut deleted = Vec::new();
+                    for (name, commit) in candidates.into_iter().filter(|(_, tip)| merged.contains(tip)) {
+                        match refs::delete(repository, &format!("{PREFIX}{name}"), commit) {
+                            Ok(()) => deleted.push(Branch { name, commit }),
+                            Err(Error::StaleReference) => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    Ok(deleted)
+                })
+            })
+            .await
     }
 }
 
@@ -323,7 +346,8 @@ mod tests {
         testing::commit(repository, "main", &[("a", "2")]).await;
         repository.create_branch("same", "main").await.unwrap();
         testing::commit(repository, "ahead", &[("b", "1")]).await;
-        let deleted = repository
+        let locked = repository.lock().await.unwrap();
+        let deleted = locked
             .delete_merged_branches("main", |name| name == "kept")
             .await
             .unwrap();
@@ -331,7 +355,12 @@ mod tests {
         assert_eq!(deleted, ["old", "same"]);
         assert_eq!(names(&fixture, None, ALL).await.0, ["ahead", "kept", "main"]);
         assert!(matches!(
-            repository.delete_merged_branches("no", |_| false).await,
+            repository
+                .lock()
+                .await
+                .unwrap()
+                .delete_merged_branches("no", |_| false)
+                .await,
             Err(Error::BranchNotFound)
         ));
     }

@@ -3,8 +3,7 @@
 //! tree.
 
 use super::merge::EMPTY_TREE;
-use super::write::publish;
-use super::{Commit, CommitResult, Error, Oid, Repository, Result, Signature};
+use super::{Commit, CommitResult, Error, Oid, PreparedCommit, Repository, Result, Signature};
 use super::{branches, check_branch_name, commit};
 
 /// Direction in which a commit's change is applied.
@@ -30,6 +29,20 @@ impl Repository {
     /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`], [`Error::RevisionNotFound`] if the commit
     /// does not exist, [`Error::Conflict`], [`Error::EmptyChange`], [`Error::StaleReference`].
     pub async fn cherry_pick(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
+        let prepared = self.prepare_cherry_pick(commit, branch, committer);
+        prepared.await?.publish().await
+    }
+
+    /// Stores the commit of [`Self::cherry_pick`] and locks the repository until it is published or dropped.
+    ///
+    /// # Errors
+    /// As [`Self::cherry_pick`], except [`Error::StaleReference`].
+    pub async fn prepare_cherry_pick(
+        &self,
+        commit: Oid,
+        branch: &str,
+        committer: Signature,
+    ) -> Result<PreparedCommit> {
         self.apply_commit(commit, branch, committer, ApplyMode::Pick)
             .await
     }
@@ -39,6 +52,20 @@ impl Repository {
     /// # Errors
     /// As [`Self::cherry_pick`].
     pub async fn revert(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
+        let prepared = self.prepare_revert(commit, branch, committer);
+        prepared.await?.publish().await
+    }
+
+    /// Stores the commit of [`Self::revert`] and locks the repository until it is published or dropped.
+    ///
+    /// # Errors
+    /// As [`Self::prepare_cherry_pick`].
+    pub async fn prepare_revert(
+        &self,
+        commit: Oid,
+        branch: &str,
+        committer: Signature,
+    ) -> Result<PreparedCommit> {
         self.apply_commit(commit, branch, committer, ApplyMode::Revert)
             .await
     }
@@ -49,7 +76,7 @@ impl Repository {
         branch: &str,
         committer: Signature,
         mode: ApplyMode,
-    ) -> Result<CommitResult> {
+    ) -> Result<PreparedCommit> {
         check_branch_name(branch)?;
         let branch = branch.to_owned();
         let guard = self.write_lock().await?;
@@ -63,8 +90,8 @@ impl Repository {
         if merged == plan.ours {
             return Err(Error::EmptyChange);
         }
+        let handle = self.clone();
         self.git2(move |repository| {
-            let _guard = guard;
             let message = message(&plan.change, mode);
             let author = match mode {
                 ApplyMode::Pick => &plan.change.author,
@@ -72,7 +99,7 @@ impl Repository {
             };
             let data = commit::serialize(merged, &[plan.tip], &message, author, &committer);
             let commit = repository.odb()?.write(git2::ObjectType::Commit, &data)?;
-            publish(repository, &branch, Some(plan.tip), Some(plan.tip), commit)
+            Ok(PreparedCommit::on_tip(handle, branch, plan.tip, commit, guard))
         })
         .await
     }

@@ -59,7 +59,7 @@ pub use diff::{ChangedPaths, Diff, DiffEntry, DiffStats, LineSide};
 pub use error::{ActionError, Error, Result};
 pub use fair_semaphore::{FairPermit, FairSemaphore};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
-pub use lock::WriteGuard;
+pub use lock::{LockedRepository, WriteGuard};
 pub use maintenance::RepackExtent;
 pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
@@ -71,7 +71,10 @@ pub use slots::SlotHolder;
 pub use store::{RepositoryId, RepositoryStore, StoreLimits};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
-pub use transport::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush, RefCommand, TransportService};
+pub use transport::{
+    OpenPush, PushDecider, PushDecision, PushOutcome, PushRules, ReceivePolicy, ReceivedPush, RefCommand,
+    TransportService,
+};
 pub use trees::{EntryKind, PathEntry, TreeEntry, TreePage};
 pub use write::{BranchStart, CommitRequest, CommitResult, FileAction, PreparedCommit};
 

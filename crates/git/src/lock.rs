@@ -49,7 +49,25 @@ pub struct WriteGuard {
     _turn: OwnedMutexGuard<()>,
 }
 
+/// A repository with exclusive write access. Its operations release the access when they are done.
+pub struct LockedRepository {
+    pub(super) repository: Repository,
+    pub(super) guard: WriteGuard,
+}
+
 impl Repository {
+    /// Waits for exclusive write access and returns the repository with it, to check conditions before an operation.
+    ///
+    /// # Errors
+    /// As [`Self::write_lock`].
+    pub async fn lock(&self) -> Result<LockedRepository> {
+        let guard = self.write_lock().await?;
+        Ok(LockedRepository {
+            repository: self.clone(),
+            guard,
+        })
+    }
+
     /// Waits for exclusive write access, in the order of the calls.
     ///
     /// # Errors

@@ -6,7 +6,10 @@ use git2::ObjectType;
 
 use super::commit::{parse_id, parse_signature, split_headers};
 use super::refs::{self, NameFilter, PageWindow};
-use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory, revision};
+use super::{
+    Error, LockedRepository, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory,
+    revision,
+};
 
 /// Prefix of all tag refs.
 const PREFIX: &str = "refs/tags/";
@@ -113,10 +116,10 @@ impl Repository {
         self.git2(move |repository| read(repository, name, target)).await
     }
 
-    /// Creates a tag on the commit of a revision; the tag is annotated if a message and a tagger are given.
+    /// As [`LockedRepository::create_tag`].
     ///
     /// # Errors
-    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    /// As [`LockedRepository::create_tag`], and those of [`Self::lock`].
     pub async fn create_tag(
         &self,
         name: &str,
@@ -124,40 +127,66 @@ impl Repository {
         annotation: Option<(String, Signature)>,
     ) -> Result<Tag> {
         check_tag_name(name)?;
+        self.lock().await?.create_tag(name, revision, annotation).await
+    }
+
+    /// As [`LockedRepository::delete_tag`].
+    ///
+    /// # Errors
+    /// As [`LockedRepository::delete_tag`], and those of [`Self::lock`].
+    pub async fn delete_tag(&self, name: &str, expected: Option<Oid>) -> Result<Oid> {
+        self.lock().await?.delete_tag(name, expected).await
+    }
+}
+
+impl LockedRepository {
+    /// Creates a tag on the commit of a revision; the tag is annotated if a message and a tagger are given.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    pub async fn create_tag(
+        self,
+        name: &str,
+        revision: &str,
+        annotation: Option<(String, Signature)>,
+    ) -> Result<Tag> {
+        check_tag_name(name)?;
         let (name, revision) = (name.to_owned(), revision.to_owned());
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            let commit = revision::resolve(repository, &revision)?;
-            let full = format!("{PREFIX}{name}");
-            if refs::target(repository, &full)?.is_some() {
-                return Err(Error::ReferenceExists);
-            }
-            let target = match annotation {
-                Some((message, tagger)) => write(repository, &name, commit, &message, &tagger)?,
-                None => commit,
-            };
-            refs::create(repository, &full, target)?;
-            read(repository, name, target)
-        })
-        .await
+        let Self { repository, guard } = self;
+        repository
+            .git2(move |repository| {
+                let _guard = guard;
+                let commit = revision::resolve(repository, &revision)?;
+                let full = format!("{PREFIX}{name}");
+                if refs::target(repository, &full)?.is_some() {
+                    return Err(Error::ReferenceExists);
+                }
+                let target = match annotation {
+                    Some((message, tagger)) => write(repository, &name, commit, &message, &tagger)?,
+                    None => commit,
+                };
+                refs::create(repository, &full, target)?;
+                read(repository, name, target)
+            })
+            .await
     }
 
     /// Deletes a tag and returns its target. If `expected` is given, the tag must point to it.
     ///
     /// # Errors
     /// [`Error::TagNotFound`], [`Error::StaleReference`].
-    pub async fn delete_tag(&self, name: &str, expected: Option<Oid>) -> Result<Oid> {
+    pub async fn delete_tag(self, name: &str, expected: Option<Oid>) -> Result<Oid> {
         let name = format!("{PREFIX}{name}");
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            let found = refs::target(repository, &name)?.ok_or(Error::TagNotFound)?;
-            let from = expected.unwrap_or(found);
-            refs::delete(repository, &name, from)?;
-            Ok(from)
-        })
-        .await
+        let Self { repository, guard } = self;
+        repository
+            .git2(move |repository| {
+                let _guard = guard;
+                let found = refs::target(repository, &name)?.ok_or(Error::TagNotFound)?;
+                let from = expected.unwrap_or(found);
+                refs::delete(repository, &name, from)?;
+                Ok(from)
+            })
+            .await
     }
 }
 

@@ -68,7 +68,7 @@ impl RegistryCall<'_> {
         request: Request,
     ) -> Result<Response, RegistryError> {
         let upload = self.receive(upload, request).await?;
-        uploads::finish(self.backend, &upload, digest).await?;
+        uploads::finish(self.backend, &self.repository_path, &upload, digest).await?;
         Ok(responses::created(self.name(), "blobs", digest))
     }
 

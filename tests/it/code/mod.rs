@@ -8,3 +8,4 @@ pub mod repository_files;
 pub mod snippets;
 pub mod tags;
 pub mod templates;
+mod update_authority;

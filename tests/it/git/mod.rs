@@ -4,6 +4,7 @@ mod access;
 mod early_response;
 mod memory_limits;
 mod protocol;
+mod push_decision;
 mod rules;
 mod sandbox;
 mod slow_clients;

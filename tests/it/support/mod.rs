@@ -16,6 +16,7 @@ pub mod raw_http;
 pub mod repository;
 pub mod s3;
 pub mod server;
+pub mod slow_request;
 pub mod spaces;
 mod template;
 pub mod users;

@@ -1,5 +1,6 @@
 //! Branches of a project's repository and their protection.
 
+use git::LockedRepository;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
@@ -9,7 +10,8 @@ use storage::jobs;
 use crate::code::branch_protection::{self, BranchRules};
 use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
-use crate::code::ref_updates::update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -108,12 +110,13 @@ pub async fn create(
         .await?
         .can_push(&name)
     {
-        return Err(Error::forbidden_because(commit::PUSH_NOT_ALLOWED));
+        return Err(commit::push_not_allowed());
     }
-    let planned = vec![format!("refs/heads/{name}")];
-    let writer = repository.clone();
-    let branch = update_refs(backend, commit::ref_update(access), planned, async move {
-        let branch = writer.create_branch(&name, &revision).await;
+    let update = ProposedUpdate::branch(&name, ProposalKind::Create);
+    let authority = UpdateAuthority::caller(access, update, commit::push_not_allowed);
+    let lock = repositories::lock(&repository);
+    let publish = async move |locked: LockedRepository| {
+        let branch = locked.create_branch(&name, &revision).await;
         let branch = branch.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected("Branch already exists".into()),
             git::Error::RevisionNotFound => {
@@ -123,8 +126,9 @@ pub async fn create(
         })?;
         let change = RefChange::branch(&branch.name, None, Some(branch.commit));
         Ok((branch, vec![change]))
-    })
-    .await?;
+    };
+    let update = commit::ref_update(access);
+    let branch = prepare_and_update_refs(backend, update, authority, lock, publish).await?;
     if access.project.default_branch.is_some() {
         return load_detail(backend, access, &repository, branch).await;
     }
@@ -163,17 +167,23 @@ pub async fn delete(
         .await?
         .can_delete(name)
     {
-        return Err(Error::Rejected("A protected branch cannot be deleted".into()));
+        return Err(protected());
     }
-    let planned = vec![format!("refs/heads/{name}")];
-    update_refs(backend, commit::ref_update(access), planned, async move {
-        let old = repository
+    let update = ProposedUpdate::branch(name, ProposalKind::Delete);
+    let authority = UpdateAuthority::caller(access, update, protected);
+    let lock = repositories::lock(&repository);
+    let publish = async move |locked: LockedRepository| {
+        let old = locked
             .delete_branch(&branch.name, Some(branch.commit))
             .await
             .map_err(repositories::ref_update_error)?;
         Ok(((), vec![RefChange::branch(&branch.name, Some(old), None)]))
-    })
-    .await
+    };
+    prepare_and_update_refs(backend, commit::ref_update(access), authority, lock, publish).await
+}
+
+fn protected() -> Error {
+    Error::Rejected("A protected branch cannot be deleted".into())
 }
 
 /// Enqueues the deletion of all branches that are merged into the default branch, except that one and

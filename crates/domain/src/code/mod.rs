@@ -7,6 +7,7 @@ pub mod commits;
 pub mod deploy_keys;
 pub mod files;
 pub mod jobs;
+pub mod push_decision;
 pub mod push_events;
 pub mod receive_pack;
 pub mod ref_updates;

@@ -1,20 +1,21 @@
-//! Pushes over the Git protocol. They follow the same rules as commits through the API, and are recorded
-//! before the client gets the result.
+//! Pushes over the Git protocol. They follow the same rules as commits through the API, which are checked when the pack is
+//! complete, and are recorded before the client gets the result.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use git::{ByteStream, OpenPush, ReceivePolicy, RefCommand};
+use git::{ByteStream, OpenPush, PushDecider, PushRules, ReceivePolicy, RefCommand};
 use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
-use crate::code::branch_protection::{self, BranchRules};
-use crate::code::{ref_updates, repository_access};
+use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::code::ref_updates::{self, UpdateAuthority};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Role;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// Stream of the response to a push.
@@ -40,11 +41,14 @@ pub async fn receive(
     max_bytes: Option<u64>,
     protocol: Option<&str>,
 ) -> Result<ReceivePackResponse> {
-    let rules = branch_protection::branch_rules(backend, access).await?;
+    let updates: Vec<ProposedUpdate> = push.commands().iter().map(ProposedUpdate::from).collect();
+    // The first verdicts save a second check of the fast-forwards; the decision counts.
+    let verdicts = push_decision::verdicts(backend, access, &updates).await?;
     let policy = ReceivePolicy {
+        rules: push_rules(&updates, verdicts),
         max_bytes,
-        ..receive_policy(&rules, access, push.commands())
     };
+    let decider = decider(backend, access, updates);
     let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
     let update = RefUpdate {
         project_id: access.project.id,
@@ -54,7 +58,7 @@ pub async fn receive(
     let protocol = protocol.map(str::to_owned);
     let (sender, started) = oneshot::channel::<ByteStream>();
     let work = async move {
-        let received = push.receive(policy, protocol.as_deref()).await?;
+        let received = push.receive(policy, protocol.as_deref(), decider).await?;
         // The push continues if the client has disconnected.
         let _ = sender.send(received.response);
         let applied = received.outcome.applied().await?;
@@ -62,7 +66,8 @@ pub async fn receive(
     };
     let update_task = {
         let backend = backend.clone();
-        tokio::spawn(async move { ref_updates::update_refs(&backend, update, planned, work).await })
+        let authority = UpdateAuthority::Push(planned);
+        tokio::spawn(async move { ref_updates::update_refs(&backend, update, authority, work).await })
     };
     let recorded = async { update_task.await.map_err(Error::internal)? };
     let Ok(mut response) = started.await else {
@@ -90,58 +95,35 @@ impl From<RefCommand> for RefChange {
     }
 }
 
-/// Returns the decision on each command; the texts are for the pusher.
-fn receive_policy(rules: &BranchRules, access: &ProjectAccess, commands: &[RefCommand]) -> ReceivePolicy {
-    let mut policy = ReceivePolicy::default();
-    let default_branch = access.project.default_branch.as_deref();
-    for command in commands {
-        let reference = command.reference.clone();
-        if let Some(branch) = command.reference.strip_prefix("refs/heads/") {
-            let is_default = default_branch == Some(branch);
-            let can_force =
-                rules.can_force_push(branch) && (!is_default || access.has_role(Role::Maintainer));
-            match rejection_reason(rules, is_default, branch, command) {
-                Some(text) => policy.rejected.push((reference, text)),
-                None if !can_force => {
-                    let text = format!("You are not allowed to force push to the branch {branch}.");
-                    policy.fast_forward_only.push((reference, text));
+/// Returns the function that decides on the push when its pack is complete.
+fn decider(backend: &Backend, access: &ProjectAccess, updates: Vec<ProposedUpdate>) -> PushDecider {
+    let pending = Arc::new((backend.clone(), access.clone(), updates));
+    Box::new(move || {
+        let pending = Arc::clone(&pending);
+        Box::pin(async move {
+            let (backend, access, updates) = &*pending;
+            match push_decision::decide(backend, access, updates).await {
+                Ok(verdicts) => Ok(push_rules(updates, verdicts)),
+                Err(error) => {
+                    if let Error::Internal(cause) = &error {
+                        tracing::error!(%cause, "failed to decide on a push");
+                    }
+                    Err(push_decision::rejection_text(&error))
                 }
-                None => {}
             }
-        } else if let Some(tag) = command.reference.strip_prefix("refs/tags/")
-            && is_new(command)
-            && git::check_tag_name(tag).is_err()
-        {
-            let text = format!("The tag name {tag} is not allowed.");
-            policy.rejected.push((reference, text));
+        })
+    })
+}
+
+fn push_rules(updates: &[ProposedUpdate], verdicts: Vec<Verdict>) -> PushRules {
+    let mut rules = PushRules::default();
+    for (update, verdict) in updates.iter().zip(verdicts) {
+        let reference = update.reference.clone();
+        match verdict {
+            Verdict::Accepted => {}
+            Verdict::FastForwardOnly(text) => rules.fast_forward_only.push((reference, text)),
+            Verdict::Rejected(text) => rules.rejected.push((reference, text)),
         }
     }
-    policy
-}
-
-fn is_new(command: &RefCommand) -> bool {
-    command.old.is_none() && command.new.is_some()
-}
-
-/// Returns the reason to reject a command on a branch, if any.
-fn rejection_reason(
-    rules: &BranchRules,
-    is_default: bool,
-    branch: &str,
-    command: &RefCommand,
-) -> Option<String> {
-    if command.new.is_none() {
-        return (!rules.can_delete(branch)).then(|| {
-            if is_default {
-                format!("The default branch {branch} cannot be deleted.")
-            } else {
-                format!("You are not allowed to delete the protected branch {branch} by pushing.")
-            }
-        });
-    }
-    if is_new(command) && git::check_branch_name(branch).is_err() {
-        return Some(format!("The branch name {branch} is not allowed."));
-    }
-    (!rules.can_push(branch))
-        .then(|| format!("You are not allowed to push code to the protected branch {branch}."))
+    rules
 }

@@ -1,6 +1,6 @@
 //! Ref updates: every change of a repository's refs uses [`update_refs`].
 //!
-//! An intent is recorded first. After the update, one transaction records all effects: those of the listeners
+//! An intent is recorded first. A caller of the API is authorized again before the refs move. After the update, one transaction records all effects: those of the listeners
 //! of [`Backend`], activity and maintenance. For a formerly empty repository it also sets and protects the
 //! default branch. If a server is killed in between, the intent remains and [`recover`] completes it. An
 //! update runs to its end even if the client disconnects.
@@ -19,36 +19,96 @@ use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
 use crate::code::jobs::maintain_repository::MaintainRepository;
+use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate, UpdatedRefs};
 
-/// Updates refs: `planned` lists the refs that may change, `work` changes them and returns the changed ones.
+/// The authority for a ref update, with the refs that may change.
+pub enum UpdateAuthority {
+    /// The caller of the API. Authorized again when the repository is locked, before the refs move.
+    Caller(Box<CallerAuthority>),
+    /// A push. Its hook waits for the decision.
+    Push(Vec<String>),
+    /// The server itself.
+    Server(Vec<String>),
+}
+
+/// A caller of the API, and the updates that they request.
+pub struct CallerAuthority {
+    /// The access to the project.
+    pub access: ProjectAccess,
+    /// The updates.
+    pub updates: Vec<ProposedUpdate>,
+    /// Returns the error of the operation if an update is not allowed.
+    pub refused: fn() -> Error,
+}
+
+impl UpdateAuthority {
+    /// Returns the authority of a caller for one update.
+    #[must_use]
+    pub fn caller(access: &ProjectAccess, update: ProposedUpdate, refused: fn() -> Error) -> Self {
+        Self::Caller(Box::new(CallerAuthority {
+            access: access.clone(),
+            updates: vec![update],
+            refused,
+        }))
+    }
+
+    fn planned(&self) -> Vec<String> {
+        match self {
+            Self::Caller(caller) => {
+                let updates = caller.updates.iter();
+                updates.map(|update| update.reference.clone()).collect()
+            }
+            Self::Push(planned) | Self::Server(planned) => planned.clone(),
+        }
+    }
+
+    /// Checks the updates by the current state of the database.
+    async fn check(&self, backend: &Backend) -> Result<()> {
+        let Self::Caller(caller) = self else {
+            return Ok(());
+        };
+        let verdicts = push_decision::decide(backend, &caller.access, &caller.updates).await?;
+        match verdicts
+            .iter()
+            .any(|verdict| matches!(verdict, Verdict::Rejected(_)))
+        {
+            true => Err((caller.refused)()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Updates refs, which `work` does and returns.
 ///
 /// # Errors
-/// Returns the error of `work`; nothing is recorded then.
+/// Returns the error of `work` or of the authority; nothing is recorded then.
 pub async fn update_refs<T, F>(
     backend: &Backend,
     update: RefUpdate,
-    planned: Vec<String>,
+    authority: UpdateAuthority,
     work: F,
 ) -> Result<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<(T, Vec<RefChange>)>> + Send + 'static,
 {
-    prepare_and_update_refs(backend, update, planned, async { Ok(()) }, |()| work).await
+    prepare_and_update_refs(backend, update, authority, async { Ok(()) }, |()| work).await
 }
 
 /// As [`update_refs`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and
-/// `work` gets its result.
+/// `work` gets its result. For a caller of the API, the result of `prepare` locks the repository, and `work` moves the refs at
+/// once.
 ///
 /// # Errors
-/// Returns the error of `prepare` or `work`; nothing is recorded then.
+/// Returns the error of `prepare`, `work` or of the authority; nothing is recorded then.
 pub async fn prepare_and_update_refs<P, T, F>(
     backend: &Backend,
     update: RefUpdate,
-    planned: Vec<String>,
+    authority: UpdateAuthority,
     prepare: impl Future<Output = Result<P>> + Send + 'static,
     work: impl FnOnce(P) -> F + Send + 'static,
 ) -> Result<T>
@@ -59,13 +119,15 @@ where
 {
     let backend = backend.clone();
     let task = backend.ref_update_tasks.clone().spawn(async move {
+        let planned = authority.planned();
         let (intent, prepared) = tokio::join!(insert_intent(&backend, &update, &planned), prepare);
         let intent = intent?;
-        let result = match prepared {
-            Ok(prepared) => work(prepared).await,
-            Err(error) => Err(error),
+        let result = async {
+            let prepared = prepared?;
+            authority.check(&backend).await?;
+            work(prepared).await
         };
-        match result {
+        match result.await {
             Ok((value, changes)) => {
                 complete(&backend, intent, &update, &changes).await?;
                 Ok(value)

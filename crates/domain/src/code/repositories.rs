@@ -30,6 +30,14 @@ pub fn page_window(page: &PageRequest) -> git::PageWindow {
     }
 }
 
+/// Waits for exclusive write access to a repository.
+pub fn lock(
+    repository: &git::Repository,
+) -> impl Future<Output = Result<git::LockedRepository>> + Send + use<> {
+    let repository = repository.clone();
+    async move { repository.lock().await.map_err(ref_update_error) }
+}
+
 /// Maps the error of a ref update: after a concurrent update the caller may retry.
 #[must_use]
 pub fn ref_update_error(error: git::Error) -> Error {

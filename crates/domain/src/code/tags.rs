@@ -1,7 +1,8 @@
 //! Tags of a project's repository.
 
 use crate::code::commits::commit;
-use crate::code::ref_updates::update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -10,6 +11,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::ref_changes::RefChange;
+use git::LockedRepository;
 pub use git::TagOrder;
 
 /// A tag with its commit.
@@ -90,10 +92,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         .message
         .filter(|message| !message.trim().is_empty())
         .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
-    let planned = vec![format!("refs/tags/{}", new.name)];
-    let writer = repository.clone();
-    let tag = update_refs(backend, commit::ref_update(access), planned, async move {
-        let tag = writer.create_tag(&new.name, &new.revision, annotation).await;
+    let update = ProposedUpdate::tag(&new.name, ProposalKind::Create);
+    let authority = UpdateAuthority::caller(access, update, Error::forbidden);
+    let lock = repositories::lock(&repository);
+    let publish = async move |locked: LockedRepository| {
+        let tag = locked.create_tag(&new.name, &new.revision, annotation).await;
         let tag = tag.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected(format!("Tag {} already exists", new.name).into()),
             git::Error::RevisionNotFound => {
@@ -103,8 +106,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         })?;
         let change = RefChange::tag(&tag.name, None, Some(tag.target));
         Ok((tag, vec![change]))
-    })
-    .await?;
+    };
+    let update = commit::ref_update(access);
+    let tag = prepare_and_update_refs(backend, update, authority, lock, publish).await?;
     load_detail(&repository, tag).await
 }
 
@@ -124,15 +128,17 @@ pub async fn delete(
     if let Some(commit) = load_detail(&repository, tag.clone()).await?.commit {
         preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
-    let planned = vec![format!("refs/tags/{name}")];
-    update_refs(backend, commit::ref_update(access), planned, async move {
-        let old = repository
+    let update = ProposedUpdate::tag(name, ProposalKind::Delete);
+    let authority = UpdateAuthority::caller(access, update, Error::forbidden);
+    let lock = repositories::lock(&repository);
+    let publish = async move |locked: LockedRepository| {
+        let old = locked
             .delete_tag(&tag.name, Some(tag.target))
             .await
             .map_err(repositories::ref_update_error)?;
         Ok(((), vec![RefChange::tag(&tag.name, Some(old), None)]))
-    })
-    .await
+    };
+    prepare_and_update_refs(backend, commit::ref_update(access), authority, lock, publish).await
 }
 
 async fn load_detail(repository: &git::Repository, tag: git::Tag) -> Result<TagDetail> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sea_orm::{ColumnTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter};
 use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, scim_tokens, sessions, users};
 use subtle::ConstantTimeEq;
@@ -118,7 +118,7 @@ pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> 
             let user = current.filter(|user| !user.password_change_required);
             let user = user.ok_or(Error::Unauthorized)?;
             requirement::check_password_suffices(backend, &user).await?;
-            Caller::user(user)
+            Caller::password(user)
         }
         Proof::Token(id) => {
             let found = access_tokens::by_id(db, id).await?;
@@ -128,9 +128,41 @@ pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> 
         }
         Proof::Granted(id) => Caller::granted(oauth::tokens::find_by_id(backend, id).await?),
         Proof::Job(id) => Caller::job(job_tokens::find_by_id(db, id).await?),
+        Proof::Session(id) => {
+            let found = sessions::by_id(db, id, now()).await?;
+            let (session, user) = found.ok_or(Error::Unauthorized)?;
+            Caller::session(user, session.id)
+        }
+        Proof::Sudo {
+            administrator,
+            user_id,
+        } => {
+            let administrator = Box::pin(caller_of_proof(backend, *administrator)).await?;
+            check_sudo(&administrator)?;
+            Caller::impersonated(existing_user(db, user_id).await?, &administrator)
+        }
+        Proof::User(user_id) => Caller::user(existing_user(db, user_id).await?),
     };
     check_account_active(caller.signed_in()?)?;
     Ok(caller)
+}
+
+/// Identifies the caller of a request again, by the current state of the database.
+///
+/// # Errors
+/// As [`caller_of_proof`].
+pub async fn identify_again(backend: &Backend, caller: &Caller) -> Result<Caller> {
+    let again = caller_of_proof(backend, caller.proof()).await?;
+    Ok(again.continuing(caller))
+}
+
+/// Returns a user who is not deleted.
+async fn existing_user(db: &impl ConnectionTrait, id: i64) -> Result<users::Model> {
+    let found = users::not_deleted()
+        .filter(users::Column::Id.eq(id))
+        .one(db)
+        .await?;
+    found.ok_or(Error::Unauthorized)
 }
 
 /// Returns the caller of a token that is not an OAuth access token.
@@ -207,7 +239,7 @@ async fn caller_of_session(backend: &Backend, session: &SessionCookie) -> Result
     }
     check_account_active(&user)?;
     requirement::check_session_suffices(backend, &user).await?;
-    Ok(Caller::user(user))
+    Ok(Caller::session(user, row.id))
 }
 
 /// Returns the CSRF token of a session.
@@ -218,6 +250,15 @@ pub fn csrf_token(session: &sessions::Model) -> String {
 
 /// Returns the user that an administrator impersonates.
 async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller> {
+    check_sudo(caller)?;
+    let found = users::by_reference(backend.database.read(), target).await?;
+    let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
+    check_account_active(&user)?;
+    Ok(Caller::impersonated(user, caller))
+}
+
+/// Checks that the caller may impersonate users.
+fn check_sudo(caller: &Caller) -> Result<()> {
     caller.signed_in()?;
     if !caller.is_admin() {
         return Err(Error::forbidden_because("Must be admin to use sudo"));
@@ -230,8 +271,5 @@ async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller
     if !scopes.split_ascii_whitespace().any(|scope| scope == "sudo") {
         return Err(Error::InsufficientScope(vec!["sudo"]));
     }
-    let found = users::by_reference(backend.database.read(), target).await?;
-    let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
-    check_account_active(&user)?;
-    Ok(Caller::user(user))
+    Ok(())
 }

@@ -7,7 +7,9 @@ use git::TransportService;
 use storage::entities::users;
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{caller_of_job_token, caller_of_token, check_account_active};
+use crate::identity::authentication::{
+    caller_of_job_token, caller_of_token, check_account_active, identify_again,
+};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement;
 use crate::identity::{known_addresses, password_attempts};
@@ -101,7 +103,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     {
         known_addresses::record_use(backend, &user, address).await?;
     }
-    Ok(Caller::user(user))
+    Ok(Caller::password(user))
 }
 
 /// Authorizes a caller for one of the two services on the project with this path.
@@ -136,6 +138,20 @@ pub async fn authorize(
         Err(Error::NotFound(_) | Error::Forbidden(_)) if !known => Err(Error::Unauthorized),
         outcome => outcome,
     }
+}
+
+/// Authorizes a caller again for changes of the repository, by the current state of the database. The project may have
+/// been renamed or transferred.
+///
+/// # Errors
+/// Returns the errors of [`identify_again`]. Returns `Error::NotFound` if the caller cannot see the project, and
+/// `Error::Forbidden` if the caller may not change the repository; the text is for the user.
+pub async fn authorize_push_again(backend: &Backend, access: &ProjectAccess) -> Result<ProjectAccess> {
+    // The scopes of a token never change.
+    let caller = identify_again(backend, &access.caller).await?;
+    let access = ProjectAccess::find(backend, caller, &access.project.id.to_string()).await?;
+    check_service(&access, TransportService::ReceivePack)?;
+    Ok(access)
 }
 
 fn hidden() -> Error {

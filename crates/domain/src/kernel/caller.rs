@@ -26,8 +26,8 @@ pub struct Caller {
 /// Limits of the credentials.
 #[derive(Debug, Clone)]
 enum CredentialLimits {
-    /// All rights of the user.
-    Whole,
+    /// All rights of the user, or of an anonymous client, with the proof of the authentication.
+    Whole(Box<Proof>),
     /// The scopes of an access token.
     Scopes(Arc<access_tokens::Model>),
     /// The scopes a user granted to an OAuth application.
@@ -60,6 +60,17 @@ pub enum Proof {
     Granted(i64),
     /// The job token with this ID.
     Job(i64),
+    /// The browser session with this ID.
+    Session(i64),
+    /// The token of an administrator who impersonates a user.
+    Sudo {
+        /// The proof of the administrator.
+        administrator: Box<Proof>,
+        /// The ID of the user.
+        user_id: i64,
+    },
+    /// No credentials: the server acts on behalf of the user with this ID.
+    User(i64),
 }
 
 impl Proof {
@@ -80,19 +91,54 @@ impl Caller {
         Self {
             address: None,
             user: None,
-            limits: CredentialLimits::Whole,
+            limits: CredentialLimits::Whole(Box::new(Proof::None)),
             memory: None,
         }
     }
 
-    /// Returns a caller with all rights of a user: by session, by password or by `sudo`.
+    /// Returns a user on whose behalf the server acts, with all rights of the user.
     #[must_use]
     pub fn user(user: users::Model) -> Self {
+        let proof = Proof::User(user.id);
+        Self::with_proof(user, proof)
+    }
+
+    /// Returns the caller with a user's password.
+    pub(crate) fn password(user: users::Model) -> Self {
+        let proof = Proof::of_password(&user);
+        Self::with_proof(user, proof)
+    }
+
+    /// Returns the caller of a browser session.
+    pub(crate) fn session(user: users::Model, session_id: i64) -> Self {
+        Self::with_proof(user, Proof::Session(session_id))
+    }
+
+    /// Returns a user that an administrator impersonates.
+    pub(crate) fn impersonated(user: users::Model, administrator: &Self) -> Self {
+        let proof = Proof::Sudo {
+            administrator: Box::new(administrator.proof()),
+            user_id: user.id,
+        };
+        Self::with_proof(user, proof)
+    }
+
+    fn with_proof(user: users::Model, proof: Proof) -> Self {
         Self {
             address: None,
             user: Some(Arc::new(user)),
-            limits: CredentialLimits::Whole,
+            limits: CredentialLimits::Whole(Box::new(proof)),
             memory: None,
+        }
+    }
+
+    /// Returns this caller, who was identified again, with the address and the memory of the request.
+    #[must_use]
+    pub(crate) fn continuing(self, request: &Self) -> Self {
+        Self {
+            address: request.address.clone(),
+            memory: request.memory.clone(),
+            ..self
         }
     }
 
@@ -189,7 +235,7 @@ impl Caller {
     pub fn saml_provider(&self) -> Option<&saml_providers::Model> {
         match &self.limits {
             CredentialLimits::Provisioning(provider) => Some(provider),
-            CredentialLimits::Whole
+            CredentialLimits::Whole(_)
             | CredentialLimits::Scopes(_)
             | CredentialLimits::Granted(_)
             | CredentialLimits::Job(_) => None,
@@ -220,7 +266,7 @@ impl Caller {
     #[must_use]
     pub fn access_token(&self) -> Option<&access_tokens::Model> {
         match &self.limits {
-            CredentialLimits::Whole
+            CredentialLimits::Whole(_)
             | CredentialLimits::Granted(_)
             | CredentialLimits::Job(_)
             | CredentialLimits::Provisioning(_) => None,
@@ -232,7 +278,7 @@ impl Caller {
     #[must_use]
     pub fn proof(&self) -> Proof {
         match &self.limits {
-            CredentialLimits::Whole => self.as_user().map_or(Proof::None, Proof::of_password),
+            CredentialLimits::Whole(proof) => Proof::clone(proof),
             CredentialLimits::Scopes(token) => Proof::Token(token.id),
             CredentialLimits::Granted(token) => Proof::Granted(token.id),
             CredentialLimits::Job(token) => Proof::Job(token.id),
@@ -245,7 +291,7 @@ impl Caller {
     #[must_use]
     pub fn scopes(&self) -> Option<&str> {
         match &self.limits {
-            CredentialLimits::Whole => None,
+            CredentialLimits::Whole(_) => None,
             CredentialLimits::Scopes(token) => Some(&token.scopes),
             CredentialLimits::Granted(token) => Some(&token.scopes),
             CredentialLimits::Job(_) => Some(JOB_TOKEN_SCOPES),
@@ -258,7 +304,7 @@ impl Caller {
     pub fn only_project(&self) -> Option<i64> {
         match &self.limits {
             CredentialLimits::Job(token) => Some(token.project_id),
-            CredentialLimits::Whole
+            CredentialLimits::Whole(_)
             | CredentialLimits::Scopes(_)
             | CredentialLimits::Granted(_)
             | CredentialLimits::Provisioning(_) => None,

@@ -19,6 +19,7 @@ pub mod listing;
 pub mod manifests;
 mod names;
 mod permissions;
+mod reauthorization;
 pub mod repositories;
 pub mod tag_cleanup;
 pub mod tags;

@@ -18,10 +18,12 @@ use storage::entities::registry_uploads::{self, Model as Upload};
 use tokio::time::{Instant, timeout};
 
 use super::digest::DigestState;
+use super::repositories::RepositoryPath;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::garbage_collection;
+use crate::registry::reauthorization::check_push_again;
 
 /// Folder of all registry objects in the storage.
 pub(super) const FOLDER: &str = "registry";
@@ -52,7 +54,7 @@ pub(super) fn too_large(backend: &Backend) -> RegistryError {
 /// Returns the errors of [`super::uploads::receive`].
 pub(super) async fn receive(
     backend: &Backend,
-    user_id: Option<i64>,
+    repository_path: &RepositoryPath,
     upload: Upload,
     mut body: BodyStream,
 ) -> Result<Upload, RegistryError> {
@@ -61,6 +63,7 @@ pub(super) async fn receive(
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
+    let user_id = repository_path.access.caller.as_user().map(|user| user.id);
     let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
     let slot = slot.map_err(|_| {
         RegistryError::new(
@@ -72,6 +75,7 @@ pub(super) async fn receive(
     let body = stream::iter([Ok(first)]).chain(body).boxed();
     let reception = UploadReceiver {
         backend: backend.clone(),
+        repository_path: repository_path.clone(),
         upload,
         hashing,
         body,
@@ -85,6 +89,7 @@ pub(super) async fn receive(
 
 struct UploadReceiver {
     backend: Backend,
+    repository_path: RepositoryPath,
     upload: Upload,
     hashing: DigestState,
     body: BodyStream,
@@ -151,6 +156,8 @@ impl UploadReceiver {
             }
         };
         writer.finish().await?;
+        // A caller who loses the permission during a long upload stores no further piece.
+        check_push_again(&self.backend, &self.repository_path).await?;
         self.upload = append_piece(&self.backend, &self.upload.uuid, piece, size, &hashing).await?;
         self.hashing = hashing;
         Ok(end)

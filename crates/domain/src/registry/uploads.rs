@@ -15,6 +15,7 @@ use super::repositories::RepositoryPath;
 use crate::kernel::Backend;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::garbage_collection;
+use crate::registry::reauthorization::check_push_again;
 use crate::registry::upload_stream::{self, BodyStream};
 
 pub use storage::entities::registry_uploads::Model as Upload;
@@ -88,7 +89,7 @@ pub async fn find(
 /// # Errors
 /// Returns [`RegistryError::OutOfOrder`] if the part starts at the wrong offset, and `SIZE_INVALID` if the blob
 /// becomes too large. Returns `BLOB_UPLOAD_INVALID` if the body breaks off, and `TOOMANYREQUESTS` if no
-/// upload slot becomes free.
+/// upload slot becomes free. Returns an error if the caller may not push any more.
 pub async fn receive(
     backend: &Backend,
     repository_path: &RepositoryPath,
@@ -106,16 +107,21 @@ pub async fn receive(
     {
         return Err(upload_stream::too_large(backend));
     }
-    let user_id = repository_path.access.caller.as_user().map(|user| user.id);
-    upload_stream::receive(backend, user_id, upload, part.body).await
+    upload_stream::receive(backend, repository_path, upload, part.body).await
 }
 
 /// Completes an upload and links the blob to the repository. A blob that exists already is not stored again.
 ///
 /// # Errors
 /// Returns `DIGEST_INVALID` if the content does not match the digest; it is then discarded. Returns
-/// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist.
-pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), RegistryError> {
+/// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist, and an error if the caller may not push any more.
+pub async fn finish(
+    backend: &Backend,
+    repository_path: &RepositoryPath,
+    upload: &Upload,
+    digest: &Digest,
+) -> Result<(), RegistryError> {
+    check_push_again(backend, repository_path).await?;
     let ended = async |transaction: &DatabaseTransaction| complete(transaction, upload, digest).await;
     let (fits, pieces) = backend.database.transaction(ended).await?;
     garbage_collection::discard(backend, pieces).await;

@@ -60,7 +60,13 @@ pub async fn import(
         Ok(((), changed_refs(&before, &refs_of(&repository).await?)))
     };
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    ref_updates::update_refs(backend, update, planned, work).await?;
+    ref_updates::update_refs(
+        backend,
+        update,
+        ref_updates::UpdateAuthority::Server(planned),
+        work,
+    )
+    .await?;
     let found = projects::by_reference(backend.database.read(), &project.id.to_string()).await?;
     found
         .map(|(project, _)| project)

@@ -1,7 +1,7 @@
-//! Hooks that enforce the policy of a push and report its result.
+//! Hooks that enforce the decision on a push and report its result.
 //!
-//! The scripts are the same for all pushes. The rules of a push are files in a separate directory, which an
-//! environment variable names. No text of the client becomes an argument.
+//! The scripts are the same for all pushes. The rules of a push and the pipes for its [`decision`](super::decision) are in
+//! a separate directory, which an environment variable names. No text of the client becomes an argument.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,7 +14,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use super::{ReceivePolicy, RefCommand};
+use super::RefCommand;
+use super::decision::{DecisionPipes, FORWARD, HookRules, REFUSED};
 use crate::{Error, Repository, Result};
 
 /// Environment variable with the directory of the push.
@@ -24,10 +25,13 @@ pub(super) const PUSH_DIRECTORY: &str = "HOLDFAST_PUSH";
 const PROBE_ANSWER: &[u8] = b"holdfast\n";
 
 /// Runs in the quarantine of the new objects, before any reference moves.
+///
+/// Only the server has the other ends of the pipes, so its death ends the read. Opening a pipe for reading and writing never
+/// waits; the writing end is closed before the first read.
 const PRE_RECEIVE: &str = r#"#!/bin/sh
 # Rejects a push that violates the rules of its project.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
-if ! [ -r "$HOLDFAST_PUSH/refused" ]; then
+if ! [ -p "$HOLDFAST_PUSH/decision" ]; then
   echo "This repository takes pushes through its server only." >&2
   exit 1
 fi
@@ -35,14 +39,32 @@ if [ -s "$HOLDFAST_PUSH/refused" ]; then
   cat "$HOLDFAST_PUSH/refused" >&2
   exit 1
 fi
-status=0
-while read -r old new reason; do
-  if ! git merge-base --is-ancestor "$old" "$new" >/dev/null 2>&1; then
-    printf '%s\n' "$reason" >&2
-    status=1
-  fi
-done <"$HOLDFAST_PUSH/forward"
-exit $status
+exec 3<>"$HOLDFAST_PUSH/decision" 4<"$HOLDFAST_PUSH/decision" 5<>"$HOLDFAST_PUSH/ready" 3>&-
+while :; do
+  status=0
+  while read -r old new reason; do
+    if ! git merge-base --is-ancestor "$old" "$new" >/dev/null 2>&1; then
+      printf '%s\n' "$reason" >&2
+      status=1
+    fi
+  done <"$HOLDFAST_PUSH/forward"
+  if [ $status != 0 ]; then exit 1; fi
+  echo ready >&5
+  decision=
+  read -r decision <&4
+  case "$decision" in
+    accept) exit 0 ;;
+    check) ;;
+    reject)
+      cat "$HOLDFAST_PUSH/refused" >&2
+      exit 1
+      ;;
+    *)
+      echo "The server stopped before it accepted the push. Push again." >&2
+      exit 1
+      ;;
+  esac
+done
 "#;
 
 /// Runs after references have moved, with the list of updates as input.
@@ -53,55 +75,6 @@ cat >"$HOLDFAST_PUSH/applied"
 "#;
 
 const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
-
-/// Rules that the scripts enforce for one push.
-pub(super) struct PushRules {
-    rejected: String,
-    forward: String,
-}
-
-impl PushRules {
-    /// Returns the rules that apply to `commands`.
-    pub(super) fn new(commands: &[RefCommand], policy: &ReceivePolicy) -> Self {
-        let mut rules = Self {
-            rejected: String::new(),
-            forward: String::new(),
-        };
-        for command in commands {
-            let name = &command.reference;
-            if let Some((_, reason)) = policy.rejected.iter().find(|(reference, _)| reference == name) {
-                rules.rejected.push_str(&one_line(reason));
-            } else if !["refs/heads/", "refs/tags/"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
-            {
-                rules.rejected.push_str(&one_line(&format!(
-                    "Only branches and tags can be pushed, not {name}."
-                )));
-            }
-            if let Some((_, reason)) = policy
-                .fast_forward_only
-                .iter()
-                .find(|(reference, _)| reference == name)
-                && let (Some(old), Some(new)) = (command.old, command.new)
-            {
-                rules
-                    .forward
-                    .push_str(&format!("{old} {new} {}", one_line(reason)));
-            }
-        }
-        rules
-    }
-}
-
-fn one_line(reason: &str) -> String {
-    let mut line: String = reason
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    line.push('\n');
-    line
-}
 
 /// Hook scripts that were found to run, and the directory of one push.
 pub(super) struct InstalledHooks {
@@ -130,12 +103,13 @@ impl InstalledHooks {
     }
 }
 
-/// Writes missing scripts, checks that they run, and writes the rules.
+/// Writes missing scripts, checks that they run, and writes the rules at the start of the push.
 ///
 /// Git silently skips a hook that it cannot execute, as on a file system mounted `noexec`; this function must
 /// fail instead.
-pub(super) async fn install(repository: &Repository, rules: PushRules) -> Result<InstalledHooks> {
+pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Result<InstalledHooks> {
     let store = repository.clone();
+    let (rejected, forward) = (rules.rejected(), rules.forward());
     repository
         .blocking(move |_| {
             let content = SCRIPTS.map(|(_, script)| script).concat();
@@ -159,8 +133,9 @@ pub(super) async fn install(repository: &Repository, rules: PushRules) -> Result
                 shared.hooks_run.store(true, Ordering::Release);
             }
             let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
-            fs::write(push.path().join("refused"), rules.rejected)?;
-            fs::write(push.path().join("forward"), rules.forward)?;
+            fs::write(push.path().join(REFUSED), rejected)?;
+            fs::write(push.path().join(FORWARD), forward)?;
+            DecisionPipes::create(push.path())?;
             Ok(InstalledHooks { directory, push })
         })
         .await

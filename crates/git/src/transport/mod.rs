@@ -2,10 +2,12 @@
 //!
 //! The request of a fetch is received completely before a slot is taken and a program is started ([`request`]). Packs are
 //! streamed: a push of any size needs a few chunks of memory. A push is opened first ([`Repository::open_push`]), so that
-//! its commands can be checked before the pack is read. Then it is received ([`OpenPush::receive`]); [`hooks`] enforces
-//! the policy. Its program has no slot while the client sends nothing.
+//! its commands can be checked before the pack is read. Then it is received ([`OpenPush::receive`]). When the pack is
+//! complete, the push waits for a [`decision`], which [`hooks`] enforce. Its program has no slot while the client sends
+//! nothing.
 
 mod commands;
+mod decision;
 mod hooks;
 mod request;
 #[cfg(test)]
@@ -19,9 +21,12 @@ use async_compression::tokio::bufread::GzipDecoder;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use commands::RefCommand;
+pub use decision::{PushDecider, PushDecision, PushRules};
 
+use self::decision::{DecisionPipes, HookRules};
 use super::early_output::Overflow;
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
@@ -113,14 +118,11 @@ pub struct OpenPush {
     space: RequestSpace,
 }
 
-/// Policy for a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
+/// Policy for a push.
 #[derive(Debug, Clone, Default)]
 pub struct ReceivePolicy {
-    /// Full names of references that must not change, each with the reason shown to the pusher. One of them
-    /// rejects the whole push.
-    pub rejected: Vec<(String, String)>,
-    /// Full names of references that allow only fast-forwards, each with the reason shown on rejection.
-    pub fast_forward_only: Vec<(String, String)>,
+    /// The rules when the push starts. A push that violates them is rejected without a decision.
+    pub rules: PushRules,
     /// Maximum size of the pack in bytes.
     pub max_bytes: Option<u64>,
 }
@@ -232,15 +234,24 @@ impl OpenPush {
         &self.commands
     }
 
-    /// Receives the pack and executes the commands that `policy` and Git allow.
+    /// Receives the pack and executes the commands, if `policy`, Git and the decision allow it. `decider` is called when
+    /// Git has the whole pack and has checked it, and before the first reference moves. A server that ends before it has
+    /// decided rejects the push.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many pushes or transfers are running, and failures to
     /// install the hooks, without which nothing is received.
-    pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<ReceivedPush> {
+    pub async fn receive(
+        self,
+        policy: ReceivePolicy,
+        protocol: Option<&str>,
+        decider: PushDecider,
+    ) -> Result<ReceivedPush> {
         let slot = self.repository.push_slot().await?;
-        let rules = hooks::PushRules::new(&self.commands, &policy);
-        let in_place = hooks::install(&self.repository, rules).await?;
+        let rules = HookRules::new(&self.commands, &policy.rules);
+        let in_place = hooks::install(&self.repository, &rules).await?;
+        // Opened before the program starts: the hook finds the pipes open as long as this server runs.
+        let pipes = DecisionPipes::open(in_place.push_directory())?;
         let program = TransportService::ReceivePack
             .program(protocol)
             .config("core.hooksPath", in_place.directory())
@@ -256,6 +267,8 @@ impl OpenPush {
             None => program,
         };
         let running = self.repository.start_transfer(program).await?;
+        let answers = decision::answer(pipes, self.commands, rules, decider);
+        let answers = AbortOnDropHandle::new(tokio::spawn(answers));
         let (sender, outcome) = oneshot::channel();
         let exchange = TransferExchange {
             body: self.body,
@@ -268,7 +281,7 @@ impl OpenPush {
         };
         let space = self.space;
         let response = stream::exchange(running, exchange, move |result| {
-            drop((slot, space));
+            drop((slot, space, answers));
             // The hook's record decides which commands were applied, independent of the program's exit code.
             let applied = in_place.applied();
             let outcome = match (applied, result) {

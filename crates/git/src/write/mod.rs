@@ -203,6 +203,27 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
+    /// Returns a stored commit whose parent is the current commit of the branch.
+    pub(super) fn on_tip(
+        repository: Repository,
+        branch: String,
+        tip: Oid,
+        commit: Oid,
+        guard: WriteGuard,
+    ) -> Self {
+        let base = Base {
+            parent: Some(tip),
+            old: Some(tip),
+        };
+        Self {
+            repository,
+            branch,
+            base,
+            commit,
+            guard,
+        }
+    }
+
     /// Moves the branch; the move is durable when this returns.
     ///
     /// In an empty repository any branch becomes the default branch, and `HEAD` points to it.
@@ -321,7 +342,7 @@ fn build(
 }
 
 /// Moves a branch from `old` to a new commit, or creates it.
-pub(super) fn publish(
+fn publish(
     repository: &git2::Repository,
     branch: &str,
     old: Option<Oid>,

@@ -58,3 +58,16 @@ pub async fn by_digest(
         .filter(Column::ExpiresAt.gt(now));
     super::users::find_with_user(db, rows).await
 }
+
+/// Returns the session with this ID and its user, unless it has expired.
+///
+/// # Errors
+/// Any database error.
+pub async fn by_id(
+    db: &impl ConnectionTrait,
+    id: i64,
+    now: DateTime<Utc>,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    let rows = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(now));
+    super::users::find_with_user(db, rows).await
+}

@@ -1,6 +1,6 @@
 //! Recovery of ref updates of a server that was killed before recording them.
 
-use domain::code::ref_updates::{recover, update_refs};
+use domain::code::ref_updates::{UpdateAuthority, recover, update_refs};
 use domain::kernel::ref_changes::{RefChange, RefUpdate};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn insert_intent(server: &TestServer, project: &Project<'_>) {
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();
-        update_refs(&backend, update, planned, never).await
+        update_refs(&backend, update, UpdateAuthority::Server(planned), never).await
     });
     while waiting().await == before {
         tokio::task::yield_now().await;

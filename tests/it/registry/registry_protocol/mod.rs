@@ -9,6 +9,7 @@ mod large;
 mod manifests;
 mod object_storage;
 mod retention;
+mod slow_pushes;
 mod tags;
 mod upload_slots;
 mod uploads;

@@ -1,10 +1,11 @@
 //! Cherry-picks and reverts of commits.
 
-use git::Repository;
+use git::{PreparedCommit, Repository};
 
 use super::listing::{self, CommitDetail};
 use crate::code::commits::commit::{self, AuthorOverride, BRANCH_CHANGED};
-use crate::code::ref_updates::update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -35,7 +36,7 @@ pub async fn apply_commit(
 ) -> Result<CommitDetail> {
     let repository = repository_access::repository(backend, access)?;
     if !commit::can_push(backend, access, branch).await? {
-        return Err(Error::forbidden_because(commit::PUSH_NOT_ALLOWED));
+        return Err(commit::push_not_allowed());
     }
     let change = repository.resolve_commit(revision).await?;
     // Checked before the write-ahead intent, because a missing branch is an error of the caller.
@@ -45,17 +46,24 @@ pub async fn apply_commit(
         .map_err(|error| pick_error(error, mode))?;
     let (_, committer) = commit::signatures(access, AuthorOverride::default())?;
     let (name, writer): (String, Repository) = (branch.to_owned(), repository.clone());
-    let planned = vec![format!("refs/heads/{branch}")];
-    let new_commit = update_refs(backend, commit::ref_update(access), planned, async move {
-        let result = match mode {
-            ApplyMode::CherryPick => writer.cherry_pick(change, &name, committer).await,
-            ApplyMode::Revert => writer.revert(change, &name, committer).await,
+    let update = ProposedUpdate::branch(branch, ProposalKind::Update);
+    let authority = UpdateAuthority::caller(access, update, commit::push_not_allowed);
+    let prepare = async move {
+        let prepared = match mode {
+            ApplyMode::CherryPick => writer.prepare_cherry_pick(change, &name, committer).await,
+            ApplyMode::Revert => writer.prepare_revert(change, &name, committer).await,
         };
+        Ok((prepared.map_err(|error| pick_error(error, mode))?, name))
+    };
+    let publish = async move |(prepared, name): (PreparedCommit, String)| {
+        let result = prepared.publish().await;
         let result = result.map_err(|error| pick_error(error, mode))?;
         let changes = vec![RefChange::branch(&name, result.old, Some(result.commit))];
         Ok((result.commit, changes))
-    });
-    listing::load_detail(&repository, new_commit.await?, false).await
+    };
+    let update = commit::ref_update(access);
+    let new_commit = prepare_and_update_refs(backend, update, authority, prepare, publish).await?;
+    listing::load_detail(&repository, new_commit, false).await
 }
 
 fn pick_error(error: git::Error, mode: ApplyMode) -> Error {

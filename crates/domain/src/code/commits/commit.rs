@@ -4,7 +4,8 @@ use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::code::branch_protection;
-use crate::code::ref_updates::prepare_and_update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -15,6 +16,12 @@ pub const PUSH_NOT_ALLOWED: &str = "You are not allowed to push into this branch
 
 /// Error if a push updated the branch first.
 pub(crate) const BRANCH_CHANGED: &str = "The branch was updated by another push. Please try again.";
+
+/// Returns the error if the caller may not push to the branch.
+#[must_use]
+pub fn push_not_allowed() -> Error {
+    Error::forbidden_because(PUSH_NOT_ALLOWED)
+}
 
 /// Author of a commit if it is not the caller. Blank parts are ignored.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +87,8 @@ where
     let branch = request.branch.clone();
     git::check_branch_name(&branch).map_err(|error| to_error(error, &branch))?;
     let repository = repository.clone();
-    let planned = vec![format!("refs/heads/{branch}")];
+    let update = ProposedUpdate::branch(&branch, ProposalKind::Update);
+    let authority = UpdateAuthority::caller(access, update, push_not_allowed);
     let name = branch.clone();
     let prepare = async move {
         let prepared = repository.prepare_commit(request).await;
@@ -92,7 +100,7 @@ where
         let changes = vec![RefChange::branch(&branch, result.old, Some(result.commit))];
         Ok((tokio::spawn(read(result)), changes))
     };
-    let value = prepare_and_update_refs(backend, ref_update(access), planned, prepare, publish).await?;
+    let value = prepare_and_update_refs(backend, ref_update(access), authority, prepare, publish).await?;
     value.await.map_err(Error::internal)?
 }
 

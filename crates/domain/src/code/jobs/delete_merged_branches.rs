@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use git::RepositoryId;
+use git::{LockedRepository, RepositoryId};
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{projects, protected_branches};
 use storage::jobs::{Job, JobFailure};
 
-use crate::code::ref_updates::update_refs;
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::kernel::Backend;
 use crate::kernel::patterns::matches_pattern;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
@@ -48,15 +48,11 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
     else {
         return Ok(());
     };
-    let protected = protected_branches::of_project(db, project_id).await?;
     let repository = backend
         .repositories
         .repository(&RepositoryId::of_project(project_id));
-    let deletable: HashSet<String> = merged_branches(&repository, &into)
-        .await?
-        .into_iter()
-        .filter(|name| !protected.iter().any(|row| matches_pattern(&row.name, name)))
-        .collect();
+    let mut deletable: HashSet<String> = merged_branches(&repository, &into).await?.into_iter().collect();
+    retain_unprotected(&backend, project_id, &mut deletable).await?;
     if deletable.is_empty() {
         return Ok(());
     }
@@ -69,16 +65,43 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
         user_id: job.user_id,
         kind: RefUpdateKind::Api,
     };
-    update_refs(&backend, update, planned, async move {
-        let deleted = repository
+    let prepare = async move { Ok(repository.lock().await?) };
+    let database = backend.clone();
+    let delete = async move |locked: LockedRepository| {
+        // A protection that was acknowledged before the lock counts, too.
+        retain_unprotected(&database, project_id, &mut deletable).await?;
+        let deleted = locked
             .delete_merged_branches(&into, move |name| !deletable.contains(name))
             .await?;
         let changes = deleted
             .iter()
             .map(|branch| RefChange::branch(&branch.name, Some(branch.commit), None));
         Ok(((), changes.collect()))
-    })
+    };
+    prepare_and_update_refs(
+        &backend,
+        update,
+        UpdateAuthority::Server(planned),
+        prepare,
+        delete,
+    )
     .await?;
+    Ok(())
+}
+
+/// Removes the names of protected branches, or all names if the project is archived or deleted.
+async fn retain_unprotected(
+    backend: &Backend,
+    project_id: i64,
+    names: &mut HashSet<String>,
+) -> crate::kernel::error::Result<()> {
+    let db = backend.database.read();
+    let project = projects::not_deleted()
+        .filter(projects::Column::Id.eq(project_id))
+        .filter(projects::Column::Archived.eq(false));
+    let is_writable = project.one(db).await?.is_some();
+    let protected = protected_branches::of_project(db, project_id).await?;
+    names.retain(|name| is_writable && !protected.iter().any(|row| matches_pattern(&row.name, name)));
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::registry::digest::Digest;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
+use crate::registry::reauthorization::check_push_again;
 use crate::registry::repositories::{self, RepositoryPath};
 use crate::registry::{blobs, tags};
 
@@ -65,6 +66,7 @@ pub async fn push(
         ));
     }
     let document = document?;
+    check_push_again(backend, repository_path).await?;
     let image_created_at = image_created_at(backend, repository_path, &digest, &document).await?;
     let subject = document.subject.clone();
     let arrival = ManifestUpload {

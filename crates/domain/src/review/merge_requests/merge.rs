@@ -10,8 +10,9 @@ use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use super::{find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
 use crate::code::push_events::between;
-use crate::code::ref_updates::prepare_and_update_refs;
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -165,7 +166,8 @@ async fn merge(
         .or(merge_request.force_remove_source_branch)
         .unwrap_or(false);
     let branch = merge_request.target_branch.clone();
-    let planned = vec![format!("refs/heads/{branch}")];
+    let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
+    let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
     let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
     let removal = params.should_remove_source_branch;
     let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
@@ -207,7 +209,7 @@ async fn merge(
         }
     };
     let mover = commit::ref_update(access);
-    match prepare_and_update_refs(backend, mover, planned, prepare, publish).await? {
+    match prepare_and_update_refs(backend, mover, authority, prepare, publish).await? {
         Ok(_guard) => Ok(()),
         Err(()) => Err(MergeError::TargetChanged),
     }

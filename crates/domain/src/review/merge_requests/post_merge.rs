@@ -1,5 +1,6 @@
 //! Work after merges and pushes, done by jobs. Every operation is idempotent.
 
+use git::LockedRepository;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::merge_requests::{Column, Entity, MergeRequestState, MergeStatus, Model};
@@ -8,7 +9,8 @@ use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -145,16 +147,23 @@ async fn delete_source_branch(backend: &Backend, caller: Caller, merge_request: 
         head_refs::repository(backend, source_id),
         oid(&merge_request.head_sha)?,
     );
-    let planned = vec![format!("refs/heads/{branch}")];
-    let removed = update_refs(backend, commit::ref_update(&source), planned, async move {
-        match repository.delete_branch(&branch, Some(head)).await {
+    let update = ProposedUpdate::branch(&branch, ProposalKind::Delete);
+    let authority = UpdateAuthority::caller(&source, update, Error::forbidden);
+    let lock = async move { Ok(repository.lock().await?) };
+    let publish = async move |locked: LockedRepository| {
+        match locked.delete_branch(&branch, Some(head)).await {
             Ok(old) => Ok(((), vec![RefChange::branch(&branch, Some(old), None)])),
             // The branch was deleted or has received new commits. It is not deleted then.
             Err(git::Error::BranchNotFound | git::Error::StaleReference) => Ok(((), Vec::new())),
             Err(error) => Err(error.into()),
         }
-    });
-    removed.await
+    };
+    let update = commit::ref_update(&source);
+    match prepare_and_update_refs(backend, update, authority, lock, publish).await {
+        // The user has lost the permission, so the branch stays.
+        Err(Error::Unauthorized | Error::NotFound(_) | Error::Forbidden(_)) => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Runs the job. Steps that are done already are skipped.

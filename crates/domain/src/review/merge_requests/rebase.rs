@@ -7,7 +7,8 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use super::find;
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::prepare_and_update_refs;
+use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -36,7 +37,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
         .await?
         .can_force_push(&branch)
     {
-        return Err(Error::forbidden_because("Cannot push to source branch"));
+        return Err(cannot_push());
     }
     let onto = branch_heads::head(backend, BranchRef::target(&merge_request)).await?;
     let onto = onto.ok_or_else(|| Error::forbidden_because("Target branch does not exist"))?;
@@ -47,7 +48,9 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     }
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
-    let (planned, name) = (vec![format!("refs/heads/{branch}")], branch.clone());
+    let update = ProposedUpdate::branch(&branch, ProposalKind::Replace);
+    let authority = UpdateAuthority::caller(&source, update, cannot_push);
+    let name = branch.clone();
     let prepare = async move {
         match repository.prepare_rebase(&name, onto, committer).await {
             Ok(prepared) => Ok(Ok(prepared)),
@@ -67,7 +70,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
         }
     };
     let mover = commit::ref_update(&source);
-    let (_guard, failure) = prepare_and_update_refs(backend, mover, planned, prepare, publish).await?;
+    let (_guard, failure) = prepare_and_update_refs(backend, mover, authority, prepare, publish).await?;
     let row = merge_requests::ActiveModel {
         id: Set(merge_request.id),
         merge_error: Set(failure.map(str::to_owned)),
@@ -75,6 +78,10 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     };
     row.update(backend.database.write()).await?;
     Ok(failure)
+}
+
+fn cannot_push() -> Error {
+    Error::forbidden_because("Cannot push to source branch")
 }
 
 /// Returns the source project with the caller's permissions.

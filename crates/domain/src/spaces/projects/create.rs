@@ -16,7 +16,7 @@ use super::row::runners_token_context;
 use super::settings::replace_topics;
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
-use crate::code::ref_updates::update_refs;
+use crate::code::ref_updates::{UpdateAuthority, update_refs};
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -439,7 +439,7 @@ async fn create_repository(
         .repository(&RepositoryId::of_project(project.id));
     let planned = vec![format!("refs/heads/{branch}")];
     let branch = branch.to_owned();
-    update_refs(backend, update, planned, async move {
+    update_refs(backend, update, UpdateAuthority::Server(planned), async move {
         let result = repository.commit_actions(request).await?;
         Ok((
             (),

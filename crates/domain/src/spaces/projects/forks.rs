@@ -17,7 +17,7 @@ use super::create::{
 use super::settings::replace_topics;
 use crate::accounts::avatars;
 use crate::accounts::uploads::UploadedFile;
-use crate::code::ref_updates::update_refs;
+use crate::code::ref_updates::{UpdateAuthority, update_refs};
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -333,7 +333,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         RepositoryId::of_project(job.project_id),
     );
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    update_refs(backend, update, planned, async move {
+    update_refs(backend, update, UpdateAuthority::Server(planned), async move {
         match repositories.fork(&source, &id).await {
             Ok(_) | Err(git::Error::RepositoryExists) => {}
             Err(error) => return Err(error.into()),

@@ -1,5 +1,6 @@
 //! A real Git client clones from and pushes to a repository, through a minimal HTTP server.
 
+mod decision;
 mod slots;
 
 use std::collections::HashMap;
@@ -19,6 +20,22 @@ use crate::test_repository::TestRepository;
 
 /// Results of pushes in order.
 type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
+
+fn with_rules(rules: PushRules) -> ReceivePolicy {
+    ReceivePolicy {
+        rules,
+        max_bytes: None,
+    }
+}
+
+/// Returns a decider that repeats the rules of the start.
+fn same_rules(rules: PushRules) -> PushDecider {
+    Box::new(move || std::future::ready(Ok(rules.clone())).boxed())
+}
+
+fn accept() -> PushDecider {
+    same_rules(PushRules::default())
+}
 
 /// Serves the repository until the test ends and returns its address.
 async fn serve(repository: &Repository, policy: ReceivePolicy) -> (String, Outcomes) {
@@ -68,7 +85,10 @@ async fn answer(
         ),
         "git-receive-pack" => {
             let push = repository.open_push(body, gzip).await.unwrap();
-            let received = push.receive(policy, protocol).await.unwrap();
+            let received = push
+                .receive(policy.clone(), protocol, same_rules(policy.rules))
+                .await
+                .unwrap();
             let outcomes = outcomes.clone();
             tokio::spawn(async move { outcomes.send(received.outcome.applied().await) });
             ("result", received.response)
@@ -196,10 +216,10 @@ async fn push_to_rejected_ref_changes_nothing_and_returns_reason() {
     let sample = TestRepository::with_history();
     let reason = "You are not allowed to push code to protected branches on this project.";
     let rejected = vec![("refs/heads/main".to_owned(), reason.to_owned())];
-    let policy = ReceivePolicy {
+    let policy = with_rules(PushRules {
         rejected,
-        ..ReceivePolicy::default()
-    };
+        ..PushRules::default()
+    });
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
     let clone = clone_with_commit(&sample, &address).await;
     let before = sample.git(&["for-each-ref"]);
@@ -221,10 +241,10 @@ async fn push_to_rejected_ref_changes_nothing_and_returns_reason() {
 async fn push_rules_apply_after_hook_scripts_are_modified() {
     let sample = TestRepository::with_history();
     let rejected = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
-    let policy = ReceivePolicy {
+    let policy = with_rules(PushRules {
         rejected,
-        ..ReceivePolicy::default()
-    };
+        ..PushRules::default()
+    });
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
     let clone = clone_with_commit(&sample, &address).await;
     let push = ["push", "origin", "main"];
@@ -248,10 +268,10 @@ async fn protected_ref_accepts_only_fast_forward() {
     let sample = TestRepository::with_history();
     let reason = "You are not allowed to force push code to a protected branch on this project.";
     let fast_forward_only = vec![("refs/heads/main".to_owned(), reason.to_owned())];
-    let policy = ReceivePolicy {
+    let policy = with_rules(PushRules {
         fast_forward_only,
-        ..ReceivePolicy::default()
-    };
+        ..PushRules::default()
+    });
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
     let clone = clone_with_commit(&sample, &address).await;
     succeeds(&clone, &["push", "--quiet", "origin", "main"]).await;
@@ -368,7 +388,10 @@ async fn truncated_push_changes_nothing() {
         .await
         .unwrap();
     assert_eq!(push.commands()[0].old, Some(main));
-    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     let answer = received.outcome.applied().await;
     assert!(matches!(answer, Err(Error::Io(_))), "{answer:?}");
     assert_eq!(sample.git(&["for-each-ref"]), before);
@@ -380,7 +403,10 @@ async fn empty_push_returns_empty_response() {
     let sample = TestRepository::with_history();
     let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
     assert!(push.commands().is_empty());
-    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     assert!(received.response.collect(1024).await.unwrap().is_empty());
     assert_eq!(received.outcome.applied().await.unwrap(), []);
 }
@@ -400,7 +426,10 @@ async fn push_completes_after_client_disconnects() {
         .open_push(Cursor::new(body), false)
         .await
         .unwrap();
-    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let mut received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     let first = received.response.next().await.unwrap().unwrap();
     assert!(!first.is_empty());
     drop(received.response);
@@ -452,7 +481,10 @@ async fn response_to_truncated_body_fails() {
         .open_push(interrupted(body.clone()), false)
         .await
         .unwrap();
-    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let mut received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     let answer = received.response.begun().await;
     assert!(matches!(answer, Err(Error::Protocol(_))), "{answer:?}");
 
@@ -460,7 +492,10 @@ async fn response_to_truncated_body_fails() {
     let slow = futures_util::stream::iter([Ok(Bytes::from(body)), Err(timed_out)]);
     let slow = tokio_util::io::StreamReader::new(slow);
     let push = sample.repository.open_push(slow, false).await.unwrap();
-    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let mut received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     let answer = received.response.begun().await;
     assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
 }

@@ -53,7 +53,10 @@ async fn begin_push(repository: &Repository, target: Oid, branch: &str) -> (Dupl
     let begun = format!("{:04x}{line}0000PACK\0\0\0\u{2}\0\0\0\0", line.len() + 4);
     client.write_all(begun.as_bytes()).await.unwrap();
     let push = repository.open_push(body, false).await.unwrap();
-    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let received = push
+        .receive(ReceivePolicy::default(), None, accept())
+        .await
+        .unwrap();
     (client, received)
 }
 

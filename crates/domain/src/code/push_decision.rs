@@ -1,0 +1,167 @@
+//! The decision on ref updates, by the state of the database right before the refs move.
+//!
+//! A request may take hours until its refs can move, so its first authorization may be outdated. [`decide`] authorizes the
+//! caller again and checks each update. Pushes wait for it in a hook; the API calls it under the lock of the repository.
+//! Rules for ref updates belong into [`verdict`].
+
+use git::RefCommand;
+
+use crate::code::branch_protection::{self, BranchRules};
+use crate::identity::access::ProjectAccess;
+use crate::identity::git_access;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// A requested update of one ref.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProposedUpdate {
+    /// The full name, such as `refs/heads/main`.
+    pub reference: String,
+    /// The kind.
+    pub kind: ProposalKind,
+}
+
+/// Kind of a requested update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProposalKind {
+    /// Creates the ref.
+    Create,
+    /// Moves the ref. If the verdict requires it, the new commit must be a descendant of the old one.
+    Update,
+    /// Moves a branch to a commit that need not be a descendant.
+    Replace,
+    /// Merges into a branch.
+    Merge,
+    /// Deletes the ref.
+    Delete,
+}
+
+/// Verdict on one update. Texts are for the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The update is allowed.
+    Accepted,
+    /// The update is allowed if it is a fast-forward.
+    FastForwardOnly(String),
+    /// The update is not allowed.
+    Rejected(String),
+}
+
+impl ProposedUpdate {
+    /// Returns the update of a branch.
+    #[must_use]
+    pub fn branch(name: &str, kind: ProposalKind) -> Self {
+        Self {
+            reference: format!("refs/heads/{name}"),
+            kind,
+        }
+    }
+
+    /// Returns the update of a tag.
+    #[must_use]
+    pub fn tag(name: &str, kind: ProposalKind) -> Self {
+        Self {
+            reference: format!("refs/tags/{name}"),
+            kind,
+        }
+    }
+}
+
+impl From<&RefCommand> for ProposedUpdate {
+    fn from(command: &RefCommand) -> Self {
+        Self {
+            reference: command.reference.clone(),
+            kind: match (command.old, command.new) {
+                (_, None) => ProposalKind::Delete,
+                (None, Some(_)) => ProposalKind::Create,
+                (Some(_), Some(_)) => ProposalKind::Update,
+            },
+        }
+    }
+}
+
+/// Authorizes the caller again and returns the verdict on each update.
+///
+/// Reads only committed rows and no outdated cache, so every change that a node acknowledged before the call counts. Takes no
+/// lock: Git programs run meanwhile.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` or `Error::InvalidToken` if the credentials are no longer valid. Returns
+/// `Error::NotFound` if the caller cannot see the project any more. Returns `Error::Forbidden` if the account is not active,
+/// the role is too low, or the project is archived.
+pub async fn decide(
+    backend: &Backend,
+    access: &ProjectAccess,
+    updates: &[ProposedUpdate],
+) -> Result<Vec<Verdict>> {
+    let access = git_access::authorize_push_again(backend, access).await?;
+    verdicts(backend, &access, updates).await
+}
+
+/// Returns the verdict on each update for a caller who was authorized just now.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn verdicts(
+    backend: &Backend,
+    access: &ProjectAccess,
+    updates: &[ProposedUpdate],
+) -> Result<Vec<Verdict>> {
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    let verdicts = updates.iter().map(|update| verdict(&rules, access, update));
+    Ok(verdicts.collect())
+}
+
+/// Returns the text for a pusher whose push is rejected as a whole.
+#[must_use]
+pub fn rejection_text(error: &Error) -> String {
+    match error {
+        Error::Unauthorized | Error::InvalidToken(_) => {
+            "Your credentials are no longer valid. Sign in and push again.".to_owned()
+        }
+        Error::Forbidden(Some(reason)) => reason.to_string(),
+        Error::Forbidden(None) => "You are not allowed to push code to this project.".to_owned(),
+        Error::NotFound(_) => {
+            "The project you were looking for could not be found or you don't have permission to view it."
+                .to_owned()
+        }
+        _ => "The server could not check the rules of this project. Push again.".to_owned(),
+    }
+}
+
+/// Returns the verdict on an update; the rules are those of the caller.
+fn verdict(rules: &BranchRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
+    if let Some(branch) = update.reference.strip_prefix("refs/heads/") {
+        return branch_verdict(rules, access, branch, update.kind);
+    }
+    match update.reference.strip_prefix("refs/tags/") {
+        Some(tag) if update.kind == ProposalKind::Create && git::check_tag_name(tag).is_err() => {
+            Verdict::Rejected(format!("The tag name {tag} is not allowed."))
+        }
+        _ => Verdict::Accepted,
+    }
+}
+
+fn branch_verdict(rules: &BranchRules, access: &ProjectAccess, branch: &str, kind: ProposalKind) -> Verdict {
+    let is_default = access.project.default_branch.as_deref() == Some(branch);
+    let can_force = rules.can_force_push(branch) && (!is_default || access.has_role(Role::Maintainer));
+    let force_push = || format!("You are not allowed to force push to the branch {branch}.");
+    let push = || format!("You are not allowed to push code to the protected branch {branch}.");
+    match kind {
+        ProposalKind::Delete if !rules.can_delete(branch) => Verdict::Rejected(match is_default {
+            true => format!("The default branch {branch} cannot be deleted."),
+            false => format!("You are not allowed to delete the protected branch {branch} by pushing."),
+        }),
+        ProposalKind::Create if git::check_branch_name(branch).is_err() => {
+            Verdict::Rejected(format!("The branch name {branch} is not allowed."))
+        }
+        ProposalKind::Merge if !rules.can_merge(branch) => Verdict::Rejected(format!(
+            "You are not allowed to merge into the protected branch {branch}."
+        )),
+        ProposalKind::Create | ProposalKind::Update if !rules.can_push(branch) => Verdict::Rejected(push()),
+        ProposalKind::Replace if !rules.can_force_push(branch) => Verdict::Rejected(force_push()),
+        ProposalKind::Update if !can_force => Verdict::FastForwardOnly(force_push()),
+        _ => Verdict::Accepted,
+    }
+}

@@ -1,0 +1,237 @@
+//! The decision on a push whose pack is complete.
+//!
+//! The `pre-receive` hook checks which updates are fast-forwards, writes a line to the pipe `ready` and waits for a word from
+//! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. The texts and the updates to
+//! check are in files. The answer to `check` is `ready` again, so that an accepted push always fits the latest decision.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use super::RefCommand;
+use crate::Result;
+
+/// File with the reasons why a push is rejected.
+pub(super) const REFUSED: &str = "refused";
+/// File with the updates that must be fast-forwards.
+pub(super) const FORWARD: &str = "forward";
+/// Pipe from the hook.
+const READY: &str = "ready";
+/// Pipe to the hook.
+const DECISION: &str = "decision";
+/// Line that the hook writes to [`READY`].
+const READY_LINE: &[u8] = b"ready\n";
+/// Time limit of one decision. The push occupies a slot meanwhile.
+const DECISION_TIME_LIMIT: Duration = Duration::from_secs(30);
+/// Reason for a push on which the server could not decide.
+const NOT_DECIDED: &str = "The server could not check the rules of this project. Push again.";
+
+/// Rules for the commands of a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
+#[derive(Debug, Clone, Default)]
+pub struct PushRules {
+    /// Full names of references that must not change, each with the reason shown to the pusher. One of them
+    /// rejects the whole push.
+    pub rejected: Vec<(String, String)>,
+    /// Full names of references that allow only fast-forwards, each with the reason shown on rejection.
+    pub fast_forward_only: Vec<(String, String)>,
+}
+
+/// Decision on a push: the rules for its commands, or the reason why it is rejected.
+pub type PushDecision = std::result::Result<PushRules, String>;
+
+/// Decides on a push. It may be called again for the same push, if the rules require more checks than before.
+pub type PushDecider = Box<dyn Fn() -> BoxFuture<'static, PushDecision> + Send + Sync>;
+
+/// Rules in the form that the hook reads, one line each.
+pub(super) struct HookRules {
+    rejected: String,
+    forward: Vec<String>,
+}
+
+impl HookRules {
+    /// Returns the rules that apply to `commands`.
+    pub(super) fn new(commands: &[RefCommand], rules: &PushRules) -> Self {
+        let rejected = by_reference(&rules.rejected);
+        let fast_forward_only = by_reference(&rules.fast_forward_only);
+        let mut lines = Self {
+            rejected: String::new(),
+            forward: Vec::new(),
+        };
+        for command in commands {
+            let name = command.reference.as_str();
+            if let Some(reason) = rejected.get(name) {
+                lines.rejected.push_str(&one_line(reason));
+            } else if !["refs/heads/", "refs/tags/"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+            {
+                lines.rejected.push_str(&one_line(&format!(
+                    "Only branches and tags can be pushed, not {name}."
+                )));
+            }
+            if let Some(reason) = fast_forward_only.get(name)
+                && let (Some(old), Some(new)) = (command.old, command.new)
+            {
+                lines.forward.push(format!("{old} {new} {}", one_line(reason)));
+            }
+        }
+        lines
+    }
+
+    /// Returns the reasons for rejected commands.
+    pub(super) fn rejected(&self) -> String {
+        self.rejected.clone()
+    }
+
+    /// Returns the updates that must be fast-forwards.
+    pub(super) fn forward(&self) -> String {
+        self.forward.concat()
+    }
+}
+
+fn by_reference(reasons: &[(String, String)]) -> HashMap<&str, &str> {
+    let pairs = reasons
+        .iter()
+        .map(|(name, reason)| (name.as_str(), reason.as_str()));
+    pairs.collect()
+}
+
+fn one_line(reason: &str) -> String {
+    let mut line: String = reason
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    line.push('\n');
+    line
+}
+
+/// The server's ends of the pipes. When they are dropped, a waiting hook rejects the push.
+pub(super) struct DecisionPipes {
+    directory: PathBuf,
+    ready: pipe::Receiver,
+    /// Prevents that `ready` is at its end before the hook has opened it.
+    _ready_writer: pipe::Sender,
+    decision: pipe::Sender,
+}
+
+impl DecisionPipes {
+    /// Creates the pipes in the directory of a push.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn create(directory: &Path) -> io::Result<()> {
+        for name in [READY, DECISION] {
+            mkfifoat(CWD, directory.join(name), Mode::RUSR | Mode::WUSR)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the pipes, which never waits.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let open = |name| {
+            let path = directory.join(name);
+            // A pipe can be opened for writing without waiting only while it has a reader.
+            let reader = pipe::OpenOptions::new().open_receiver(&path)?;
+            let writer = pipe::OpenOptions::new().open_sender(&path)?;
+            Ok::<_, io::Error>((reader, writer))
+        };
+        let (ready, ready_writer) = open(READY)?;
+        let (_, decision) = open(DECISION)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            ready,
+            _ready_writer: ready_writer,
+            decision,
+        })
+    }
+
+    /// Waits until the hook asks for a decision.
+    async fn wait(&mut self) -> io::Result<()> {
+        let mut line = [0; READY_LINE.len()];
+        self.ready.read_exact(&mut line).await?;
+        match line == READY_LINE {
+            true => Ok(()),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Answers the hook.
+    async fn send(&mut self, answer: Answer) -> io::Result<()> {
+        let (word, file) = match answer {
+            Answer::Accept => ("accept\n", None),
+            Answer::Check(lines) => ("check\n", Some((FORWARD, lines))),
+            Answer::Reject(text) => ("reject\n", Some((REFUSED, text))),
+        };
+        if let Some((name, text)) = file {
+            tokio::fs::write(self.directory.join(name), text).await?;
+        }
+        self.decision.write_all(word.as_bytes()).await
+    }
+}
+
+/// Answer to the hook.
+enum Answer {
+    /// The references may move.
+    Accept,
+    /// These updates must be fast-forwards, too.
+    Check(String),
+    /// The push is rejected for these reasons.
+    Reject(String),
+}
+
+/// Answers the hook of one push, which checks `known` before it asks. Returns after a final answer; dropping it rejects the
+/// push.
+pub(super) async fn answer(
+    mut pipes: DecisionPipes,
+    commands: Vec<RefCommand>,
+    known: HookRules,
+    decider: PushDecider,
+) {
+    let mut checked: HashSet<String> = known.forward.into_iter().collect();
+    loop {
+        let result = async {
+            pipes.wait().await?;
+            let answer = decide(&commands, &mut checked, &decider).await;
+            let is_final = !matches!(answer, Answer::Check(_));
+            pipes.send(answer).await?;
+            Ok::<_, io::Error>(is_final)
+        };
+        match result.await {
+            Ok(false) => {}
+            Ok(true) => return,
+            Err(error) => {
+                tracing::warn!(%error, "failed to answer the hook of a push");
+                return;
+            }
+        }
+    }
+}
+
+async fn decide(commands: &[RefCommand], checked: &mut HashSet<String>, decider: &PushDecider) -> Answer {
+    let Ok(decision) = tokio::time::timeout(DECISION_TIME_LIMIT, decider()).await else {
+        tracing::warn!("failed to decide on a push in time");
+        return Answer::Reject(one_line(NOT_DECIDED));
+    };
+    let rules = match decision {
+        Ok(rules) => HookRules::new(commands, &rules),
+        Err(reason) => return Answer::Reject(one_line(&reason)),
+    };
+    if !rules.rejected.is_empty() {
+        return Answer::Reject(rules.rejected);
+    }
+    let mut unchecked = rules.forward;
+    unchecked.retain(|line| checked.insert(line.clone()));
+    match unchecked.is_empty() {
+        true => Answer::Accept,
+        false => Answer::Check(unchecked.concat()),
+    }
+}
