@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
-use storage::entities::vulnerabilities::ReportType;
 
 use super::super::bounded::{BoundedMap, BoundedString, Lenient};
-use super::super::finding::report_type;
-use crate::security::vulnerabilities::reports::parser::{
-    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
-};
+use super::super::finding::{ReportType, report_type};
+use crate::reports::document::{DocumentPosition, ListReader, ObjectReader, ObjectSeed};
 
 /// Maximum number of runs in a document.
 const MAX_RUNS: usize = 1_000;

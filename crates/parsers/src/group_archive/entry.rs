@@ -1,8 +1,7 @@
 //! File names in archives. Names outside of the layout are rejected.
 
-use crate::kernel::error::Result;
-use crate::transfers::imports::archive::fault;
-use crate::transfers::layout::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
+use super::ArchiveError;
+use super::layout::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 
 /// Maximum length of an ignored file's name, in bytes.
 const MAX_IGNORED_NAME_BYTES: usize = 64;
@@ -33,8 +32,8 @@ impl ArchiveEntry {
     /// Parses the name of a file.
     ///
     /// # Errors
-    /// Returns `Error::Rejected` if the name is not part of the layout.
-    pub fn of_file(name: &str) -> Result<Self> {
+    /// Returns [`ArchiveError::Invalid`] if the name is not part of the layout.
+    pub fn of_file(name: &str) -> Result<Self, ArchiveError> {
         let plain = without_dot_prefix(name);
         match plain {
             VERSION_FILE => return Ok(Self::Version),
@@ -51,8 +50,8 @@ impl ArchiveEntry {
     /// Checks the name of a directory.
     ///
     /// # Errors
-    /// Returns `Error::Rejected` if the name is not part of the layout.
-    pub fn of_directory(name: &str) -> Result<()> {
+    /// Returns [`ArchiveError::Invalid`] if the name is not part of the layout.
+    pub fn of_directory(name: &str) -> Result<(), ArchiveError> {
         let plain = without_dot_prefix(name);
         let plain = plain.strip_suffix('/').unwrap_or(plain);
         let of_group = || plain.strip_prefix(GROUPS)?.strip_prefix('/').and_then(number);
@@ -82,8 +81,8 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok().filter(|_| digits)
 }
 
-fn unknown_name(name: &str) -> crate::kernel::error::Error {
-    fault(format!(
+fn unknown_name(name: &str) -> ArchiveError {
+    ArchiveError::Invalid(format!(
         "The archive contains an unexpected file or directory: {name:?}"
     ))
 }

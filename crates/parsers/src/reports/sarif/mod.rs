@@ -7,13 +7,12 @@ use std::borrow::Cow;
 use rules::{ArtifactLocation, Properties, SarifRule, SarifRules, SarifRun, ToolComponent};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
-use storage::entities::vulnerabilities::{Confidence, Severity};
 
 use super::bounded::{BoundedMap, BoundedString, BoundedVec};
-use super::finding::{self, Finding, Findings, MAX_DESCRIPTION_LENGTH, digest, report_type_name};
-use crate::security::vulnerabilities::reports::parser::{
-    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
+use super::finding::{
+    self, Confidence, Finding, Findings, MAX_DESCRIPTION_LENGTH, Severity, digest, report_type_name,
 };
+use crate::reports::document::{DocumentPosition, ListReader, ObjectReader, ObjectSeed};
 
 /// Maximum number of arguments of a message and of fingerprints of a result.
 const MAX_ARGUMENTS: usize = 100;
@@ -306,7 +305,7 @@ fn fill_placeholders(text: &str, arguments: &[BoundedString<4_000>]) -> String {
 fn add_finding<E: serde::de::Error>(
     result: &SarifResult,
     run: &SarifRun,
-    findings: &mut Findings,
+    findings: &mut Findings<'_>,
 ) -> Result<(), E> {
     let component = result.component(run);
     let rule = result.rule(component);
@@ -333,15 +332,15 @@ fn add_finding<E: serde::de::Error>(
 }
 
 /// Reads the results of a document whose rules are known.
-pub struct ResultReader<'a> {
+pub struct ResultReader<'a, 'w> {
     rules: &'a SarifRules,
-    findings: &'a mut Findings,
+    findings: &'a mut Findings<'w>,
     next: usize,
 }
 
-impl<'a> ResultReader<'a> {
+impl<'a, 'w> ResultReader<'a, 'w> {
     /// Creates a reader that adds to these findings.
-    pub fn new(rules: &'a SarifRules, findings: &'a mut Findings) -> Self {
+    pub fn new(rules: &'a SarifRules, findings: &'a mut Findings<'w>) -> Self {
         Self {
             rules,
             findings,
@@ -350,7 +349,7 @@ impl<'a> ResultReader<'a> {
     }
 }
 
-impl ObjectReader for ResultReader<'_> {
+impl ObjectReader for ResultReader<'_, '_> {
     const KEYS: &'static [&'static str] = &["runs"];
 
     fn entry<'de, A: MapAccess<'de>>(
@@ -363,7 +362,7 @@ impl ObjectReader for ResultReader<'_> {
     }
 }
 
-impl ListReader for ResultReader<'_> {
+impl ListReader for ResultReader<'_, '_> {
     fn item<'de, A: SeqAccess<'de>>(
         &mut self,
         list: &mut A,
@@ -385,12 +384,12 @@ impl ListReader for ResultReader<'_> {
     }
 }
 
-struct RunReader<'a> {
+struct RunReader<'a, 'w> {
     run: &'a SarifRun,
-    findings: &'a mut Findings,
+    findings: &'a mut Findings<'w>,
 }
 
-impl ObjectReader for RunReader<'_> {
+impl ObjectReader for RunReader<'_, '_> {
     const KEYS: &'static [&'static str] = &["results"];
 
     fn entry<'de, A: MapAccess<'de>>(
@@ -403,7 +402,7 @@ impl ObjectReader for RunReader<'_> {
     }
 }
 
-impl ListReader for RunReader<'_> {
+impl ListReader for RunReader<'_, '_> {
     fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
         let Some(result) = list.next_element::<SarifResult>()? else {
             return Ok(false);

@@ -2,12 +2,10 @@
 //! completely.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 use super::bounded::truncate;
 
@@ -17,6 +15,68 @@ pub const MAX_TITLE_LENGTH: usize = 255;
 pub const MAX_DESCRIPTION_LENGTH: usize = 100_000;
 /// Maximum number of results in a document.
 pub const MAX_RESULTS: usize = 100_000;
+
+/// Severity of a vulnerability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Informational.
+    Info,
+    /// Not specified.
+    Unknown,
+    /// Low.
+    Low,
+    /// Medium.
+    Medium,
+    /// High.
+    High,
+    /// Critical.
+    Critical,
+}
+
+/// Confidence of a scanner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Ignored: the scanner considers it a false positive.
+    Ignore,
+    /// Not specified.
+    Unknown,
+    /// Found by an experimental rule.
+    Experimental,
+    /// Low.
+    Low,
+    /// Medium.
+    Medium,
+    /// High.
+    High,
+    /// Confirmed.
+    Confirmed,
+}
+
+/// Type of the scanner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportType {
+    /// Static code analysis.
+    Sast,
+    /// Analysis of dependencies.
+    DependencyScanning,
+    /// Analysis of container images.
+    ContainerScanning,
+    /// Test of the running application.
+    Dast,
+    /// Search for secrets.
+    SecretDetection,
+    /// Coverage-guided fuzzing.
+    CoverageFuzzing,
+    /// API fuzzing.
+    ApiFuzzing,
+    /// Analysis of the images in a cluster.
+    ClusterImageScanning,
+    /// Other scanners.
+    Generic,
+}
 
 /// A finding of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +97,7 @@ pub struct Finding {
 
 impl Finding {
     /// Returns a digest of the texts.
+    #[must_use]
     pub fn text_digest(&self) -> String {
         let description = self.description.as_deref();
         hex::encode(digest(&[&self.title, description.unwrap_or_default()]))
@@ -127,16 +188,16 @@ pub fn report_type_name(kind: ReportType) -> &'static str {
 }
 
 /// The deduplicated findings of a report, one per line in a file.
-pub struct Findings {
-    file: BufWriter<File>,
+pub struct Findings<'w> {
+    file: BufWriter<&'w mut dyn Write>,
     known: HashSet<[u8; 32]>,
     results: usize,
     failure: Option<io::Error>,
 }
 
-impl Findings {
+impl<'w> Findings<'w> {
     /// Creates an empty collection that is written to this file.
-    pub fn new(file: File) -> Self {
+    pub fn new(file: &'w mut dyn Write) -> Self {
         Self {
             file: BufWriter::new(file),
             known: HashSet::new(),
@@ -182,16 +243,14 @@ impl Findings {
         })
     }
 
-    /// Returns the file with all findings, positioned at its start.
+    /// Writes all findings to the file.
     ///
     /// # Errors
     /// Returns the error of a failed write.
-    pub fn finish(self) -> io::Result<File> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => self.file.flush(),
         }
-        let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.rewind()?;
-        Ok(file)
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::registry::error::{RegistryError, RegistryErrorCode};
-
 /// Maximum length of a name in bytes, which clients accept together with a host name.
 const MAX_BYTES: usize = 255;
 /// Maximum number of segments after the path of the project.
@@ -14,26 +12,31 @@ const MAX_IMAGE_SEGMENTS: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName(String);
 
+/// Error of an invalid name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name must have at most 255 characters, in components of lowercase letters and digits")]
+pub struct InvalidImageName {
+    /// The name, with escape sequences for all characters except printable ASCII.
+    pub escaped_name: String,
+}
+
 impl ImageName {
     /// Parses a name.
     ///
     /// # Errors
-    /// Returns `NAME_INVALID` if it is invalid.
-    pub fn parse(text: &str) -> Result<Self, RegistryError> {
+    /// Returns [`InvalidImageName`] if it is invalid.
+    pub fn parse(text: &str) -> Result<Self, InvalidImageName> {
         if text.len() <= MAX_BYTES && text.split('/').all(is_part) {
             return Ok(Self(text.to_owned()));
         }
-        let wrong = "a name must have at most 255 characters, in components of lowercase letters and digits";
-        Err(RegistryError::with_detail(
-            RegistryErrorCode::NameInvalid,
-            wrong,
-            text.escape_default(),
-        ))
+        Err(InvalidImageName {
+            escaped_name: text.escape_default().to_string(),
+        })
     }
 
     /// Returns the possible splits into the path of a project, which has at least two segments, and the name
     /// of a repository. The longest path comes first.
-    pub(super) fn possible_splits(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn possible_splits(&self) -> impl Iterator<Item = (&str, &str)> {
         let ends = self.0.match_indices('/').map(|(index, _)| index);
         let mut cuts: Vec<usize> = ends.skip(1).collect();
         if self.0.contains('/') {

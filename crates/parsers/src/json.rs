@@ -2,10 +2,8 @@
 //! the memory they take, because a small document can contain millions of them.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::fmt::{self, Display};
 
-use domain::kernel::budgets::RequestMemory;
-use domain::kernel::error::{Error, Result};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::de::Read;
 use serde_json::{Map, Number, Value};
@@ -30,14 +28,30 @@ const ENTRY_BYTES: u64 = 2 * (size_of::<Value>() + size_of::<String>()) as u64;
 /// Approximate memory of a text in addition to its bytes.
 const TEXT_BYTES: u64 = 16;
 
-/// Parses a JSON text of `size` bytes. The parser limits nesting to 128 levels.
+/// Error of a JSON text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError<E> {
+    /// The text is invalid or exceeds a limit; contains a text for the client.
+    #[error("{0}")]
+    Invalid(String),
+    /// The memory of the values cannot be reserved; contains the error of the reservation.
+    #[error("{0}")]
+    Memory(E),
+}
+
+/// Parses a JSON text of `size` bytes. The parser limits nesting to 128 levels. It calls `reserve` with a number of bytes
+/// before its values take this much more memory.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] with the position of the error, or if there are too many values.
-/// [`Error::Overloaded`] if too little of `memory` is left.
-pub fn parse<'de>(reader: impl Read<'de>, size: u64, memory: Option<&RequestMemory>) -> Result<Value> {
+/// [`JsonError::Invalid`] with the position of the error, or if there are too many values. [`JsonError::Memory`] with the
+/// error of `reserve`.
+pub fn parse<'de, E: Display>(
+    reader: impl Read<'de>,
+    size: u64,
+    reserve: &dyn Fn(u64) -> Result<(), E>,
+) -> Result<Value, JsonError<E>> {
     let meter = Meter {
-        memory,
+        reserve,
         max_bytes: MIN_MEMORY.max(size.saturating_mul(MEMORY_FACTOR)),
         values: Cell::new(0),
         bytes: Cell::new(0),
@@ -51,27 +65,27 @@ pub fn parse<'de>(reader: impl Read<'de>, size: u64, memory: Option<&RequestMemo
     });
     value.map_err(|error| match meter.fault.take() {
         Some(fault) => fault,
-        None => Error::parameter(format!("the body is not valid JSON: {error}")),
+        None => JsonError::Invalid(format!("the body is not valid JSON: {error}")),
     })
 }
 
 /// Counts the values of a document and their memory.
-struct Meter<'a> {
-    memory: Option<&'a RequestMemory>,
+struct Meter<'a, E> {
+    reserve: &'a dyn Fn(u64) -> Result<(), E>,
     max_bytes: u64,
     values: Cell<u64>,
     bytes: Cell<u64>,
     reserved: Cell<u64>,
     /// The error for the client if the parser stopped because of a limit.
-    fault: RefCell<Option<Error>>,
+    fault: RefCell<Option<JsonError<E>>>,
 }
 
-impl Meter<'_> {
+impl<F: Display> Meter<'_, F> {
     fn value<E: de::Error>(&self) -> Result<(), E> {
         self.values.set(self.values.get() + 1);
         if self.values.get() > MAX_VALUES {
             let text = format!("the body has too many values (maximum is {MAX_VALUES})");
-            return Err(self.stop(Error::parameter(text)));
+            return Err(self.stop(JsonError::Invalid(text)));
         }
         Ok(())
     }
@@ -80,19 +94,18 @@ impl Meter<'_> {
         let bytes = self.bytes.get() + bytes;
         self.bytes.set(bytes);
         if bytes > self.max_bytes {
-            return Err(self.stop(Error::parameter("the body has too many values for its size")));
+            let text = "the body has too many values for its size".to_owned();
+            return Err(self.stop(JsonError::Invalid(text)));
         }
         if bytes > self.reserved.get() {
             let missing = (bytes - self.reserved.get()).max(STEP);
-            if let Some(memory) = self.memory {
-                memory.reserve(missing).map_err(|error| self.stop(error))?;
-            }
+            (self.reserve)(missing).map_err(|error| self.stop(JsonError::Memory(error)))?;
             self.reserved.set(self.reserved.get() + missing);
         }
         Ok(())
     }
 
-    fn stop<E: de::Error>(&self, fault: Error) -> E {
+    fn stop<E: de::Error>(&self, fault: JsonError<F>) -> E {
         let error = E::custom(&fault);
         self.fault.replace(Some(fault));
         error
@@ -100,10 +113,17 @@ impl Meter<'_> {
 }
 
 /// Builds a [`Value`] and rejects duplicate keys.
-#[derive(Clone, Copy)]
-struct Strict<'a>(&'a Meter<'a>);
+struct Strict<'a, F>(&'a Meter<'a, F>);
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<F> Clone for Strict<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Strict<'_, F> {}
+
+impl<'de, F: Display> DeserializeSeed<'de> for Strict<'_, F> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -112,7 +132,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de, F: Display> Visitor<'de> for Strict<'_, F> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,15 +193,16 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::kernel::budgets::{Budgets, Holder};
+    use std::convert::Infallible;
+
     use serde_json::de::SliceRead;
     use serde_json::json;
 
     use super::*;
 
     fn parsed(text: &[u8]) -> Result<Value, String> {
-        let size = text.len() as u64;
-        parse(SliceRead::new(text), size, None).map_err(|error| error.to_string())
+        let unlimited = |_| Ok::<(), Infallible>(());
+        parse(SliceRead::new(text), text.len() as u64, &unlimited).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -221,17 +242,22 @@ mod tests {
 
     #[test]
     fn json_parser_reserves_memory_of_values() {
-        let budgets = Budgets::new(6 << 20);
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let reserved = Cell::new(0);
+        let reserve = |bytes| {
+            reserved.set(reserved.get() + bytes);
+            if reserved.get() > 6 << 20 {
+                Err("no memory is left")
+            } else {
+                Ok(())
+            }
+        };
         let small = br#"{"a": "b"}"#;
-        assert!(parse(SliceRead::new(small), small.len() as u64, Some(&memory)).is_ok());
-        assert_eq!(budgets.memory.used(), 0);
+        assert!(parse(SliceRead::new(small), small.len() as u64, &reserve).is_ok());
+        assert_eq!(reserved.get(), 0);
         let list = format!("[{}]", vec![r#"{"":0}"#; 5_000].join(","));
-        let parse = || parse(SliceRead::new(list.as_bytes()), list.len() as u64, Some(&memory));
+        let parse = || parse(SliceRead::new(list.as_bytes()), list.len() as u64, &reserve);
         assert!(parse().is_ok());
-        assert!(budgets.memory.used() > 3 << 20, "{}", budgets.memory.used());
-        assert!(matches!(parse().and_then(|_| parse()), Err(Error::Overloaded)));
-        drop(memory);
-        assert_eq!(budgets.memory.used(), 0);
+        assert!(reserved.get() > 3 << 20, "{}", reserved.get());
+        assert_eq!(parse(), Err(JsonError::Memory("no memory is left")));
     }
 }

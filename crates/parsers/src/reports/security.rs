@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
-use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 use super::bounded::{BoundedString, BoundedVec};
-use super::finding::{self, Finding, Findings, MAX_DESCRIPTION_LENGTH, digest, report_type_name};
-use crate::security::vulnerabilities::reports::parser::{
-    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
+use super::finding::{
+    self, Confidence, Finding, Findings, MAX_DESCRIPTION_LENGTH, ReportType, Severity, digest,
+    report_type_name,
 };
+use crate::reports::document::{DocumentPosition, ListReader, ObjectReader, ObjectSeed};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a vulnerability")]
@@ -155,20 +155,20 @@ impl Location {
 }
 
 /// Reads the vulnerabilities of a document.
-pub struct VulnerabilityReader<'a> {
+pub struct VulnerabilityReader<'a, 'w> {
     kind: Option<ReportType>,
-    findings: &'a mut Findings,
+    findings: &'a mut Findings<'w>,
 }
 
-impl<'a> VulnerabilityReader<'a> {
+impl<'a, 'w> VulnerabilityReader<'a, 'w> {
     /// Creates a reader that adds to these findings, with the type of scanner that the document states for
     /// all, if any.
-    pub fn new(kind: Option<ReportType>, findings: &'a mut Findings) -> Self {
+    pub fn new(kind: Option<ReportType>, findings: &'a mut Findings<'w>) -> Self {
         Self { kind, findings }
     }
 }
 
-impl ObjectReader for VulnerabilityReader<'_> {
+impl ObjectReader for VulnerabilityReader<'_, '_> {
     const KEYS: &'static [&'static str] = &["vulnerabilities"];
 
     fn entry<'de, A: MapAccess<'de>>(
@@ -181,7 +181,7 @@ impl ObjectReader for VulnerabilityReader<'_> {
     }
 }
 
-impl ListReader for VulnerabilityReader<'_> {
+impl ListReader for VulnerabilityReader<'_, '_> {
     fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
         let Some(found) = list.next_element::<Vulnerability>()? else {
             return Ok(false);

@@ -1,7 +1,8 @@
 //! Parser of registry paths. Image names have any number of components, so paths are parsed from the end.
 
-use domain::registry::{ImageName, RegistryError};
 use percent_encoding::percent_decode_str;
+
+use super::{ImageName, InvalidImageName};
 
 /// Root of the registry.
 const ROOT: &str = "/v2";
@@ -39,11 +40,13 @@ pub enum RepositoryResource {
 }
 
 /// Returns whether a raw path belongs to the registry.
+#[must_use]
 pub fn is_registry_path(path: &str) -> bool {
     path == TOKENS || path == ROOT || path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Returns whether a raw path accepts bodies of any length.
+#[must_use]
 pub fn accepts_large_body(path: &str) -> bool {
     is_registry_path(path) && path.contains("/blobs/")
 }
@@ -52,8 +55,8 @@ impl RegistryPath {
     /// Parses the raw path of a request; none if it does not belong to the registry.
     ///
     /// # Errors
-    /// `NAME_INVALID` for an invalid repository name.
-    pub fn of(path: &str) -> Option<Result<Self, RegistryError>> {
+    /// Returns [`InvalidImageName`] for an invalid repository name.
+    pub fn of(path: &str) -> Option<Result<Self, InvalidImageName>> {
         if !is_registry_path(path) {
             return None;
         }

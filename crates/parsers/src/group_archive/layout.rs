@@ -1,32 +1,43 @@
 //! Layout of archives, and limits of their content.
 
 /// Version of the layout.
-pub(super) const VERSION: &str = "0.2.4";
+pub const VERSION: &str = "0.2.4";
 /// File that contains the version.
-pub(super) const VERSION_FILE: &str = "VERSION";
+pub const VERSION_FILE: &str = "VERSION";
 /// Directory of all other files.
-pub(super) const GROUPS: &str = "tree/groups";
+pub const GROUPS: &str = "tree/groups";
 /// The list of all groups.
-pub(super) const ALL_FILE: &str = "tree/groups/_all.ndjson";
+pub const ALL_FILE: &str = "tree/groups/_all.ndjson";
 /// Maximum groups of an archive.
-pub(super) const MAX_GROUPS: usize = 1_000;
+pub const MAX_GROUPS: usize = 1_000;
 /// Maximum records of an archive.
-pub(super) const MAX_RECORDS: u64 = 200_000;
+pub const MAX_RECORDS: u64 = 200_000;
 /// Maximum records of one group. They are imported in one transaction, which blocks other writers.
-pub(super) const MAX_RECORDS_PER_GROUP: u64 = 25_000;
+pub const MAX_RECORDS_PER_GROUP: u64 = 25_000;
+/// Maximum uncompressed size of an archive, in bytes.
+pub const MAX_BYTES: u64 = 512 << 20;
+/// Maximum files and directories in an archive.
+pub const MAX_ENTRIES: usize = 20_000;
 /// Contents of a group in import order. Each relation may reference earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Relation {
+pub enum Relation {
+    /// Milestones.
     Milestones,
+    /// Labels.
     Labels,
+    /// Badges.
     Badges,
+    /// Members.
     Members,
+    /// Boards.
     Boards,
+    /// Epics.
     Epics,
 }
 
 impl Relation {
-    pub(super) const ALL: [Self; 6] = [
+    /// All relations in import order.
+    pub const ALL: [Self; 6] = [
         Self::Milestones,
         Self::Labels,
         Self::Badges,
@@ -36,7 +47,8 @@ impl Relation {
     ];
 
     /// Returns the name of the relation's file.
-    pub(super) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Milestones => "milestones",
             Self::Labels => "labels",
@@ -47,7 +59,9 @@ impl Relation {
         }
     }
 
-    pub(super) fn from_name(word: &str) -> Option<Self> {
+    /// Returns the relation of a name.
+    #[must_use]
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == word)
     }
 }

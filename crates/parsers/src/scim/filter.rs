@@ -2,12 +2,11 @@
 
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, Filter};
 
-use super::USER_SCHEMA;
-use crate::kernel::error::{Error, Result, ScimErrorType};
+use super::{ScimError, ScimErrorType, USER_SCHEMA};
 
 /// The requested user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum UserSelector {
+pub enum UserSelector {
     /// The user with this ID at the provider.
     Uid(String),
     /// The user with this user name or address.
@@ -17,8 +16,8 @@ pub(super) enum UserSelector {
 /// Parses a filter. Unsupported filters are refused: ignoring one would return all users instead of one.
 ///
 /// # Errors
-/// Returns `InvalidScimRequest` for an invalid filter, and for any other than `eq` on one of three attributes.
-pub(super) fn parse(text: &str) -> Result<UserSelector> {
+/// Returns a [`ScimError`] for an invalid filter, and for any other than `eq` on one of three attributes.
+pub fn parse_filter(text: &str) -> Result<UserSelector, ScimError> {
     let Ok(Filter::Attr(AttrExp::Comparison(path, CompareOp::Eq, CompValue::Str(value)))) =
         text.trim().parse()
     else {
@@ -35,9 +34,9 @@ pub(super) fn parse(text: &str) -> Result<UserSelector> {
     }
 }
 
-fn unsupported() -> Error {
+fn unsupported() -> ScimError {
     let text = "Unsupported Filter: compare `id`, `externalId` or `userName` with a quoted string by `eq`";
-    Error::invalid_scim_request(ScimErrorType::Filter, text)
+    ScimError::new(ScimErrorType::Filter, text)
 }
 
 /// Returns a user attribute in lowercase, or `None` for one of another schema. Names are compared without
@@ -71,13 +70,13 @@ mod tests {
             r#"(id eq "a")"#,
         ] {
             assert_eq!(
-                parse(text).ok(),
+                parse_filter(text).ok(),
                 Some(UserSelector::Uid("a".to_owned())),
                 "{text}"
             );
         }
         let name = UserSelector::Name("ada@example.com".to_owned());
-        assert_eq!(parse(r#"username eq "ada@example.com""#).ok(), Some(name));
+        assert_eq!(parse_filter(r#"username eq "ada@example.com""#).ok(), Some(name));
     }
 
     #[test]
@@ -90,7 +89,7 @@ mod tests {
             (r#"id eq "%_*'; DROP TABLE users""#, "%_*'; DROP TABLE users"),
         ] {
             assert_eq!(
-                parse(text).ok(),
+                parse_filter(text).ok(),
                 Some(UserSelector::Uid(value.to_owned())),
                 "{text}"
             );
@@ -127,7 +126,7 @@ mod tests {
             &nested,
             &long,
         ] {
-            let error = parse(text).expect_err(text);
+            let error = parse_filter(text).expect_err(text);
             assert!(error.to_string().starts_with("Unsupported Filter"), "{text}");
         }
     }
@@ -144,7 +143,7 @@ mod tests {
             let text: String = std::iter::repeat_with(|| words[random.random_range(0..words.len())])
                 .take(length)
                 .collect();
-            match parse(&text) {
+            match parse_filter(&text) {
                 Ok(_) => assert!(text.to_ascii_lowercase().contains("eq"), "{text}"),
                 Err(error) => assert!(error.to_string().starts_with("Unsupported"), "{text}"),
             }
@@ -160,7 +159,7 @@ mod tests {
                 .take(length)
                 .collect();
             let text = format!("externalId eq {}", serde_json::json!(value));
-            assert_eq!(parse(&text).ok(), Some(UserSelector::Uid(value)), "{text}");
+            assert_eq!(parse_filter(&text).ok(), Some(UserSelector::Uid(value)), "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
 
 /// Maximum nesting of brackets in a name.
-const MAX_DEPTH: usize = 16;
+pub(crate) const MAX_DEPTH: usize = 16;
 /// Maximum number of pairs in a query or form.
 const MAX_PAIRS: usize = 20_000;
 
@@ -39,6 +39,18 @@ fn component(bytes: &[u8]) -> Result<String, String> {
         .collect();
     String::from_utf8(percent_decode(&spaced).collect())
         .map_err(|_| "the query or form is not valid UTF-8".to_owned())
+}
+
+/// Parses a query string or URL-encoded body into parameters.
+///
+/// # Errors
+/// As [`pairs`] and [`insert`].
+pub fn parse(text: &[u8]) -> Result<Map<String, Value>, String> {
+    let mut parameters = Map::new();
+    for (name, value) in pairs(text)? {
+        insert(&mut parameters, &name, Value::String(value))?;
+    }
+    Ok(parameters)
 }
 
 /// Adds a pair to the parameters by the bracket rules; the last value of a repeated scalar wins.
@@ -114,11 +126,7 @@ mod tests {
     use super::*;
 
     fn parsed(query: &str) -> Result<Value, String> {
-        let mut parameters = Map::new();
-        for (name, value) in pairs(query.as_bytes())? {
-            insert(&mut parameters, &name, Value::String(value))?;
-        }
-        Ok(Value::Object(parameters))
+        parse(query.as_bytes()).map(Value::Object)
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
-use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
+use super::ReportError;
 use super::bounded::truncate;
-use crate::kernel::error::{Error, Result};
 
 /// Size of the read buffer, in bytes.
 const PIECE: usize = 64 << 10;
@@ -197,10 +196,13 @@ impl Visitor<'_> for KeySeed {
 /// Parses a document from its start.
 ///
 /// # Errors
-/// Returns a validation error with the position if the document is invalid, and `Internal` if the file cannot
-/// be read.
-pub fn parse(file: &mut File, trail: &DocumentPosition, into: &mut impl ObjectReader) -> Result<()> {
-    begin(file).map_err(Error::internal)?;
+/// Returns an error with the position if the document is invalid, and [`ReportError::Io`] if it cannot be read.
+pub fn parse(
+    file: &mut (impl Read + Seek),
+    trail: &DocumentPosition,
+    into: &mut impl ObjectReader,
+) -> Result<(), ReportError> {
+    begin(file)?;
     let reader = BufReader::with_capacity(PIECE, LimitedReader::new(file));
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
     let read = ObjectSeed::of(into, trail).deserialize(&mut deserializer);
@@ -209,29 +211,34 @@ pub fn parse(file: &mut File, trail: &DocumentPosition, into: &mut impl ObjectRe
 }
 
 /// Moves to the start of the text in a file, after the byte order mark.
-fn begin(file: &mut File) -> io::Result<()> {
+fn begin(file: &mut (impl Read + Seek)) -> io::Result<()> {
     file.rewind()?;
     let mut mark = Vec::with_capacity(BYTE_ORDER_MARK.len());
-    file.take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut mark)?;
+    file.by_ref()
+        .take(BYTE_ORDER_MARK.len() as u64)
+        .read_to_end(&mut mark)?;
     if mark != BYTE_ORDER_MARK {
         file.seek(SeekFrom::Start(0))?;
     }
     Ok(())
 }
 
-fn parse_error(error: serde_json::Error, trail: &DocumentPosition) -> Error {
+fn parse_error(error: serde_json::Error, trail: &DocumentPosition) -> ReportError {
     let (what, position) = parts(&error);
     match (error.classify(), error.io_error_kind()) {
         // Limits enforced by `LimitedReader`.
-        (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(what),
-        (Category::Io, _) => Error::internal(error),
+        (Category::Io, Some(ErrorKind::InvalidData)) => ReportError::Invalid(what),
+        (Category::Io, _) => ReportError::Io(error.into()),
         (Category::Data, _) => {
             let pointer = trail.pointer();
             let pointer = if pointer.is_empty() { "/" } else { &pointer };
-            Error::attribute(trail.attribute(), format!("{pointer}: {what}{position}"))
+            ReportError::Attribute {
+                name: trail.attribute(),
+                text: format!("{pointer}: {what}{position}"),
+            }
         }
         (Category::Syntax | Category::Eof, _) => {
-            Error::parameter(format!("the body is not valid JSON: {what}{position}"))
+            ReportError::Invalid(format!("the body is not valid JSON: {what}{position}"))
         }
     }
 }

@@ -1,21 +1,18 @@
 //! Tests of the parsers, without a server.
 
-use std::io::{Read, Write};
+use std::io::Cursor;
 
 use serde_json::{Value, json};
 
-use super::finding::{Finding, MAX_RESULTS};
-use super::read;
-use crate::kernel::error::{Error, Result};
-use crate::security::vulnerabilities::reports::parser::{MAX_NESTING, MAX_TEXT_BYTES};
+use super::document::{MAX_NESTING, MAX_TEXT_BYTES};
+use super::finding::MAX_RESULTS;
+use super::{Finding, ReportError, read_report};
 
 /// Returns the findings of a document.
-fn findings(document: &[u8]) -> Result<Vec<Finding>> {
-    let mut report = tempfile::tempfile().expect("a file");
-    report.write_all(document).expect("a document");
-    let mut text = String::new();
-    let mut file = read(report, tempfile::tempfile().expect("a file"))?;
-    file.read_to_string(&mut text).expect("findings");
+fn findings(document: &[u8]) -> Result<Vec<Finding>, ReportError> {
+    let mut output = Vec::new();
+    read_report(&mut Cursor::new(document), &mut output)?;
+    let text = String::from_utf8(output).expect("findings");
     let found = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("a finding"));
@@ -24,8 +21,7 @@ fn findings(document: &[u8]) -> Result<Vec<Finding>> {
 
 fn fault(document: &[u8]) -> String {
     match findings(document).expect_err("a fault") {
-        Error::InvalidParameters(texts) => texts.join(", "),
-        Error::InvalidAttributes(attributes) => format!("{attributes:?}"),
+        ReportError::Invalid(text) | ReportError::Attribute { text, .. } => text,
         other => panic!("{other}"),
     }
 }

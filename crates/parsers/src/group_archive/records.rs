@@ -6,29 +6,45 @@ use std::marker::PhantomData;
 use chrono::NaiveDate;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use storage::entities::Visibility;
-use storage::entities::namespaces::{ProjectCreation, SubgroupCreation};
 
 /// A group.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct GroupRecord {
+    /// ID, unique within the archive.
     pub id: i64,
+    /// ID of the parent.
     pub parent_id: Option<i64>,
+    /// The name.
     pub name: String,
+    /// The last segment of the path.
     pub path: String,
+    /// The description.
     pub description: Option<String>,
+    /// The visibility: 0 is private, 10 internal, 20 public.
     pub visibility_level: Option<i64>,
+    /// Whether projects cannot be shared with other groups.
     pub share_with_group_lock: Option<bool>,
+    /// Whether members cannot be added to projects.
     pub membership_lock: Option<bool>,
+    /// Whether members must use two-factor authentication.
     pub require_two_factor_authentication: Option<bool>,
+    /// Hours until two-factor authentication is required.
     pub two_factor_grace_period: Option<i64>,
+    /// Who may create projects, as a number.
     pub project_creation_level: Option<i64>,
+    /// Who may create subgroups, as a number.
     pub subgroup_creation_level: Option<i64>,
+    /// Whether pipelines are created automatically.
     pub auto_devops_enabled: Option<bool>,
+    /// Whether emails are disabled.
     pub emails_disabled: Option<bool>,
+    /// Whether mentions of the group are disabled.
     pub mentions_disabled: Option<bool>,
+    /// Whether large file storage is enabled.
     pub lfs_enabled: Option<bool>,
+    /// Protection of default branches, as a number.
     pub default_branch_protection: Option<i64>,
+    /// Whether users may request access.
     pub request_access_enabled: Option<bool>,
 }
 
@@ -36,19 +52,27 @@ pub struct GroupRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MilestoneRecordState {
+    /// Active.
     Active,
+    /// Closed.
     Closed,
 }
 
 /// A milestone.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MilestoneRecord {
+    /// The IID.
     pub iid: i64,
+    /// The title.
     pub title: String,
+    /// The description.
     pub description: Option<String>,
+    /// The state.
     pub state: MilestoneRecordState,
+    /// The first day.
     #[serde(default, deserialize_with = "start_date")]
     pub start_date: Option<NaiveDate>,
+    /// The last day.
     #[serde(default, deserialize_with = "due_date")]
     pub due_date: Option<NaiveDate>,
 }
@@ -56,9 +80,13 @@ pub struct MilestoneRecord {
 /// A label.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LabelRecord {
+    /// The title.
     pub title: String,
+    /// The color.
     pub color: String,
+    /// The description.
     pub description: Option<String>,
+    /// The type.
     pub r#type: Option<String>,
 }
 
@@ -66,22 +94,29 @@ pub struct LabelRecord {
 /// archive's label lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LabelName {
+    /// The title.
     pub title: String,
+    /// The color.
     pub color: Option<String>,
 }
 
 /// A milestone, by title.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MilestoneName {
+    /// The title.
     pub title: String,
 }
 
 /// A badge.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct BadgeRecord {
+    /// The name.
     pub name: Option<String>,
+    /// URL of the link.
     pub link_url: String,
+    /// URL of the image.
     pub image_url: String,
+    /// The type.
     pub r#type: Option<String>,
 }
 
@@ -89,16 +124,22 @@ pub struct BadgeRecord {
 /// the archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct UserRecord {
+    /// ID, unique within the archive.
     pub id: i64,
+    /// The user name.
     pub username: Option<String>,
+    /// The email address.
     pub email: Option<String>,
+    /// The public email address.
     pub public_email: Option<String>,
 }
 
 /// A member.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MemberRecord {
+    /// The access level.
     pub access_level: i64,
+    /// The day on which the membership ends.
     #[serde(default, deserialize_with = "expires_at")]
     pub expires_at: Option<NaiveDate>,
     /// `None` if the user was deleted or never accepted the invitation.
@@ -109,8 +150,11 @@ pub struct MemberRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoardListType {
+    /// Issues with a label.
     Label,
+    /// Issues of a milestone.
     Milestone,
+    /// Issues of an assignee.
     Assignee,
     /// Predefined lists of every board, which are not stored here.
     #[serde(other)]
@@ -120,24 +164,37 @@ pub enum BoardListType {
 /// A list of a board.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct BoardListRecord {
+    /// The kind.
     pub list_type: BoardListType,
+    /// The position.
     pub position: Option<i64>,
+    /// The label of the list.
     pub label: Option<LabelName>,
+    /// The milestone.
     pub milestone: Option<MilestoneName>,
+    /// ID of the assignee of the list.
     pub user_id: Option<i64>,
 }
 
 /// A board.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct BoardRecord {
+    /// The name.
     pub name: String,
+    /// Whether the backlog list is hidden.
     pub hide_backlog_list: Option<bool>,
+    /// Whether the closed list is hidden.
     pub hide_closed_list: Option<bool>,
+    /// The milestone.
     pub milestone: Option<MilestoneName>,
+    /// ID of the assignee.
     pub assignee_id: Option<i64>,
+    /// The weight.
     pub weight: Option<i64>,
+    /// The labels.
     #[serde(default)]
     pub labels: BoundedList<LabelName>,
+    /// The lists.
     #[serde(default)]
     pub lists: BoundedList<BoardListRecord>,
 }
@@ -146,23 +203,33 @@ pub struct BoardRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpicRecordState {
+    /// Open.
     Opened,
+    /// Closed.
     Closed,
 }
 
 /// An epic. State and due date are accepted under the names of the layout and of the API.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EpicRecord {
+    /// ID, unique within the archive.
     pub id: i64,
+    /// The IID.
     pub iid: i64,
+    /// The title.
     pub title: String,
+    /// The description.
     pub description: Option<String>,
+    /// The state.
     #[serde(rename = "state_id", alias = "state")]
     pub state: EpicRecordState,
+    /// Whether only members see the epic.
     #[serde(default)]
     pub confidential: bool,
+    /// The first day.
     #[serde(default, deserialize_with = "start_date")]
     pub start_date: Option<NaiveDate>,
+    /// The last day.
     #[serde(
         default,
         rename = "end_date",
@@ -170,8 +237,11 @@ pub struct EpicRecord {
         deserialize_with = "due_date"
     )]
     pub due_date: Option<NaiveDate>,
+    /// ID of the author.
     pub author_id: Option<i64>,
+    /// ID of the parent.
     pub parent_id: Option<i64>,
+    /// The labels.
     #[serde(default)]
     pub labels: BoundedList<LabelName>,
 }
@@ -232,39 +302,3 @@ macro_rules! days {
 }
 
 days!(start_date, due_date, expires_at);
-
-/// Returns the number of a visibility in the layout.
-pub fn level_of(visibility: Visibility) -> i64 {
-    match visibility {
-        Visibility::Private => 0,
-        Visibility::Internal => 10,
-        Visibility::Public => 20,
-    }
-}
-
-/// Returns the visibility of a number in the layout.
-pub fn visibility_of(level: i64) -> Option<Visibility> {
-    let all = [Visibility::Private, Visibility::Internal, Visibility::Public];
-    all.into_iter().find(|one| level_of(*one) == level)
-}
-
-/// Values for project creation, indexed by their numbers in the layout.
-pub const PROJECT_CREATION: [ProjectCreation; 3] = [
-    ProjectCreation::Noone,
-    ProjectCreation::Maintainer,
-    ProjectCreation::Developer,
-];
-
-/// Values for subgroup creation, indexed by their numbers in the layout.
-pub const SUBGROUP_CREATION: [SubgroupCreation; 2] = [SubgroupCreation::Owner, SubgroupCreation::Maintainer];
-
-/// Returns the number of a value in such a table.
-pub fn number_of<T: PartialEq>(all: &[T], value: &T) -> Option<i64> {
-    let at = all.iter().position(|one| one == value);
-    at.and_then(|at| i64::try_from(at).ok())
-}
-
-/// Returns the value of a number in such a table.
-pub fn value_of<T: Copy>(all: &[T], number: i64) -> Option<T> {
-    usize::try_from(number).ok().and_then(|at| all.get(at).copied())
-}
