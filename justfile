@@ -22,6 +22,10 @@ openapi:
     target/debug/holdfast openapi --format json > target/openapi.json.new
     mv target/openapi.json.new openapi/dist/openapi.json
 
+# Run a fuzz target, such as `just fuzz json_body -max_total_time=180`; requires cargo-fuzz
+fuzz target *arguments:
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz {{ target }} -- {{ arguments }}
+
 # Test clients, SDK generators and the docs page in a browser with a separate server
 clients:
     tests/clients/run

@@ -4,9 +4,7 @@
 //! parameter overrides a body attribute of the same name, and the body overrides the query. All faults of a
 //! request are reported together.
 
-mod brackets;
 mod coerce;
-mod json;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,6 +15,7 @@ use contract::operation::{InputType, Operation, Paging, Parameter, ParameterLoca
 use domain::kernel::budgets::RequestMemory;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
+use parsers::json::{self, JsonError};
 use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::de::{IoRead, Read, SliceRead};
@@ -40,11 +39,7 @@ pub fn query(text: &str) -> Result<Map<String, Value>> {
 }
 
 fn form(text: &[u8]) -> Result<Map<String, Value>> {
-    let mut parameters = Map::new();
-    for (name, value) in brackets::pairs(text).map_err(Error::parameter)? {
-        brackets::insert(&mut parameters, &name, Value::String(value)).map_err(Error::parameter)?;
-    }
-    Ok(parameters)
+    parsers::form::parse(text).map_err(Error::parameter)
 }
 
 /// Format of a body without a file.
@@ -109,7 +104,12 @@ fn attributes<'de>(
     size: u64,
     memory: Option<&RequestMemory>,
 ) -> Result<Map<String, Value>> {
-    match json::parse(reader, size, memory)? {
+    let reserve = |bytes| memory.map_or(Ok(()), |memory| memory.reserve(bytes));
+    let value = json::parse(reader, size, &reserve).map_err(|error| match error {
+        JsonError::Invalid(text) => Error::parameter(text),
+        JsonError::Memory(error) => error,
+    })?;
+    match value {
         Value::Object(attributes) => Ok(attributes),
         Value::Null => Ok(Map::new()),
         _ => Err(Error::parameter("the body must be a JSON object")),
@@ -153,7 +153,7 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
 /// # Errors
 /// [`Error::InvalidParameters`] if the name is nested too deeply.
 pub(super) fn insert(parameters: &mut Map<String, Value>, name: &str, text: String) -> Result<()> {
-    brackets::insert(parameters, name, Value::String(text)).map_err(Error::parameter)
+    parsers::form::insert(parameters, name, Value::String(text)).map_err(Error::parameter)
 }
 
 /// The input of a request before validation.

@@ -4,7 +4,6 @@
 //! errors have the protocol's format. Rules and storage are in `domain::registry`.
 
 mod blobs;
-mod endpoint;
 mod manifests;
 mod responses;
 mod tokens;
@@ -13,12 +12,12 @@ mod uploads;
 use domain::kernel::Backend;
 use domain::registry::tokens::{TokenBearer, TokenChallenge, TokenRejection};
 use domain::registry::{ImageName, RegistryAction, RegistryActions, RegistryError, RepositoryPath};
-use endpoint::{RegistryPath, RepositoryResource};
+use parsers::registry::{self as paths, RegistryPath, RepositoryResource};
 use poem::http::header::AUTHORIZATION;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-pub(super) use endpoint::accepts_large_body;
+pub(super) use parsers::registry::accepts_large_body;
 
 /// Middleware that handles registry requests and forwards all others.
 pub struct RegistryMiddleware {
@@ -51,7 +50,7 @@ impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
     async fn call(&self, request: Request) -> Result<Response> {
         let response = match RegistryPath::of(request.uri().path()) {
             None => return self.inner.call(request).await.map(IntoResponse::into_response),
-            Some(Err(fault)) => responses::from_error(&fault),
+            Some(Err(error)) => responses::from_error(&error.into()),
             Some(Ok(target)) => self.protocol.answer(target, request).await,
         };
         Ok(responses::finish(response))
@@ -79,7 +78,7 @@ impl<E: Endpoint> Endpoint for FormEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let ours = endpoint::is_registry_path(request.uri().path());
+        let ours = paths::is_registry_path(request.uri().path());
         let response = self.inner.call(request).await?.into_response();
         let failed = response.status().is_client_error() || response.status().is_server_error();
         Ok(match ours && failed && !responses::is_finished(&response) {

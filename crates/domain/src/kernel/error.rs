@@ -6,6 +6,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use parsers::scim::ScimError;
+
+pub use parsers::scim::ScimErrorType;
+
 /// Result of a service function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -117,21 +121,13 @@ pub enum TokenFault {
     ImpersonationDisabled,
 }
 
-/// Part of a SCIM request that is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScimErrorType {
-    /// The filter of a list.
-    Filter,
-    /// The path of an operation.
-    Path,
-    /// The kind of an operation.
-    Syntax,
-    /// A value.
-    Value,
-    /// The change of an attribute that cannot be changed in this way.
-    Mutability,
-    /// The missing target of an operation.
-    Target,
+impl From<ScimError> for Error {
+    fn from(error: ScimError) -> Self {
+        Self::InvalidScimRequest {
+            fault: error.fault,
+            text: error.text,
+        }
+    }
 }
 
 impl Error {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use parsers::registry::InvalidImageName;
 use sea_orm::DbErr;
 
 use crate::integrations::object_storage;
@@ -88,6 +89,16 @@ impl RegistryError {
     pub(super) fn with_detail(code: RegistryErrorCode, text: &'static str, what: impl ToString) -> Self {
         let (text, detail) = (text.into(), Some(what.to_string()));
         Self::Protocol { code, text, detail }
+    }
+}
+
+impl From<InvalidImageName> for RegistryError {
+    fn from(error: InvalidImageName) -> Self {
+        Self::Protocol {
+            code: RegistryErrorCode::NameInvalid,
+            text: error.to_string().into(),
+            detail: Some(error.escaped_name),
+        }
     }
 }
 

@@ -17,7 +17,6 @@ pub mod integrity;
 pub mod jobs;
 pub mod listing;
 pub mod manifests;
-mod names;
 mod permissions;
 mod reauthorization;
 pub mod repositories;
@@ -36,7 +35,7 @@ use crate::kernel::error::{Error, Result};
 pub use crate::registry::error::{RegistryError, RegistryErrorCode};
 pub use crate::registry::permissions::{RegistryAction, RegistryActions};
 pub use digest::Digest;
-pub use names::ImageName;
+pub use parsers::registry::ImageName;
 pub use repositories::RepositoryPath;
 
 /// Refuses callers who cannot pull images of a project, and all callers if the registry is disabled.

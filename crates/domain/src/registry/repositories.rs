@@ -12,12 +12,12 @@ use storage::entities::{
     registry_tags, registry_uploads,
 };
 
-use super::names::ImageName;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{RegistryError, RegistryErrorCode};
+use parsers::registry::ImageName;
 
 /// Number of rows that are deleted at a time, each with its dependents.
 const MAX_ERASED: u64 = 200;

@@ -8,7 +8,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use storage::entities::now;
 
-use super::names::ImageName;
 use super::repositories::{self, RepositoryPath};
 use crate::identity::authentication::caller_of_proof;
 use crate::kernel::Backend;
@@ -16,6 +15,7 @@ use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::permissions::{RegistryAction, RegistryActions, can_pull, denial_reason};
+use parsers::registry::ImageName;
 
 /// Encryption context of tokens.
 const TOKEN_CONTEXT: &str = "registry.token";

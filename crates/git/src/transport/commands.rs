@@ -1,5 +1,6 @@
 //! Parser of the command list at the start of a push.
 
+use parsers::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::slots::RequestSpace;
@@ -9,8 +10,6 @@ use crate::{Error, Oid, Result};
 const COMMANDS: usize = 10_000;
 /// Maximum length of the list in bytes.
 const BYTES: usize = 4 * 1024 * 1024;
-/// Number of hex digits of an ID.
-const ID: usize = 40;
 
 /// A requested creation, update or deletion of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,21 +25,18 @@ pub struct RefCommand {
 impl RefCommand {
     /// Parses `<old> <new> <reference>`.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let (old, rest) = line.split_once(' ')?;
-        let (new, reference) = rest.split_once(' ')?;
-        // Valid names contain none of these characters, and the hooks rely on it.
-        let is_plain = !reference.is_empty() && !reference.chars().any(|c| c.is_control() || c == ' ');
-        is_plain.then_some(Self {
-            old: id(old)?,
-            new: id(new)?,
-            reference: reference.to_owned(),
+        let command = PushCommand::parse(line)?;
+        Some(Self {
+            old: id(command.old)?,
+            new: id(command.new)?,
+            reference: command.reference.to_owned(),
         })
     }
 }
 
 /// Parses an ID; the ID of all zeros becomes `Some(None)`.
 fn id(hex: &str) -> Option<Option<Oid>> {
-    let id = Oid::from_str(hex).ok().filter(|_| hex.len() == ID)?;
+    let id = Oid::from_str(hex).ok()?;
     Some((!id.is_zero()).then_some(id))
 }
 
@@ -66,8 +62,8 @@ pub(super) async fn read(
         if line.starts_with(b"shallow ") {
             continue;
         }
-        let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
-        let line = std::str::from_utf8(line).map_err(|_| Error::Protocol("a reference name is not UTF-8"))?;
+        let line = std::str::from_utf8(without_capabilities(&line))
+            .map_err(|_| Error::Protocol("a reference name is not UTF-8"))?;
         let command = RefCommand::parse(line.trim_end_matches('\n'));
         commands.push(command.ok_or(Error::Protocol("a command of the push is malformed"))?);
         if commands.len() > COMMANDS {
@@ -84,22 +80,18 @@ async fn packet(
     space: &mut RequestSpace,
 ) -> Result<Option<Vec<u8>>> {
     const MALFORMED: Error = Error::Protocol("a packet of the push is malformed");
-    let mut length = [0; 4];
-    body.read_exact(&mut length)
+    let mut digits = [0; LENGTH_DIGITS];
+    body.read_exact(&mut digits)
         .await
         .map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => MALFORMED,
             _ => Error::Io(error),
         })?;
-    consumed.extend_from_slice(&length);
-    let digits = std::str::from_utf8(&length)
-        .ok()
-        .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
-    let length = usize::from_str_radix(digits.ok_or(MALFORMED)?, 16).map_err(|_| MALFORMED)?;
-    if length == 0 {
-        return Ok(None);
-    }
-    let size = length.checked_sub(4).filter(|size| *size > 0).ok_or(MALFORMED)?;
+    consumed.extend_from_slice(&digits);
+    let size = match PacketHeader::parse(digits).ok_or(MALFORMED)? {
+        PacketHeader::Flush => return Ok(None),
+        PacketHeader::Payload(size) => size.get(),
+    };
     if consumed.len() + size > BYTES {
         return Err(Error::LimitExceeded("the push has too many commands"));
     }

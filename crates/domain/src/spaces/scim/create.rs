@@ -1,9 +1,10 @@
 //! Provisions new users.
 
+use parsers::scim::check_uid;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::{ScimUser, addresses, check_uid, usernames};
+use super::{ScimUser, addresses, usernames};
 use crate::accounts::users::provisioning::{self, ProvidedEmail};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN};
 use crate::identity::access::ScimAccess;

@@ -1,11 +1,11 @@
 //! Reads provisioned users.
 
+use parsers::scim::{UserSelector, parse_filter};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
 };
 use storage::entities::{fold, scim_identities, user_emails, users};
 
-use super::filter::{UserSelector, parse};
 use super::usernames::sanitize;
 use super::{ScimUser, not_found};
 use crate::identity::access::ScimAccess;
@@ -38,7 +38,7 @@ pub async fn list(
     count: i64,
 ) -> Result<ScimUserPage> {
     let db = backend.database.read();
-    let selector = match filter.map(parse).transpose()? {
+    let selector = match filter.map(parse_filter).transpose()? {
         Some(selector) => condition(db, access.provider.id, selector).await?,
         None => Condition::all(),
     };

@@ -2,23 +2,18 @@
 
 mod addresses;
 mod create;
-mod filter;
 mod list;
-mod operations;
 mod update;
 mod usernames;
 
 pub use crate::spaces::scim::create::{NewScimUser, create};
 pub use crate::spaces::scim::list::{MAX_PER_PAGE, ScimUserPage, get, list};
 pub use crate::spaces::scim::update::{deprovision, update};
-pub use operations::{UserOperation, full_name};
+pub use parsers::scim::{USER_SCHEMA, UserOperation, full_name};
 
 use storage::entities::{scim_identities, users};
 
-use crate::kernel::error::{Error, Result, ScimErrorType};
-
-/// The schema of users.
-pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+use crate::kernel::error::Error;
 
 /// A provisioned user.
 #[derive(Debug, Clone)]
@@ -27,18 +22,6 @@ pub struct ScimUser {
     pub identity: scim_identities::Model,
     /// The user.
     pub user: users::Model,
-}
-
-/// Path segment of queries by POST, which follows the collection in place of an ID (RFC 7644, section 3.4.3).
-const SEARCH: &str = ".search";
-
-/// Rejects an ID that would make the URL of the user ambiguous.
-fn check_uid(uid: &str) -> Result<()> {
-    if uid.eq_ignore_ascii_case(SEARCH) {
-        let text = format!("externalId must not be {SEARCH}");
-        return Err(Error::invalid_scim_request(ScimErrorType::Value, text));
-    }
-    Ok(())
 }
 
 /// Returns the error of a missing user.

@@ -1,10 +1,10 @@
 //! Updates and deprovisions users.
 
+use parsers::scim::{ScimUserUpdate, UserOperation, merge_operations};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
 use storage::database::Violation;
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::operations::{self, ScimUserUpdate, UserOperation};
 use super::{ScimUser, addresses, not_found, usernames};
 use crate::accounts::users::provisioning::{self, ProvidedEmail};
 use crate::identity::access::ScimAccess;
@@ -29,7 +29,7 @@ pub async fn update(
         .database
         .transaction(async |transaction| {
             let found = lock_user(transaction, access, extern_uid).await?;
-            let changes = operations::merge_operations(operations)?;
+            let changes = merge_operations(operations)?;
             if changes.active == Some(false) {
                 end_provisioning(transaction, access, found.clone()).await?;
                 return Ok((found, false));

@@ -15,13 +15,14 @@ use storage::entities::{
 
 use super::writer::ArchiveWriter;
 use crate::kernel::error::{Error, Result};
-use crate::transfers::layout::{
+use crate::transfers::levels::{PROJECT_CREATION, SUBGROUP_CREATION, level_of, number_of};
+use parsers::group_archive::layout::{
     ALL_FILE, GROUPS, MAX_GROUPS, MAX_RECORDS, MAX_RECORDS_PER_GROUP, Relation, VERSION, VERSION_FILE,
 };
-use crate::transfers::records::{
+use parsers::group_archive::records::{
     BadgeRecord, BoardListRecord, BoardListType, BoardRecord, BoundedList, EpicRecord, EpicRecordState,
     GroupRecord, LabelName, LabelRecord, MemberRecord, MilestoneName, MilestoneRecord, MilestoneRecordState,
-    PROJECT_CREATION, SUBGROUP_CREATION, UserRecord, level_of, number_of,
+    UserRecord,
 };
 
 /// Rows read per statement.

@@ -6,30 +6,21 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
 
+use parsers::group_archive::layout::{MAX_GROUPS, MAX_RECORDS, MAX_RECORDS_PER_GROUP, Relation};
+use parsers::group_archive::records::{BoardRecord, EpicRecord, GroupRecord, MilestoneRecord};
+use parsers::group_archive::{
+    self as group_archive, ArchiveEntry, ArchiveError, ArchiveHandler, read_archive, read_small_file,
+};
 use sha2::{Digest, Sha256};
-use tar::{Archive, EntryType};
 
-use super::gzip_reader::GzipReader;
-use super::names::{self, ArchiveEntry};
 use super::{checks, tree};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
-use crate::transfers::layout::{MAX_GROUPS, MAX_RECORDS, MAX_RECORDS_PER_GROUP, Relation};
-use crate::transfers::records::{BoardRecord, EpicRecord, GroupRecord, MilestoneRecord};
 
-/// Maximum uncompressed size of an archive, in bytes.
-pub(super) const MAX_BYTES: u64 = 512 << 20;
-/// Maximum files and directories in an archive.
-const MAX_ENTRIES: usize = 20_000;
 /// Maximum references to labels in boards and epics.
 const MAX_NAMES: usize = 500_000;
-/// Maximum length of a line, in bytes. A description of a million characters needs twelve bytes each if all
-/// are escaped.
-const MAX_LINE_BYTES: u64 = 14 << 20;
-/// Maximum length of a group's attributes, and of other files that are read as a whole, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum length of an error text, in characters. It repeats content of the archive.
 const MAX_FAULT_LENGTH: usize = 300;
 
@@ -80,11 +71,12 @@ pub fn fault(text: impl Display) -> Error {
     Error::Rejected(text.into())
 }
 
-/// Maps an I/O error. Errors of the operating system are internal; others are errors of the archive.
-fn map_io_error(error: io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(_) => Error::internal(error),
-        None => fault(format!("The archive cannot be read: {error}")),
+impl From<ArchiveError> for Error {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Invalid(text) => fault(text),
+            ArchiveError::Io(error) => Self::internal(error),
+        }
     }
 }
 
@@ -105,47 +97,7 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         epics: HashMap::new(),
         unknown_files: Vec::new(),
     };
-    let mut archive = Archive::new(GzipReader::new(BufReader::new(archive), MAX_BYTES));
-    let (mut entries, mut seen) = (0, HashSet::new());
-    // Raw entries, because the library reads extension headers into memory regardless of their length.
-    for entry in archive.entries().map_err(map_io_error)?.raw(true) {
-        let entry = entry.map_err(map_io_error)?;
-        entries += 1;
-        if entries > MAX_ENTRIES {
-            return Err(fault(format!(
-                "The archive has too many files and directories (maximum is {MAX_ENTRIES})"
-            )));
-        }
-        let name = String::from_utf8(entry.header().path_bytes().into_owned())
-            .map_err(|_| fault("The archive contains a name that is not valid UTF-8"))?;
-        match entry.header().entry_type() {
-            EntryType::Regular => {}
-            EntryType::Directory => {
-                ArchiveEntry::of_directory(&name)?;
-                continue;
-            }
-            // Extension headers contain timestamps and the like. Names in the layout are too short to need
-            // them.
-            EntryType::XHeader | EntryType::XGlobalHeader => continue,
-            _ => {
-                let text =
-                    format!("The archive contains an entry that is neither a file nor a directory: {name:?}");
-                return Err(fault(text));
-            }
-        }
-        let entry_kind = ArchiveEntry::of_file(&name)?;
-        if !seen.insert(names::without_dot_prefix(&name).to_owned()) {
-            return Err(fault(format!("The archive contains {name:?} more than once")));
-        }
-        reading.file(entry_kind, &name, BufReader::new(entry))?;
-    }
-    let mut unpacked = archive.into_inner();
-    // An archive ends with two empty blocks, of which the first was read. Reading the rest verifies the gzip
-    // checksum.
-    let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(map_io_error)?;
-    if rest < 512 {
-        return Err(fault("The archive cannot be read: it is truncated"));
-    }
+    read_archive(BufReader::new(archive), &mut reading)?;
     reading.finish()
 }
 
@@ -162,18 +114,20 @@ struct ArchiveReader<'v> {
     unknown_files: Vec<(i64, String)>,
 }
 
-impl ArchiveReader<'_> {
-    fn file(&mut self, entry_kind: ArchiveEntry, name: &str, mut content: impl BufRead) -> Result<()> {
-        match entry_kind {
+impl ArchiveHandler for ArchiveReader<'_> {
+    type Error = Error;
+
+    fn file(&mut self, entry: ArchiveEntry, name: &str, content: &mut dyn BufRead) -> Result<()> {
+        match entry {
             ArchiveEntry::Version => {
-                let text = read_small_file(&mut content, name)?;
+                let text = read_small_file(content, name)?;
                 checks::check_version(&text)?;
                 self.version = true;
             }
             ArchiveEntry::Ignored => {}
             ArchiveEntry::All => {
                 let mut all = Vec::new();
-                each_line(&mut content, name, |line| {
+                each_line(content, name, |line| {
                     if all.len() == MAX_GROUPS {
                         return Err(fault(format!(
                             "The archive has too many groups (maximum is {MAX_GROUPS})"
@@ -185,7 +139,7 @@ impl ArchiveReader<'_> {
                 self.all = Some(all);
             }
             ArchiveEntry::Group(id) => {
-                let text = read_small_file(&mut content, name)?;
+                let text = read_small_file(content, name)?;
                 let group: GroupRecord = serde_json::from_str(&text)
                     .map_err(fault)
                     .map_err(with_position(name, 1))?;
@@ -214,7 +168,9 @@ impl ArchiveReader<'_> {
         }
         Ok(())
     }
+}
 
+impl ArchiveReader<'_> {
     fn draft(&mut self, id: i64) -> Result<&mut GroupDraft> {
         if self.drafts.len() >= MAX_GROUPS && !self.drafts.contains_key(&id) {
             return Err(fault(format!(
@@ -235,12 +191,12 @@ impl ArchiveReader<'_> {
         relation: Relation,
         before: u64,
         name: &str,
-        mut content: impl BufRead,
+        content: &mut dyn BufRead,
     ) -> Result<(ByteRange, u64)> {
         let start = self.position;
         let (mut numbers, mut titles) = (HashSet::new(), HashSet::new());
         let mut count = 0;
-        each_line(&mut content, name, |line| {
+        each_line(content, name, |line| {
             count += 1;
             checks::check_count(relation, count)?;
             if before + count > MAX_RECORDS_PER_GROUP {
@@ -376,38 +332,9 @@ fn text_digest(text: &str) -> [u8; 16] {
     std::array::from_fn(|at| digest[at])
 }
 
-/// Reads a small file.
-fn read_small_file(content: &mut impl Read, name: &str) -> Result<String> {
-    let mut bytes = Vec::new();
-    content
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(map_io_error)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(fault(format!("{name} is too long")));
-    }
-    String::from_utf8(bytes).map_err(|_| fault(format!("{name} is not valid UTF-8")))
-}
-
-/// Reads a file line by line and skips empty lines.
-fn each_line(
-    content: &mut impl BufRead,
-    name: &str,
-    mut read: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let (mut line, mut number) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        number += 1;
-        let mut bounded = content.take(MAX_LINE_BYTES + 1);
-        if bounded.read_until(b'\n', &mut line).map_err(map_io_error)? == 0 {
-            return Ok(());
-        }
-        if line.len() as u64 > MAX_LINE_BYTES {
-            return Err(fault(format!("{name}, line {number}: the line is too long")));
-        }
-        if !line.trim_ascii().is_empty() {
-            read(line.trim_ascii()).map_err(with_position(name, number))?;
-        }
-    }
+/// Reads a file line by line and skips empty lines. Errors name the line.
+fn each_line(content: &mut dyn BufRead, name: &str, mut read: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    group_archive::each_line(content, name, |number, line| {
+        read(line).map_err(with_position(name, number))
+    })
 }

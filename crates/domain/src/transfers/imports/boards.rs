@@ -16,8 +16,8 @@ use crate::planning::boards::{check_member, lists, valid_row};
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::RecordReader;
-use crate::transfers::layout::Relation;
-use crate::transfers::records::{BoardListRecord, BoardListType, BoardRecord, MilestoneName};
+use parsers::group_archive::layout::Relation;
+use parsers::group_archive::records::{BoardListRecord, BoardListType, BoardRecord, MilestoneName};
 
 /// Resources that the boards of a group reference, by their keys in the archive.
 struct BoardReferences {

@@ -10,10 +10,10 @@ use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
 use crate::spaces::badges;
 use crate::transfers::imports::archive::fault;
-use crate::transfers::layout::Relation;
-use crate::transfers::records::{
+use crate::transfers::levels::{PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
+use parsers::group_archive::layout::Relation;
+use parsers::group_archive::records::{
     BadgeRecord, BoardRecord, EpicRecord, GroupRecord, LabelName, LabelRecord, MemberRecord, MilestoneRecord,
-    PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of,
 };
 
 /// Scope of the rows that are built only for validation.

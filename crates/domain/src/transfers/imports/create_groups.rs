@@ -20,7 +20,8 @@ use crate::spaces::groups::{self, GroupSettings, MAX_DEPTH, NewGroup};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::record_reader::RecordReader;
-use crate::transfers::records::{GroupRecord, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
+use crate::transfers::levels::{PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
+use parsers::group_archive::records::GroupRecord;
 
 impl Importer<'_> {
     /// Creates the subgroups, unless an earlier attempt has done so.

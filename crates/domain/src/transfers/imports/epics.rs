@@ -18,8 +18,8 @@ use crate::transfers::imports::archive::ByteRange;
 use crate::transfers::imports::importer::{Importer, map_insert_error};
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::RecordReader;
-use crate::transfers::layout::Relation;
-use crate::transfers::records::{EpicRecord, EpicRecordState};
+use parsers::group_archive::layout::Relation;
+use parsers::group_archive::records::{EpicRecord, EpicRecordState};
 
 impl Importer<'_> {
     pub(super) async fn import_epics(

@@ -18,8 +18,10 @@ use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
 use crate::transfers::imports::importer::{Importer, map_insert_error};
 use crate::transfers::imports::record_reader::RecordReader;
-use crate::transfers::layout::Relation;
-use crate::transfers::records::{BadgeRecord, LabelName, LabelRecord, MilestoneRecord, MilestoneRecordState};
+use parsers::group_archive::layout::Relation;
+use parsers::group_archive::records::{
+    BadgeRecord, LabelName, LabelRecord, MilestoneRecord, MilestoneRecordState,
+};
 
 /// Labels inserted per statement, because databases limit the number of parameters.
 const BATCH: usize = 500;

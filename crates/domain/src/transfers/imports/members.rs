@@ -15,8 +15,8 @@ use crate::kernel::error::Result;
 use crate::spaces::members::inherited_levels;
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::record_reader::RecordReader;
-use crate::transfers::layout::Relation;
-use crate::transfers::records::{MemberRecord, UserRecord};
+use parsers::group_archive::layout::Relation;
+use parsers::group_archive::records::{MemberRecord, UserRecord};
 
 /// Returns the email addresses of an archive user, case-folded.
 pub fn addresses(user: Option<&UserRecord>) -> impl Iterator<Item = String> + '_ {

@@ -8,7 +8,7 @@ use crate::kernel::error::Result;
 use crate::planning::epics;
 use crate::spaces::groups::{MAX_DEPTH, check_names};
 use crate::transfers::imports::archive::{ByteRange, EpicReference, GroupDraft, fault};
-use crate::transfers::layout::Relation;
+use parsers::group_archive::layout::Relation;
 
 /// A group and its position in the hierarchy.
 #[derive(Debug)]

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::fs::File;
 
 use chrono::{DateTime, Utc};
+use parsers::reports::{self, Finding};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::now;
 use storage::entities::vulnerabilities::{
-    ActiveModel, Column, Confidence, Entity, Severity, VulnerabilityState,
+    ActiveModel, Column, Confidence, Entity, ReportType, Severity, VulnerabilityState,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::ReportResult;
-use super::finding::Finding;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -76,12 +76,12 @@ async fn upsert(
     let at = now();
     let mut rows = Vec::new();
     for finding in batch {
+        let (severity, confidence) = (severity(finding.severity), confidence(finding.confidence));
         let text_digest = finding.text_digest();
         let before = known.get(&finding.fingerprint);
         let edited = before.is_some_and(|before| before.text_digest != text_digest);
-        let same = before.is_some_and(|before| {
-            !edited && (before.severity, before.confidence) == (finding.severity, finding.confidence)
-        });
+        let same = before
+            .is_some_and(|before| !edited && (before.severity, before.confidence) == (severity, confidence));
         match before {
             None => outcome.created += 1,
             Some(_) if same => outcome.unchanged += 1,
@@ -101,9 +101,9 @@ async fn upsert(
             description: Set(finding.description),
             text_digest: Set(text_digest),
             state: Set(VulnerabilityState::Opened),
-            severity: Set(finding.severity),
-            confidence: Set(finding.confidence),
-            report_type: Set(finding.report_type),
+            severity: Set(severity),
+            confidence: Set(confidence),
+            report_type: Set(report_type(finding.report_type)),
             author_id: Set(Some(user_id)),
             updated_by_id: Set(before.map(|_| user_id)),
             last_edited_by_id: Set(editor),
@@ -179,4 +179,44 @@ async fn known(
         },
     );
     Ok(known.collect())
+}
+
+/// Converts the severity of a finding to the stored one.
+fn severity(severity: reports::Severity) -> Severity {
+    match severity {
+        reports::Severity::Info => Severity::Info,
+        reports::Severity::Unknown => Severity::Unknown,
+        reports::Severity::Low => Severity::Low,
+        reports::Severity::Medium => Severity::Medium,
+        reports::Severity::High => Severity::High,
+        reports::Severity::Critical => Severity::Critical,
+    }
+}
+
+/// Converts the confidence of a finding to the stored one.
+fn confidence(confidence: reports::Confidence) -> Confidence {
+    match confidence {
+        reports::Confidence::Ignore => Confidence::Ignore,
+        reports::Confidence::Unknown => Confidence::Unknown,
+        reports::Confidence::Experimental => Confidence::Experimental,
+        reports::Confidence::Low => Confidence::Low,
+        reports::Confidence::Medium => Confidence::Medium,
+        reports::Confidence::High => Confidence::High,
+        reports::Confidence::Confirmed => Confidence::Confirmed,
+    }
+}
+
+/// Converts the type of a finding to the stored one.
+fn report_type(report_type: reports::ReportType) -> ReportType {
+    match report_type {
+        reports::ReportType::Sast => ReportType::Sast,
+        reports::ReportType::DependencyScanning => ReportType::DependencyScanning,
+        reports::ReportType::ContainerScanning => ReportType::ContainerScanning,
+        reports::ReportType::Dast => ReportType::Dast,
+        reports::ReportType::SecretDetection => ReportType::SecretDetection,
+        reports::ReportType::CoverageFuzzing => ReportType::CoverageFuzzing,
+        reports::ReportType::ApiFuzzing => ReportType::ApiFuzzing,
+        reports::ReportType::ClusterImageScanning => ReportType::ClusterImageScanning,
+        reports::ReportType::Generic => ReportType::Generic,
+    }
 }

@@ -1,0 +1,485 @@
+//! Checks of the parsers on any input, for the fuzz targets in `fuzz/`.
+//!
+//! Each function calls one parser and fails if a property does not hold. A test calls each function with the committed
+//! inputs of its target.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::io::{BufRead, Cursor, Read};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::de::{IoRead, SliceRead};
+use serde_json::{Map, Value, json};
+
+use crate::group_archive::layout::Relation;
+use crate::group_archive::records::{
+    BadgeRecord, BoardRecord, EpicRecord, GroupRecord, LabelRecord, MemberRecord, MilestoneRecord,
+};
+use crate::group_archive::{
+    ArchiveEntry, ArchiveError, ArchiveHandler, each_line, read_archive, read_small_file,
+};
+use crate::json::JsonError;
+use crate::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
+use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
+use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
+use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
+use crate::{form, json};
+
+/// Calls a parser with an input and fails if a property does not hold.
+type Check = fn(&[u8]);
+
+/// The fuzz targets by name.
+pub const TARGETS: [(&str, Check); 10] = [
+    ("archive_records", archive_records),
+    ("bracket_parameters", bracket_parameters),
+    ("form_body", form_body),
+    ("group_archive", group_archive),
+    ("json_body", json_body),
+    ("pkt_line", pkt_line),
+    ("registry_path", registry_path),
+    ("scanner_report", scanner_report),
+    ("scim_filter", scim_filter),
+    ("scim_patch", scim_patch),
+];
+
+/// Parses packets up to a flush packet. Their payloads must be the input without the lengths.
+pub fn pkt_line(input: &[u8]) {
+    let mut rest = input;
+    while let Some((digits, after)) = rest.split_first_chunk::<LENGTH_DIGITS>() {
+        let Some(PacketHeader::Payload(size)) = PacketHeader::parse(*digits) else {
+            return;
+        };
+        let size = size.get();
+        assert_eq!(
+            format!("{:04x}", size + LENGTH_DIGITS).as_bytes(),
+            digits.to_ascii_lowercase()
+        );
+        let Some((payload, after)) = after.split_at_checked(size) else {
+            return;
+        };
+        let line = without_capabilities(payload);
+        assert!(payload.starts_with(line) && !line.contains(&0));
+        let text = std::str::from_utf8(line)
+            .unwrap_or_default()
+            .trim_end_matches('\n');
+        if let Some(PushCommand { old, new, reference }) = PushCommand::parse(text) {
+            assert_eq!(format!("{old} {new} {reference}"), text);
+            assert!(
+                !reference.contains(|c: char| c.is_control() || c == ' '),
+                "{reference:?}"
+            );
+        }
+        rest = after;
+    }
+}
+
+/// Parses a JSON body. The result must equal that of a parser without limits, unless keys are repeated.
+pub fn json_body(input: &[u8]) {
+    let reserved = Cell::new(0);
+    let reserve = |bytes: u64| {
+        reserved.set(reserved.get() + bytes);
+        if reserved.get() > 1 << 20 {
+            Err("no memory is left")
+        } else {
+            Ok(())
+        }
+    };
+    let size = input.len() as u64;
+    let limited = json::parse(SliceRead::new(input), size, &reserve);
+    let unlimited = |_| Ok::<(), Infallible>(());
+    let from_slice = json::parse(SliceRead::new(input), size, &unlimited);
+    let from_reader = json::parse(IoRead::new(input), size, &unlimited);
+    assert_eq!(from_slice.is_ok(), from_reader.is_ok());
+    let reference = serde_json::from_slice::<Value>(input);
+    match &from_slice {
+        Ok(value) => {
+            assert_eq!(Some(value), from_reader.as_ref().ok());
+            assert_eq!(Some(value), reference.as_ref().ok());
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let has_reason = reference.is_err()
+                || ["duplicate key", "too many values"]
+                    .iter()
+                    .any(|reason| text.contains(reason));
+            assert!(has_reason, "{text}");
+        }
+    }
+    match limited {
+        Ok(value) => assert_eq!(Some(value), from_slice.ok()),
+        Err(JsonError::Memory(_)) => assert!(reserved.get() > 1 << 20),
+        Err(JsonError::Invalid(_)) => assert!(from_slice.is_err()),
+    }
+}
+
+/// Parses a URL-encoded body. The pairs must be the same after they are encoded again.
+pub fn form_body(input: &[u8]) {
+    let Ok(pairs) = form::pairs(input) else {
+        assert!(form::parse(input).is_err());
+        return;
+    };
+    let encode = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let encoded: Vec<String> = pairs
+        .iter()
+        .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
+        .collect();
+    assert_eq!(form::pairs(encoded.join("&").as_bytes()).as_ref(), Ok(&pairs));
+    check_parameters(&form::parse(input), &pairs);
+}
+
+/// Inserts parameters whose names are the lines of the input. Their nesting must be limited.
+pub fn bracket_parameters(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let pairs: Vec<(String, String)> = text
+        .lines()
+        .enumerate()
+        .map(|(number, name)| (name.to_owned(), number.to_string()))
+        .collect();
+    let mut parameters = Map::new();
+    for (name, value) in &pairs {
+        let before = parameters.clone();
+        if form::insert(&mut parameters, name, Value::String(value.clone())).is_err() {
+            // An error ends the request, so it may change only the parameter that it names.
+            let base = name.split('[').next().unwrap_or_default();
+            let changed = |(key, value): (&String, &Value)| before.get(key) != Some(value) && key != base;
+            assert!(!parameters.iter().any(changed), "{name:?}");
+            return;
+        }
+    }
+    check_parameters(&Ok(parameters), &pairs);
+}
+
+/// Checks that parameters are nested to a limited depth, and contain only values of the pairs.
+fn check_parameters(parameters: &Result<Map<String, Value>, String>, pairs: &[(String, String)]) {
+    let Ok(parameters) = parameters else { return };
+    let values: HashSet<&str> = pairs.iter().map(|(_, value)| value.as_str()).collect();
+    let mut leaves = 0;
+    let mut open: Vec<(&Value, usize)> = parameters.values().map(|value| (value, 0)).collect();
+    while let Some((value, depth)) = open.pop() {
+        assert!(depth <= form::MAX_DEPTH, "{depth}");
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(entries) => open.extend(entries.values().map(|entry| (entry, depth + 1))),
+            Value::String(text) => {
+                leaves += 1;
+                assert!(values.contains(text.as_str()));
+            }
+            other => panic!("{other} is not a string"),
+        }
+    }
+    assert!(leaves <= pairs.len());
+    assert!(leaves > 0 || pairs.is_empty());
+}
+
+/// Parses the path of a request to the registry. The path of the parsed name and resource must be parsed to the same.
+pub fn registry_path(input: &[u8]) {
+    let Ok(path) = std::str::from_utf8(input) else {
+        return;
+    };
+    let parsed = RegistryPath::of(path);
+    assert_eq!(parsed.is_some(), is_registry_path(path));
+    assert!(parsed.is_some() || !accepts_large_body(path));
+    let Some(Ok(RegistryPath::Of(name, resource))) = parsed else {
+        return;
+    };
+    assert_eq!(ImageName::parse(name.as_str()).as_ref(), Ok(&name));
+    for (project, image) in name.possible_splits() {
+        let joined = [project, image].join(if image.is_empty() { "" } else { "/" });
+        assert_eq!(joined, name.as_str());
+        assert!(project.split('/').count() >= 2);
+    }
+    let encode = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let end = match &resource {
+        RepositoryResource::Tags => "tags/list".to_owned(),
+        RepositoryResource::Manifest(reference) => format!("manifests/{}", encode(reference)),
+        RepositoryResource::Blob(digest) => format!("blobs/{}", encode(digest)),
+        RepositoryResource::Uploads => "blobs/uploads/".to_owned(),
+        RepositoryResource::Upload(uuid) => format!("blobs/uploads/{}", encode(uuid)),
+        RepositoryResource::Referrers(digest) => format!("referrers/{}", encode(digest)),
+    };
+    let again = RegistryPath::of(&format!("/v2/{name}/{end}"));
+    assert_eq!(again, Some(Ok(RegistryPath::Of(name, resource))));
+}
+
+/// Parses a filter of SCIM. The canonical form of the selected user must be parsed to the same.
+pub fn scim_filter(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    match parse_filter(text) {
+        Ok(selector) => {
+            let (attribute, value) = match &selector {
+                UserSelector::Uid(value) => ("externalId", value),
+                UserSelector::Name(value) => ("userName", value),
+            };
+            assert!(!value.contains('\0'));
+            let canonical = format!("{attribute} eq {}", json!(value));
+            assert_eq!(parse_filter(&canonical), Ok(selector));
+        }
+        Err(error) => assert_eq!(error.fault, ScimErrorType::Filter),
+    }
+}
+
+/// Merges the operations of a patch of SCIM. The changes must be the same after they are merged again.
+pub fn scim_patch(input: &[u8]) {
+    #[derive(serde::Deserialize)]
+    struct Operation {
+        op: String,
+        path: Option<String>,
+        value: Option<Value>,
+    }
+    let Ok(operations) = serde_json::from_slice::<Vec<Operation>>(input) else {
+        return;
+    };
+    let operations = operations.into_iter();
+    let operations = operations
+        .map(|Operation { op, path, value }| UserOperation { op, path, value })
+        .collect();
+    let Ok(changes) = merge_operations(operations) else {
+        return;
+    };
+    for text in [&changes.uid, &changes.username, &changes.email, &changes.name()]
+        .into_iter()
+        .flatten()
+    {
+        assert!(!text.trim().is_empty() && !text.contains('\0'), "{text:?}");
+    }
+    let operation = |path: &str, value: Value| {
+        (!value.is_null()).then(|| UserOperation {
+            op: "replace".to_owned(),
+            path: Some(path.to_owned()),
+            value: Some(value),
+        })
+    };
+    let again = [
+        operation("externalId", json!(changes.uid)),
+        operation("userName", json!(changes.username)),
+        operation("emails[type eq \"work\"].value", json!(changes.email)),
+        operation("active", json!(changes.active)),
+    ];
+    match merge_operations(again.into_iter().flatten().collect()) {
+        Ok(same) => assert_eq!(
+            (same.uid, same.username, same.email, same.active),
+            (changes.uid, changes.username, changes.email, changes.active)
+        ),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Parses a scanner report. The findings must have limited texts and distinct fingerprints.
+pub fn scanner_report(input: &[u8]) {
+    let mut output = Vec::new();
+    match read_report(&mut Cursor::new(input), &mut output) {
+        Ok(()) => {}
+        Err(ReportError::Io(error)) => panic!("{error}"),
+        Err(_) => return,
+    }
+    let mut fingerprints = HashSet::new();
+    for line in output
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let Ok(finding) = serde_json::from_slice::<Finding>(line) else {
+            panic!("{:?} is not a finding", String::from_utf8_lossy(line));
+        };
+        let description = finding.description.as_deref().unwrap_or_default();
+        let title_length = finding.title.chars().count();
+        assert!((1..=MAX_TITLE_LENGTH).contains(&title_length), "{title_length}");
+        assert!(description.chars().count() <= MAX_DESCRIPTION_LENGTH);
+        assert!(
+            ![&finding.title, description]
+                .iter()
+                .any(|text| text.contains('\0'))
+        );
+        assert!(fingerprints.insert(finding.fingerprint));
+    }
+    // The parser must not depend on how much of the document it reads at once.
+    let mut piecewise = Vec::new();
+    let _ = read_report(&mut OneByte(Cursor::new(input)), &mut piecewise);
+    assert_eq!(piecewise, output);
+}
+
+/// Reader of one byte at a time.
+struct OneByte<R>(R);
+
+impl<R: Read> Read for OneByte<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = buffer.len().min(1);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+impl<R: std::io::Seek> std::io::Seek for OneByte<R> {
+    fn seek(&mut self, position: std::io::SeekFrom) -> std::io::Result<u64> {
+        self.0.seek(position)
+    }
+}
+
+/// Reads an archive of groups: the input is a tar file, or, if it starts like one, a gzip file.
+pub fn group_archive(input: &[u8]) {
+    use std::io::Write;
+
+    let packed = if input.starts_with(&[0x1F, 0x8B]) {
+        input.to_vec()
+    } else {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        match encoder.write_all(input).and_then(|()| encoder.finish()) {
+            Ok(packed) => packed,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let mut files = ArchiveFiles::default();
+    match read_archive(Cursor::new(packed), &mut files) {
+        Ok(()) | Err(ArchiveError::Invalid(_)) => {}
+        Err(ArchiveError::Io(error)) => panic!("{error}"),
+    }
+    let names: HashSet<&str> = files.names.iter().map(String::as_str).collect();
+    assert_eq!(names.len(), files.names.len());
+}
+
+/// The names of the files of an archive.
+#[derive(Default)]
+struct ArchiveFiles {
+    names: Vec<String>,
+}
+
+impl ArchiveHandler for ArchiveFiles {
+    type Error = ArchiveError;
+
+    fn file(
+        &mut self,
+        entry: ArchiveEntry,
+        name: &str,
+        content: &mut dyn BufRead,
+    ) -> Result<(), ArchiveError> {
+        let plain = name.strip_prefix("./").unwrap_or(name);
+        assert!(
+            !plain.starts_with('/') && !plain.split('/').any(|part| part == ".."),
+            "{name:?}"
+        );
+        self.names.push(plain.to_owned());
+        match entry {
+            ArchiveEntry::Version | ArchiveEntry::Group(_) => read_small_file(content, name).map(drop),
+            ArchiveEntry::Ignored | ArchiveEntry::Unknown(..) => Ok(()),
+            ArchiveEntry::All | ArchiveEntry::Relation(..) => {
+                let mut last = 0;
+                each_line(content, name, |number, line| {
+                    assert!(number > last && !line.is_empty() && !line.contains(&b'\n'));
+                    last = number;
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
+/// Parses records of archives: the first byte of the input selects the relation, the lines after it are records.
+/// A written record must be read as the same.
+pub fn archive_records(input: &[u8]) {
+    let Some((kind, lines)) = input.split_first() else {
+        return;
+    };
+    let relation = Relation::ALL.get(usize::from(kind.wrapping_sub(b'a')));
+    for line in lines.split(|byte| *byte == b'\n') {
+        match relation {
+            Some(Relation::Milestones) => round_trip::<MilestoneRecord>(line),
+            Some(Relation::Labels) => round_trip::<LabelRecord>(line),
+            Some(Relation::Badges) => round_trip::<BadgeRecord>(line),
+            Some(Relation::Members) => round_trip::<MemberRecord>(line),
+            Some(Relation::Boards) => round_trip::<BoardRecord>(line),
+            Some(Relation::Epics) => round_trip::<EpicRecord>(line),
+            None => round_trip::<GroupRecord>(line),
+        }
+    }
+}
+
+fn round_trip<T: Serialize + DeserializeOwned>(line: &[u8]) {
+    let Ok(record) = serde_json::from_slice::<T>(line) else {
+        return;
+    };
+    let Ok(written) = serde_json::to_vec(&record) else {
+        panic!("a record cannot be written");
+    };
+    assert!(!written.contains(&b'\n'));
+    let again = serde_json::from_slice::<T>(&written).and_then(|record| serde_json::to_vec(&record));
+    match again {
+        Ok(again) => assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&written)),
+        Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&written)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// Maximum size of all committed inputs, in bytes.
+    const MAX_CORPUS_BYTES: u64 = 1 << 20;
+
+    fn fuzz() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+    }
+
+    /// Returns the names of the entries of a folder.
+    fn names(folder: &Path) -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("a name")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn committed_inputs_of_fuzz_targets_have_all_properties() {
+        let mut bytes = 0;
+        for (target, check) in TARGETS {
+            let folder = fuzz().join("corpus").join(target);
+            let inputs = names(&folder);
+            assert!(!inputs.is_empty(), "{target} has no inputs");
+            for name in inputs {
+                let input = fs::read(folder.join(&name)).expect("an input");
+                bytes += input.len() as u64;
+                let outcome = std::panic::catch_unwind(|| check(&input));
+                assert!(outcome.is_ok(), "fuzz/corpus/{target}/{name} breaks a property");
+            }
+        }
+        assert!(bytes <= MAX_CORPUS_BYTES, "{bytes} bytes of inputs");
+    }
+
+    #[test]
+    fn each_check_has_a_fuzz_target_and_a_corpus() {
+        let expected: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(names(&fuzz().join("corpus")), expected);
+        let files: BTreeSet<String> = expected.iter().map(|name| format!("{name}.rs")).collect();
+        assert_eq!(names(&fuzz().join("fuzz_targets")), files);
+        let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).expect("a manifest");
+        for name in expected {
+            assert!(
+                manifest.contains(&format!("name = \"{name}\"")),
+                "{name} is not in fuzz/Cargo.toml"
+            );
+            let source =
+                fs::read_to_string(fuzz().join(format!("fuzz_targets/{name}.rs"))).expect("a target");
+            assert!(
+                source.contains(&format!("parsers::fuzzing::{name}(")),
+                "{name} calls another check"
+            );
+        }
+    }
+}

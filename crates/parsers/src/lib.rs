@@ -1,0 +1,14 @@
+//! Parsers of untrusted input: synchronous functions that know neither the database nor HTTP.
+//!
+//! Each parser has limits of its own, so that no input takes unbounded memory, time or stack. The directory `fuzz` has a
+//! fuzz target for each parser.
+
+pub mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+pub mod group_archive;
+pub mod json;
+pub mod pkt_line;
+pub mod registry;
+pub mod reports;
+pub mod scim;
