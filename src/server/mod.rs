@@ -13,7 +13,7 @@ use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
-use domain::kernel::budgets::Budgets;
+use domain::kernel::budgets::{BudgetSettings, Budgets};
 use domain::kernel::cache::Caches;
 use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
@@ -123,7 +123,11 @@ async fn open_as(
         instance,
         caches: Caches::default(),
         ref_update_tasks: TaskTracker::new(),
-        budgets: Budgets::new(settings.body_memory_bytes),
+        budgets: Budgets::new(&BudgetSettings {
+            memory_bytes: settings.body_memory_bytes,
+            requests_per_minute_per_user: settings.requests_per_minute_per_user,
+            requests_per_minute_per_address: settings.requests_per_minute_per_address,
+        }),
         upload_slots: UploadSlots::default(),
     });
     Ok((backend, serving))

@@ -11,6 +11,7 @@ pub mod health;
 mod limits;
 pub mod oauth;
 mod page;
+mod rate_limit;
 pub mod registry;
 pub mod sign_in;
 mod trace;
@@ -39,6 +40,9 @@ where
         })
         .with(limits::HeadLimits)
         .with(registry::RegistryErrorMiddleware)
+        .with(rate_limit::RateLimitMiddleware {
+            backend: backend.clone(),
+        })
         .with(headers::HeaderMiddleware {
             compat: settings.compat,
             is_https: backend.instance.base_url.starts_with("https://"),

@@ -173,7 +173,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::kernel::budgets::{Budgets, Holder};
+    use domain::kernel::budgets::{BudgetSettings, Budgets, Holder};
     use serde_json::de::SliceRead;
     use serde_json::json;
 
@@ -221,7 +221,10 @@ mod tests {
 
     #[test]
     fn json_parser_reserves_memory_of_values() {
-        let budgets = Budgets::new(6 << 20);
+        let budgets = Budgets::new(&BudgetSettings {
+            memory_bytes: 6 << 20,
+            ..BudgetSettings::default()
+        });
         let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
         let small = br#"{"a": "b"}"#;
         assert!(parse(SliceRead::new(small), small.len() as u64, Some(&memory)).is_ok());

@@ -5,3 +5,4 @@ mod body_memory;
 mod connections;
 mod error_order;
 mod parameters;
+mod rate_limits;

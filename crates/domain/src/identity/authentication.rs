@@ -211,7 +211,7 @@ pub fn csrf_token(session: &sessions::Model) -> String {
 
 /// Returns the user that an administrator impersonates.
 async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller> {
-    caller.signed_in()?;
+    let administrator = caller.signed_in()?;
     if !caller.is_admin() {
         return Err(Error::forbidden_because("Must be admin to use sudo"));
     }
@@ -226,5 +226,5 @@ async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller
     let found = users::by_reference(backend.database.read(), target).await?;
     let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
     check_account_active(&user)?;
-    Ok(Caller::user(user))
+    Ok(Caller::impersonated(user, administrator))
 }

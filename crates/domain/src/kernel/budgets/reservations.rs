@@ -1,59 +1,26 @@
-//! Budgets: how much of a resource requests may hold at the same time.
+//! Reservations of a resource that requests hold at the same time.
 //!
-//! Each budget has a limit for the process, a share for each client address and a share for each user. A request that
-//! needs more than is left fails with [`Error::Overloaded`]; it does not wait, because waiting requests need
-//! memory too. Budgets count per node.
+//! A request that needs more than is left fails with [`Error::Overloaded`]; it does not wait, because waiting requests
+//! need memory too.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::kernel::error::{Error, Result};
 
-/// The budgets of a node.
-#[derive(Debug)]
-pub struct Budgets {
-    /// Memory for the bodies of requests and responses, in bytes.
-    pub memory: Budget,
-    /// Slots for parsing large request bodies. At least one core remains for other requests.
-    parsers: Semaphore,
-}
-
-impl Budgets {
-    /// Returns budgets with `memory_bytes` for bodies.
-    #[must_use]
-    pub fn new(memory_bytes: u64) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        Self {
-            memory: Budget::new(Limits::of_memory(memory_bytes)),
-            parsers: Semaphore::new(cores.saturating_sub(1).max(1)),
-        }
-    }
-
-    /// Waits for a slot to parse a large request body.
-    ///
-    /// # Errors
-    /// Never fails in a running server.
-    pub async fn parser(&self) -> Result<SemaphorePermit<'_>> {
-        self.parsers.acquire().await.map_err(Error::internal)
-    }
-}
-
 /// Limits of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limits {
-    total: u64,
-    per_address: u64,
-    per_user: u64,
+pub(super) struct Limits {
+    pub(super) total: u64,
+    pub(super) per_address: u64,
+    pub(super) per_user: u64,
 }
 
 impl Limits {
     /// An address gets most of the memory, because users share it behind a proxy that is not trusted. By default, the share of
     /// a user is enough to parse the largest body that the contract accepts.
-    fn of_memory(total: u64) -> Self {
+    pub(super) fn of_memory(total: u64) -> Self {
         Self {
             total,
             per_address: total / 8 * 7,
@@ -89,7 +56,7 @@ struct Usage {
 }
 
 impl Budget {
-    fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self(Arc::new(BudgetParts {
             limits,
             usage: Mutex::default(),
@@ -263,7 +230,7 @@ mod tests {
 
     #[test]
     fn user_and_address_hold_at_most_their_shares() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut of_user = budget.reservation(holder(Some(1), "192.0.2.1"));
         assert!(of_user.grow(600).is_ok());
         assert!(matches!(of_user.grow(1), Err(Error::Overloaded)));
@@ -282,7 +249,7 @@ mod tests {
 
     #[test]
     fn dropped_and_shrunk_reservations_are_available_again() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut first = budget.reservation(holder(Some(1), "192.0.2.1"));
         first.grow(600).expect("a reservation");
         first.shrink_to(700);
@@ -297,7 +264,7 @@ mod tests {
 
     #[test]
     fn failed_reservation_changes_nothing_and_sums_do_not_overflow() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut reservation = budget.reservation(Holder::default());
         reservation.grow(1).expect("a reservation");
         assert!(reservation.grow(u64::MAX).is_err());
