@@ -214,6 +214,7 @@ impl Steps {
             Some(known) => known,
             None => self.identify(exchange).await?,
         };
+        request_rate::use_database_share(exchange.request(), &caller);
         exchange.set_caller(caller.as_user().map(|user| user.id));
         let memory = self.memory(exchange);
         let caller = caller.with_memory(memory.clone());

@@ -57,6 +57,16 @@ impl RequestRate {
         self.count(None)
     }
 
+    /// Limits the rest of the current request to the share of its address of the database connections.
+    pub fn use_database_share_of_address(&self) {
+        self.use_database_share(None);
+    }
+
+    fn use_database_share(&self, client: Option<RateClient>) {
+        let client = client.unwrap_or(RateClient::Address(self.0.address));
+        self.0.backend.budgets.use_database_share(client);
+    }
+
     /// Returns the state of the client's limit; `None` if the request was not counted or the client is not limited.
     pub fn state(&self) -> Option<RateState> {
         self.0.state.get().copied().flatten()
@@ -72,6 +82,13 @@ pub fn count(request: &Request, caller: Option<&Caller>) -> Result<()> {
     match request.data::<RequestRate>() {
         Some(rate) => rate.count(caller.and_then(Caller::rate_client)),
         None => Ok(()),
+    }
+}
+
+/// Limits the rest of a request to its client's share of the database connections. Responses from the cache need none.
+pub fn use_database_share(request: &Request, caller: &Caller) {
+    if let Some(rate) = request.data::<RequestRate>() {
+        rate.use_database_share(caller.rate_client());
     }
 }
 

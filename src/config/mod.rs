@@ -62,6 +62,9 @@ pub struct ConfigOptions {
     /// Maximum number of database connections [default: 10]
     #[arg(long, env = "HOLDFAST_DATABASE_CONNECTIONS")]
     pub database_connections: Option<u32>,
+    /// Maximum time of the statements of a request, in seconds; 0 is unlimited [default: 30]
+    #[arg(long, env = "HOLDFAST_DATABASE_SECONDS")]
+    pub database_seconds: Option<u64>,
     /// Maximum number of concurrent Git operations [default: four per core]
     #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
     pub git_concurrency: Option<usize>,
@@ -140,6 +143,8 @@ pub struct ServerSettings {
     pub drain_timeout: Duration,
     /// Maximum number of database connections.
     pub database_connections: u32,
+    /// Maximum time of the statements of a request, in seconds; 0 is unlimited.
+    pub database_seconds: u64,
     /// Maximum number of concurrent Git operations.
     pub git_concurrency: usize,
     /// Maximum size of a pushed pack.
@@ -235,6 +240,7 @@ impl ConfigOptions {
             max_connections: self.max_connections.or(under.max_connections),
             drain_timeout: self.drain_timeout.or(under.drain_timeout),
             database_connections: self.database_connections.or(under.database_connections),
+            database_seconds: self.database_seconds.or(under.database_seconds),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
@@ -294,7 +300,11 @@ impl ConfigOptions {
                 .unwrap_or_else(default_max_connections)
                 .max(1),
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
-            database_connections: self.database_connections.unwrap_or(10).max(1),
+            database_connections: self
+                .database_connections
+                .unwrap_or(budgets::DATABASE_CONNECTIONS)
+                .max(1),
+            database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),

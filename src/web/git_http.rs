@@ -212,6 +212,7 @@ impl<E> GitHttpEndpoint<E> {
         let identified = git_access::identify(&self.backend, credentials(request)?).await;
         request_rate::count(request, identified.as_ref().ok())?;
         let caller = identified?.at_address(address_key(request));
+        request_rate::use_database_share(request, &caller);
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 

@@ -1,5 +1,6 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
+mod budget_metrics;
 mod compress;
 pub mod connections;
 pub mod docs;

@@ -9,6 +9,7 @@ use domain::kernel::Backend;
 use domain::kernel::budgets::RateState;
 use poem::http::{HeaderName, HeaderValue};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+use storage::database;
 
 use crate::api::error_response;
 use crate::api::request_rate::{RequestRate, seconds};
@@ -60,7 +61,19 @@ impl<E: Endpoint> Endpoint for RateLimitEndpoint<E> {
             return Ok(response);
         }
         request.set_data(rate.clone());
-        let mut response = self.inner.call(request).await?.into_response();
+        let limit = self.backend.budgets.database_time;
+        let call = async {
+            if counting == Counting::ByAddress {
+                rate.use_database_share_of_address();
+            }
+            self.inner.call(request).await
+        };
+        // Boxed, because each layer around a future copies it, and the futures of the routes are large.
+        let (result, elapsed) = database::measure(limit, Box::pin(call)).await;
+        if !elapsed.is_zero() {
+            metrics::histogram!("holdfast_request_database_seconds").record(elapsed.as_secs_f64());
+        }
+        let mut response = result?.into_response();
         // A request that was refused before its caller was identified is counted, too. Its response stays: it costs no
         // more than a refusal.
         let _ = rate.count_address();

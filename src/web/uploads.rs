@@ -59,6 +59,7 @@ impl<E> UploadsEndpoint<E> {
         let identified = authentication::identify(&self.backend, credentials::of(request)?).await;
         request_rate::count(request, identified.as_ref().ok())?;
         let caller = identified?;
+        request_rate::use_database_share(request, &caller);
         if !caller.covers(&["api", "read_api"]) {
             return Err(Error::InsufficientScope(vec!["api", "read_api"]));
         }

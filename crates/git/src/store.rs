@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::lock::WriteQueues;
 use super::repository::{OpenHandles, Repository};
-use super::slots::{OperationSlots, SlotHolder};
+use super::slots::{OperationSlots, SlotHolder, SlotUsage};
 use super::{Error, Oid, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
@@ -71,6 +71,12 @@ pub(super) struct StoreState {
 }
 
 impl RepositoryStore {
+    /// Returns the use of the slots.
+    #[must_use]
+    pub fn slot_usage(&self) -> SlotUsage {
+        self.shared.slots.usage()
+    }
+
     /// Opens a store below `root`, which is created if absent. At most `concurrency` blocking operations run at
     /// once.
     ///

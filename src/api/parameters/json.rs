@@ -4,14 +4,12 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use domain::kernel::budgets::RequestMemory;
+use domain::kernel::budgets::{MAX_JSON_VALUES, RequestMemory};
 use domain::kernel::error::{Error, Result};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::de::Read;
 use serde_json::{Map, Number, Value};
 
-/// Maximum number of values in a document, with those in lists and objects.
-const MAX_VALUES: u64 = 200_000;
 /// Maximum memory of the values of a document, as a multiple of its size.
 const MEMORY_FACTOR: u64 = 2;
 /// Memory that the values of any document may take, in bytes.
@@ -69,8 +67,10 @@ struct Meter<'a> {
 impl Meter<'_> {
     fn value<E: de::Error>(&self) -> Result<(), E> {
         self.values.set(self.values.get() + 1);
-        if self.values.get() > MAX_VALUES {
-            let text = format!("the body has too many values (maximum is {MAX_VALUES})");
+        if self.values.get() > MAX_JSON_VALUES {
+            metrics::counter!("holdfast_budget_rejections_total", "budget" => "json_values", "scope" => "request")
+                .increment(1);
+            let text = format!("the body has too many values (maximum is {MAX_JSON_VALUES})");
             return Err(self.stop(Error::parameter(text)));
         }
         Ok(())

@@ -152,7 +152,9 @@ impl RegistryProtocol {
             None => Err(TokenRejection::Challenge(TokenChallenge::Missing)),
         };
         request_rate::count(request, bearer.as_ref().ok().map(TokenBearer::caller))?;
-        bearer
+        let bearer = bearer?;
+        request_rate::use_database_share(request, bearer.caller());
+        Ok(bearer)
     }
 }
 

@@ -37,6 +37,7 @@ async fn token(backend: &Backend, request: &Request) -> Result<Response> {
     let identified = git_access::identify(backend, git_http::credentials(request)?).await;
     request_rate::count(request, identified.as_ref().ok())?;
     let caller = identified?;
+    request_rate::use_database_share(request, &caller);
     let scopes = parameters(request, "scope");
     let scopes: Vec<&str> = scopes
         .iter()

@@ -92,9 +92,15 @@ impl From<sea_orm::DbErr> for Error {
         if iid_counters::is_exhausted(&error) {
             return Self::Rejected("The project has reached the maximum number of items".into());
         }
-        match database::is_deadlock(&error) {
-            true => Self::Contention,
-            false => Self::internal(error),
+        if database::is_deadlock(&error) {
+            return Self::Contention;
+        }
+        if database::is_time_exceeded(&error) {
+            return Self::TimedOut;
+        }
+        match error {
+            sea_orm::DbErr::ConnectionAcquire(sea_orm::ConnAcquireErr::Timeout) => Self::DatabaseBusy,
+            error => Self::internal(error),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod blob_content;
+pub mod budget_report;
 pub mod budgets;
 pub mod cache;
 pub mod caller;

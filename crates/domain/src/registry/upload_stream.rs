@@ -63,6 +63,7 @@ pub(super) async fn receive(
     };
     let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
     let slot = slot.map_err(|_| {
+        backend.upload_slots.count_refusal(user_id);
         RegistryError::new(
             RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",

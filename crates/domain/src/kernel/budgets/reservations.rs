@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::kernel::error::{Error, Result};
@@ -46,6 +47,8 @@ pub struct Budget(Arc<BudgetParts>);
 struct BudgetParts {
     limits: Limits,
     usage: Mutex<Usage>,
+    /// Number of refused reservations because of the limits of the process, the address and the user.
+    refused: [AtomicU64; 3],
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +63,7 @@ impl Budget {
         Self(Arc::new(BudgetParts {
             limits,
             usage: Mutex::default(),
+            refused: [const { AtomicU64::new(0) }; 3],
         }))
     }
 
@@ -79,10 +83,20 @@ impl Budget {
         self.usage().total
     }
 
-    /// Returns the amount that all requests can hold.
+    /// Returns the limits of the process, an address and a user.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.0.limits.total
+    pub fn limits(&self) -> [u64; 3] {
+        let limits = self.0.limits;
+        [limits.total, limits.per_address, limits.per_user]
+    }
+
+    /// Returns how many reservations were refused because of the limits of the process, the address and the user.
+    #[must_use]
+    pub fn refused(&self) -> [u64; 3] {
+        self.0
+            .refused
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
@@ -98,10 +112,13 @@ impl Budget {
             .as_ref()
             .and_then(|address| usage.by_address.get(address));
         let of_user = holder.user_id.and_then(|user_id| usage.by_user.get(&user_id));
-        let has_room = fits(usage.total, limits.total)
-            && fits(of_address.copied().unwrap_or(0), limits.per_address)
-            && fits(of_user.copied().unwrap_or(0), limits.per_user);
-        if !has_room {
+        let has_room = [
+            fits(usage.total, limits.total),
+            fits(of_address.copied().unwrap_or(0), limits.per_address),
+            fits(of_user.copied().unwrap_or(0), limits.per_user),
+        ];
+        if let Some(exceeded) = has_room.iter().position(|has_room| !has_room) {
+            self.0.refused[exceeded].fetch_add(1, Ordering::Relaxed);
             return Err(Error::Overloaded);
         }
         usage.total += amount;
@@ -245,6 +262,7 @@ mod tests {
         let mut stranger = budget.reservation(holder(None, "192.0.2.3"));
         assert!(stranger.grow(101).is_err() && stranger.grow(100).is_ok());
         assert!(budget.reservation(Holder::default()).grow(1).is_err());
+        assert_eq!((budget.limits(), budget.refused()), ([800, 700, 600], [2, 1, 2]));
     }
 
     #[test]
