@@ -11,7 +11,7 @@ const FILES: [&str; 6] = [
     "src/web/connections/body_rate.rs",
     "src/web/connections/drain_body.rs",
     "crates/git/src/slots.rs",
-    "crates/domain/src/kernel/upload_slots.rs",
+    "crates/domain/src/kernel/budgets/upload_slots.rs",
 ];
 /// Beginnings of the names of constants that are limits.
 const LIMIT_NAMES: [&str; 6] = ["MAX_", "UNLIMITED_", "GRACE_PERIOD", "CHUNK_TIMEOUT", "SLOT_TIMEOUT", "DRAIN_TIMEOUT"];

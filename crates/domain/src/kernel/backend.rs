@@ -9,13 +9,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
-use crate::kernel::budgets::Budgets;
+use crate::kernel::budgets::{Budgets, UploadSlots};
 use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::record_validator::RecordValidator;
 use crate::kernel::ref_changes::RefUpdateListener;
-use crate::kernel::upload_slots::UploadSlots;
 use crate::secrets::Keyring;
 
 /// Shared context of all services. Cloning increments a reference count.

@@ -6,7 +6,7 @@ use storage::database;
 use crate::kernel::Backend;
 use crate::kernel::budgets::MAX_JSON_VALUES;
 
-/// To whom a limit of a budget applies.
+/// Requests that a limit of a budget applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BudgetScope {
     /// All requests of this process together.
@@ -38,7 +38,7 @@ impl BudgetScope {
 /// A limit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetLimit {
-    /// To whom it applies.
+    /// Requests that it applies to.
     pub scope: BudgetScope,
     /// The limit; 0 is unlimited.
     pub limit: u64,

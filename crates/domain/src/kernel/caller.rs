@@ -144,7 +144,7 @@ impl Caller {
         }
     }
 
-    /// Returns a caller with all rights of a user, as whom an administrator acts.
+    /// Returns a caller with all rights of a user, for an administrator who uses `sudo`.
     #[must_use]
     pub(crate) fn impersonated(user: users::Model, administrator: &users::Model) -> Self {
         Self {

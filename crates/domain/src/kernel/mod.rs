@@ -23,7 +23,6 @@ pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
 pub mod text;
-pub mod upload_slots;
 pub mod urls;
 
 pub use backend::{Backend, BackendParts, Instance};

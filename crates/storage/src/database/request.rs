@@ -131,7 +131,7 @@ async fn acquire(share: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, DbErr> {
 }
 
 /// A statement that finishes in the background if its request is canceled. Otherwise a client could exceed its share by
-/// closing connections: a database does not stop a statement when nobody reads the result.
+/// closing connections: a database does not stop a statement when its result is not read.
 pub(super) struct Statement<T: Send + 'static> {
     running: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
 }

@@ -5,6 +5,7 @@
 
 mod request_rates;
 mod reservations;
+mod upload_slots;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use request_rates::{RateClient, RateState, RequestRates};
 pub use reservations::{Budget, Holder, RequestMemory, Reservation};
+pub use upload_slots::UploadSlots;
 
 use crate::kernel::error::{Error, Result};
 use reservations::Limits;
