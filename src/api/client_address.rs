@@ -1,6 +1,6 @@
 //! Client address of a request, also behind proxies.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use poem::Request;
 use poem::http::HeaderMap;
@@ -17,16 +17,27 @@ pub struct TrustedProxies(pub Networks);
 /// Returns the key for counting a caller's failures: the IPv4 address, or the IPv6 network of one customer.
 /// The header is used only if the connection comes from a trusted proxy.
 pub fn address_key(request: &Request) -> Option<String> {
+    Some(match network(request)? {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(network) => {
+            let [a, b, c, d, ..] = network.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    })
+}
+
+/// Returns the client's IPv4 address, or the first address of the IPv6 network of one customer.
+pub fn network(request: &Request) -> Option<IpAddr> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
         Some(TrustedProxies(proxies)) => client_address(peer, request.headers(), proxies),
         None => peer,
     };
     Some(match address.to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
         }
     })
 }

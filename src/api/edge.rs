@@ -31,6 +31,7 @@ use crate::api::error_response;
 use crate::api::exchange::Exchange;
 use crate::api::form;
 use crate::api::parameters::{self, RawInput};
+use crate::api::request_rate;
 use crate::api::response::Success;
 use crate::api::response_cache::{CacheKey, ResponseCache};
 use crate::api::response_memory;
@@ -151,27 +152,41 @@ struct Steps {
 impl Steps {
     /// Returns the cached response to the same request of the same caller, if the database is unchanged.
     /// Otherwise stores the cache key in the exchange, so that the new response is cached.
-    async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Option<Response> {
+    ///
+    /// # Errors
+    /// If the caller cannot be identified or has sent too many requests.
+    async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Result<Option<Response>> {
         let operation = exchange.operation();
         // A gate may be open for a percentage of the time, so it is evaluated for each request.
         if !operation.cacheable || operation.flag.is_some() {
-            return None;
+            return Ok(None);
         }
         // Read before any lookup, so that a concurrent write invalidates the response.
-        let version = self.backend.database.version()?;
-        let caller = self.identify(exchange).await.ok()?;
+        let Some(version) = self.backend.database.version() else {
+            return Ok(None);
+        };
+        let caller = self.identify(exchange).await?;
         // Other responses do not depend only on the URL.
         let is_cacheable = exchange.has_no_body() && !exchange.headers().contains_key(RANGE);
         let uri = || exchange.request().original_uri().to_string();
         let key = is_cacheable.then(|| CacheKey::new(&uri(), &caller, version));
         exchange.identified = Some(caller);
-        let key = key?;
+        let Some(key) = key else {
+            return Ok(None);
+        };
         let cached = self.cache.get(&key);
         exchange.cache_key = Some(key);
-        cached.map(|response| revalidation::revalidated(response, exchange.headers()))
+        Ok(cached.map(|response| revalidation::revalidated(response, exchange.headers())))
     }
 
+    /// Identifies the caller and counts the request for the caller's limit.
     async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
+        let identified = self.find_caller(exchange).await;
+        request_rate::count(exchange.request(), identified.as_ref().ok())?;
+        identified
+    }
+
+    async fn find_caller(&self, exchange: &Exchange<'_>) -> Result<Caller> {
         if exchange.operation().access.on == ResourceKind::Scim {
             let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
             return authentication::caller_of_scim_token(&self.backend, &token).await;
@@ -196,7 +211,7 @@ impl Steps {
         &self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Authorized<A>, Interruption> {
-        if let Some(response) = self.cached_response(exchange).await {
+        if let Some(response) = self.cached_response(exchange).await? {
             return Err(Interruption::Cached(Box::new(response)));
         }
         let operation = exchange.operation();
@@ -204,6 +219,7 @@ impl Steps {
             Some(known) => known,
             None => self.identify(exchange).await?,
         };
+        request_rate::use_database_share(exchange.request(), &caller);
         exchange.set_caller(caller.as_user().map(|user| user.id));
         let memory = self.memory(exchange);
         let caller = caller.with_memory(memory.clone());

@@ -48,7 +48,7 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
-        Error::Overloaded => {
+        Error::Overloaded | Error::DatabaseBusy => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(OVERLOADED_RETRY_SECONDS));
         }
         Error::Busy => {
@@ -277,6 +277,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         Error::Contention => message(
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The resource was changed concurrently; retry the request",
+        ),
+        Error::DatabaseBusy => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - Too many requests use the database; retry the request later",
         ),
         Error::Overloaded => message(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -12,6 +12,7 @@ mod media_type;
 pub mod paging;
 pub(crate) mod parameters;
 pub mod record_validator;
+pub mod request_rate;
 pub mod response;
 mod response_cache;
 mod response_memory;

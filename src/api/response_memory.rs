@@ -108,9 +108,16 @@ impl AsRef<[u8]> for HeldBytes {
 
 #[cfg(test)]
 mod tests {
-    use domain::kernel::budgets::{Budgets, Holder};
+    use domain::kernel::budgets::{BudgetSettings, Budgets, Holder};
 
     use super::*;
+
+    fn budgets(memory_bytes: u64) -> Budgets {
+        Budgets::new(&BudgetSettings {
+            memory_bytes,
+            ..BudgetSettings::default()
+        })
+    }
 
     fn memory(budgets: &Budgets) -> RequestMemory {
         RequestMemory::new(budgets.memory.reservation(Holder::default()))
@@ -118,7 +125,7 @@ mod tests {
 
     #[tokio::test]
     async fn response_holds_its_memory_until_it_is_sent() {
-        let budgets = Budgets::new(8 << 20);
+        let budgets = budgets(8 << 20);
         let memory = memory(&budgets);
         let text = "x".repeat(1 << 20);
         let json = to_json(&text, Some(&memory)).expect("JSON");
@@ -138,7 +145,7 @@ mod tests {
 
     #[test]
     fn response_beyond_budget_is_not_built() {
-        let budgets = Budgets::new(1 << 20);
+        let budgets = budgets(1 << 20);
         let memory = memory(&budgets);
         let texts = vec!["x".repeat(1 << 10); 2 << 10];
         assert!(matches!(to_json(&texts, Some(&memory)), Err(Error::Overloaded)));

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 pub use networks::Networks;
 
+use domain::kernel::budgets;
 use domain::kernel::policy::InstancePlan;
 
 /// The given settings; all are optional. The command line (`--data-dir`), the environment
@@ -61,6 +62,9 @@ pub struct ConfigOptions {
     /// Maximum number of database connections [default: 10]
     #[arg(long, env = "HOLDFAST_DATABASE_CONNECTIONS")]
     pub database_connections: Option<u32>,
+    /// Maximum time of the statements of a request, in seconds; 0 is unlimited [default: 30]
+    #[arg(long, env = "HOLDFAST_DATABASE_SECONDS")]
+    pub database_seconds: Option<u64>,
     /// Maximum number of concurrent Git operations [default: four per core]
     #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
     pub git_concurrency: Option<usize>,
@@ -75,6 +79,13 @@ pub struct ConfigOptions {
     /// JSON body [default: 384 MiB]
     #[arg(long, env = "HOLDFAST_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<u64>,
+    /// Maximum number of requests of a user within a minute; 0 is unlimited [default: 3000000]
+    #[arg(long, env = "HOLDFAST_REQUESTS_PER_MINUTE_PER_USER")]
+    pub requests_per_minute_per_user: Option<u32>,
+    /// Maximum number of requests of an address without valid credentials within a minute; 0 is unlimited
+    /// [default: 3000000]
+    #[arg(long, env = "HOLDFAST_REQUESTS_PER_MINUTE_PER_ADDRESS")]
+    pub requests_per_minute_per_address: Option<u32>,
     /// Maximum size of a file in a JSON response, in bytes [default: 20 MiB]
     #[arg(long, env = "HOLDFAST_MAX_JSON_FILE_BYTES")]
     pub max_json_file_bytes: Option<u64>,
@@ -136,6 +147,8 @@ pub struct ServerSettings {
     pub drain_timeout: Duration,
     /// Maximum number of database connections.
     pub database_connections: u32,
+    /// Maximum time of the statements of a request, in seconds; 0 is unlimited.
+    pub database_seconds: u64,
     /// Maximum number of concurrent Git operations.
     pub git_concurrency: usize,
     /// Memory for all Git programs together, in bytes.
@@ -144,6 +157,10 @@ pub struct ServerSettings {
     pub max_push_bytes: u64,
     /// Memory for the bodies of all requests and responses, in bytes.
     pub body_memory_bytes: u64,
+    /// Maximum number of requests of a user within a minute; 0 is unlimited.
+    pub requests_per_minute_per_user: u32,
+    /// Maximum number of requests of an address without valid credentials within a minute; 0 is unlimited.
+    pub requests_per_minute_per_address: u32,
     /// Maximum size of a file in a JSON response, in bytes.
     pub max_json_file_bytes: u64,
     /// Maximum size of a container image layer.
@@ -182,8 +199,6 @@ const DEFAULT_FILE: &str = "holdfast.toml";
 
 /// Default maximum size of a pushed pack.
 const MAX_PUSH_BYTES: u64 = 10 << 30;
-/// Default memory for the bodies of all requests and responses.
-const BODY_MEMORY_BYTES: u64 = 384 << 20;
 /// Default maximum size of a file in a JSON response.
 const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 /// Default maximum size of a container image layer.
@@ -231,10 +246,17 @@ impl ConfigOptions {
             max_connections: self.max_connections.or(under.max_connections),
             drain_timeout: self.drain_timeout.or(under.drain_timeout),
             database_connections: self.database_connections.or(under.database_connections),
+            database_seconds: self.database_seconds.or(under.database_seconds),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             git_memory_bytes: self.git_memory_bytes.or(under.git_memory_bytes),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
+            requests_per_minute_per_user: self
+                .requests_per_minute_per_user
+                .or(under.requests_per_minute_per_user),
+            requests_per_minute_per_address: self
+                .requests_per_minute_per_address
+                .or(under.requests_per_minute_per_address),
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
@@ -285,11 +307,21 @@ impl ConfigOptions {
                 .unwrap_or_else(default_max_connections)
                 .max(1),
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
-            database_connections: self.database_connections.unwrap_or(10).max(1),
+            database_connections: self
+                .database_connections
+                .unwrap_or(budgets::DATABASE_CONNECTIONS)
+                .max(1),
+            database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
-            body_memory_bytes: self.body_memory_bytes.unwrap_or(BODY_MEMORY_BYTES),
+            body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),
+            requests_per_minute_per_user: self
+                .requests_per_minute_per_user
+                .unwrap_or(budgets::REQUESTS_PER_MINUTE),
+            requests_per_minute_per_address: self
+                .requests_per_minute_per_address
+                .unwrap_or(budgets::REQUESTS_PER_MINUTE),
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),

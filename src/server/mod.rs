@@ -13,9 +13,8 @@ use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
-use domain::kernel::budgets::Budgets;
+use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
 use domain::kernel::cache::Caches;
-use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
@@ -43,6 +42,9 @@ use crate::worker;
 
 /// How long ref updates may take to record their result, after the requests are finished.
 const REF_UPDATE_DRAIN: Duration = Duration::from_secs(5);
+/// Time after which PostgreSQL cancels a statement of a server: much longer than any statement of a job takes, but not
+/// endless, so that statements of canceled requests end.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Number of concurrent webhook deliveries; they mostly wait for the network.
 const MAX_DELIVERIES: usize = 64;
 
@@ -76,6 +78,11 @@ async fn open_as(
         max_connections: settings.database_connections,
         observer,
         must_exist: identity.needs_database(),
+        // Backups copy whole tables in one statement, so commands have no limit.
+        statement_timeout: match opening {
+            OpenMode::Create => STATEMENT_TIMEOUT,
+            OpenMode::Existing => Duration::ZERO,
+        },
         ..database::DatabaseOptions::default()
     };
     let database = Database::connect(&settings.database_url, &options).await?;
@@ -126,7 +133,13 @@ async fn open_as(
         instance,
         caches: Caches::default(),
         ref_update_tasks: TaskTracker::new(),
-        budgets: Budgets::new(settings.body_memory_bytes),
+        budgets: Budgets::new(&BudgetSettings {
+            memory_bytes: settings.body_memory_bytes,
+            requests_per_minute_per_user: settings.requests_per_minute_per_user,
+            requests_per_minute_per_address: settings.requests_per_minute_per_address,
+            database_connections: settings.database_connections,
+            database_seconds: settings.database_seconds,
+        }),
         upload_slots: UploadSlots::default(),
     });
     Ok((backend, serving))

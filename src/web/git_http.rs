@@ -19,7 +19,7 @@ use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::client_address::address_key;
-use crate::api::error_response;
+use crate::api::{error_response, request_rate};
 
 /// Middleware that handles Git requests and forwards all others.
 pub struct GitHttpMiddleware {
@@ -209,8 +209,10 @@ impl<E> GitHttpEndpoint<E> {
         service: TransportService,
         request: &Request,
     ) -> Result<ProjectAccess, GitRejection> {
-        let caller = git_access::identify(&self.backend, credentials(request)?).await?;
-        let caller = caller.at_address(address_key(request));
+        let identified = git_access::identify(&self.backend, credentials(request)?).await;
+        request_rate::count(request, identified.as_ref().ok())?;
+        let caller = identified?.at_address(address_key(request));
+        request_rate::use_database_share(request, &caller);
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 

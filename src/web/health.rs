@@ -10,6 +10,7 @@ use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
 use serde_json::json;
 
 use crate::api::error_response::json_response;
+use crate::web::budget_metrics;
 
 /// The routes below `/-`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
@@ -49,17 +50,24 @@ async fn readiness(Data(backend): Data<&Backend>) -> Response {
 pub fn recorder() -> Option<&'static PrometheusHandle> {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     HANDLE
-        .get_or_init(|| PrometheusBuilder::new().install_recorder().ok())
+        .get_or_init(|| {
+            let handle = PrometheusBuilder::new().install_recorder().ok();
+            budget_metrics::describe();
+            handle
+        })
         .as_ref()
 }
 
 /// Returns metrics in the Prometheus format.
 #[handler]
-fn metrics() -> Response {
+fn metrics(Data(backend): Data<&Backend>) -> Response {
     match recorder() {
-        Some(handle) => Response::builder()
-            .content_type("text/plain; version=0.0.4")
-            .body(handle.render()),
+        Some(handle) => {
+            budget_metrics::set(backend);
+            Response::builder()
+                .content_type("text/plain; version=0.0.4")
+                .body(handle.render())
+        }
         None => Response::builder()
             .status(StatusCode::SERVICE_UNAVAILABLE)
             .finish(),

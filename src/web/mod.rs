@@ -1,6 +1,7 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
 mod browser;
+mod budget_metrics;
 mod compress;
 pub mod connections;
 pub mod docs;
@@ -12,6 +13,7 @@ pub mod health;
 mod limits;
 pub mod oauth;
 mod page;
+mod rate_limit;
 pub mod registry;
 mod second_factor;
 pub mod sign_in;
@@ -42,6 +44,9 @@ where
         })
         .with(limits::HeadLimits)
         .with(registry::RegistryErrorMiddleware)
+        .with(rate_limit::RateLimitMiddleware {
+            backend: backend.clone(),
+        })
         .with(headers::HeaderMiddleware {
             compat: settings.compat,
             is_https: backend.instance.base_url.starts_with("https://"),

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::{credentials, download, error_response};
+use crate::api::{credentials, download, error_response, request_rate};
 
 /// Middleware that handles requests for uploaded files and forwards all others.
 pub struct UploadMiddleware {
@@ -56,7 +56,10 @@ impl<E> UploadsEndpoint<E> {
         target: &FileRequest,
         request: &Request,
     ) -> domain::kernel::error::Result<Response> {
-        let caller = authentication::identify(&self.backend, credentials::of(request)?).await?;
+        let identified = authentication::identify(&self.backend, credentials::of(request)?).await;
+        request_rate::count(request, identified.as_ref().ok())?;
+        let caller = identified?;
+        request_rate::use_database_share(request, &caller);
         if !caller.covers(&["api", "read_api"]) {
             return Err(Error::InsufficientScope(vec!["api", "read_api"]));
         }

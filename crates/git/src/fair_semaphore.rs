@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
@@ -10,9 +11,33 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 #[derive(Debug)]
 pub struct FairSemaphore<K> {
     all: Arc<Semaphore>,
+    total: usize,
+    shares: Shares<K>,
+    /// Number of refused requests, for lack of permits and because of the share.
+    refused: [AtomicU64; 2],
+}
+
+/// Permits of each holder, without a common limit.
+#[derive(Debug)]
+pub struct Shares<K> {
     share: usize,
     /// Semaphores of the holders that have permits or wait for one.
     of_holders: Mutex<HashMap<K, Weak<Semaphore>>>,
+}
+
+/// Use of a [`FairSemaphore`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemaphoreUsage {
+    /// Number of permits.
+    pub total: usize,
+    /// Maximum number of permits of a holder.
+    pub share: usize,
+    /// Number of permits in use.
+    pub used: usize,
+    /// Number of requests that were refused because all permits were in use.
+    pub refused: u64,
+    /// Number of requests that were refused because the holder had its share.
+    pub refused_holders: u64,
 }
 
 /// Permit of a [`FairSemaphore`], released on drop.
@@ -28,8 +53,9 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     pub fn new(total: usize, share: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(total)),
-            share,
-            of_holders: Mutex::default(),
+            total,
+            shares: Shares::new(share),
+            refused: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
 
@@ -48,7 +74,7 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     pub async fn acquire_many(&self, holder: Option<&K>, count: u32) -> Result<FairPermit, AcquireError> {
         // The semaphore of the holder first, so that a holder who waits for it takes no common permit.
         let of_holder = match holder {
-            Some(holder) => Some(self.of_holder(holder).acquire_many_owned(count).await?),
+            Some(holder) => Some(self.shares.of_holder(holder).acquire_many_owned(count).await?),
             None => None,
         };
         Ok(FairPermit {
@@ -61,13 +87,42 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     #[must_use]
     pub fn try_acquire(&self, holder: Option<&K>) -> Option<FairPermit> {
         let of_holder = match holder {
-            Some(holder) => Some(self.of_holder(holder).try_acquire_owned().ok()?),
+            Some(holder) => match self.shares.of_holder(holder).try_acquire_owned() {
+                Ok(permit) => Some(permit),
+                Err(_) => {
+                    self.refused[1].fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+            },
             None => None,
+        };
+        let Ok(of_all) = Arc::clone(&self.all).try_acquire_owned() else {
+            self.refused[0].fetch_add(1, Ordering::Relaxed);
+            return None;
         };
         Some(FairPermit {
             _of_holder: of_holder,
-            _of_all: Arc::clone(&self.all).try_acquire_owned().ok()?,
+            _of_all: of_all,
         })
+    }
+
+    /// Counts a request that is refused because it waited too long.
+    pub fn count_refusal(&self, holder: Option<&K>) {
+        let has_share = holder.is_some_and(|holder| self.shares.of_holder(holder).available_permits() == 0);
+        self.refused[usize::from(has_share)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the use of the semaphore.
+    #[must_use]
+    pub fn usage(&self) -> SemaphoreUsage {
+        let [refused, refused_holders] = &self.refused;
+        SemaphoreUsage {
+            total: self.total,
+            share: self.shares.share,
+            used: self.total.saturating_sub(self.available_permits()),
+            refused: refused.load(Ordering::Relaxed),
+            refused_holders: refused_holders.load(Ordering::Relaxed),
+        }
     }
 
     /// Returns the number of permits that are available.
@@ -75,8 +130,35 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
     pub fn available_permits(&self) -> usize {
         self.all.available_permits()
     }
+}
 
-    fn of_holder(&self, holder: &K) -> Arc<Semaphore> {
+impl<K: Clone + Eq + Hash> Shares<K> {
+    /// Creates shares of which each holder has `share` permits.
+    #[must_use]
+    pub fn new(share: usize) -> Self {
+        Self {
+            share,
+            of_holders: Mutex::default(),
+        }
+    }
+
+    /// Returns the number of permits of a holder.
+    #[must_use]
+    pub fn share(&self) -> usize {
+        self.share
+    }
+
+    /// Returns the number of permits that all holders use.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        let of_holders = self.of_holders.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = |known: &Weak<Semaphore>| Some(self.share - known.upgrade()?.available_permits());
+        of_holders.values().filter_map(used).sum()
+    }
+
+    /// Returns the permits of a holder.
+    #[must_use]
+    pub fn of_holder(&self, holder: &K) -> Arc<Semaphore> {
         let mut of_holders = self.of_holders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = of_holders.get(holder).and_then(Weak::upgrade) {
             return known;
@@ -111,6 +193,16 @@ mod tests {
         permits.extend((0..3).filter_map(|_| take(None)));
         assert_eq!(permits.len(), 8);
         assert!(semaphore.try_acquire(None).is_none() && semaphore.try_acquire(Some(&3)).is_none());
+        semaphore.count_refusal(Some(&1));
+        let expected = SemaphoreUsage {
+            total: 8,
+            share: 3,
+            used: 8,
+            refused: 2,
+            refused_holders: 2,
+        };
+        assert_eq!(semaphore.usage(), expected);
+        assert_eq!(semaphore.shares.used(), 6);
     }
 
     #[test]
@@ -132,6 +224,6 @@ mod tests {
             .collect();
         drop(permits);
         let _permit = semaphore.try_acquire(Some(&50));
-        assert_eq!(semaphore.of_holders.lock().unwrap().len(), 1);
+        assert_eq!(semaphore.shares.of_holders.lock().unwrap().len(), 1);
     }
 }

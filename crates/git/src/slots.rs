@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fair_semaphore::{FairPermit, FairSemaphore};
+use super::fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage};
 use super::{Error, Repository, Result};
 
 /// Maximum number of concurrent programs that exchange data with clients. They mostly wait for the network, so they do
@@ -61,9 +61,34 @@ impl OperationSlots {
     }
 }
 
+impl OperationSlots {
+    /// Returns the use of the slots.
+    pub(super) fn usage(&self) -> SlotUsage {
+        SlotUsage {
+            work: self.work.usage(),
+            transfers: self.transfers.usage(),
+            pushes: self.pushes.usage(),
+            requests: self.space.usage(),
+        }
+    }
+}
+
 /// Returns slots of which each client gets at most half.
 fn halves(total: usize) -> Slots {
     Arc::new(FairSemaphore::new(total, (total / 2).max(1)))
+}
+
+/// Use of the slots of a store.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotUsage {
+    /// Blocking work, and programs whose output is not streamed to a client.
+    pub work: SemaphoreUsage,
+    /// Programs that exchange data with clients.
+    pub transfers: SemaphoreUsage,
+    /// Pushes, from their start to their end.
+    pub pushes: SemaphoreUsage,
+    /// Requests that are received before a program reads them, in units of 64 KiB.
+    pub requests: SemaphoreUsage,
 }
 
 impl Repository {
@@ -72,8 +97,11 @@ impl Repository {
     /// # Errors
     /// [`Error::Busy`] with a text after a while.
     pub(super) async fn slot(&self, slots: &Slots, busy: &'static str) -> Result<FairPermit> {
-        let waited = tokio::time::timeout(SLOT_TIMEOUT, slots.acquire(self.holder())).await;
-        waited.map_err(|_| Error::Busy(busy))?.map_err(|_| Error::Worker)
+        let Ok(permit) = tokio::time::timeout(SLOT_TIMEOUT, slots.acquire(self.holder())).await else {
+            slots.count_refusal(self.holder());
+            return Err(Error::Busy(busy));
+        };
+        permit.map_err(|_| Error::Worker)
     }
 
     /// Waits for the slot of a push.

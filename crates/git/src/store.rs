@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::lock::WriteQueues;
 use super::memory_budget::{DEFAULT_GIT_MEMORY_BYTES, MemoryBudget};
 use super::repository::{OpenHandles, Repository};
-use super::slots::{OperationSlots, SlotHolder};
+use super::slots::{OperationSlots, SlotHolder, SlotUsage};
 use super::{Error, Oid, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
@@ -83,6 +83,12 @@ pub(super) struct StoreState {
 }
 
 impl RepositoryStore {
+    /// Returns the use of the slots.
+    #[must_use]
+    pub fn slot_usage(&self) -> SlotUsage {
+        self.shared.slots.usage()
+    }
+
     /// Opens a store below `root`, which is created if absent. At most `concurrency` blocking operations run at
     /// once.
     ///

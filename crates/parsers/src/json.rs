@@ -8,8 +8,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::de::Read;
 use serde_json::{Map, Number, Value};
 
-/// Maximum number of values in a document, with those in lists and objects.
-const MAX_VALUES: u64 = 200_000;
+/// Maximum number of values of a document, with those in lists and objects.
+pub const MAX_VALUES: u64 = 200_000;
 /// Maximum memory of the values of a document, as a multiple of its size.
 const MEMORY_FACTOR: u64 = 2;
 /// Memory that the values of any document may take, in bytes.
@@ -34,6 +34,9 @@ pub enum JsonError<E> {
     /// The text is invalid or exceeds a limit; contains a text for the client.
     #[error("{0}")]
     Invalid(String),
+    /// The document has more than [`MAX_VALUES`] values.
+    #[error("the body has too many values (maximum is {MAX_VALUES})")]
+    TooManyValues,
     /// The memory of the values cannot be reserved; contains the error of the reservation.
     #[error("{0}")]
     Memory(E),
@@ -43,7 +46,7 @@ pub enum JsonError<E> {
 /// before its values take this much more memory.
 ///
 /// # Errors
-/// [`JsonError::Invalid`] with the position of the error, or if there are too many values. [`JsonError::Memory`] with the
+/// [`JsonError::Invalid`] with the position of the error, [`JsonError::TooManyValues`], and [`JsonError::Memory`] with the
 /// error of `reserve`.
 pub fn parse<'de, E: Display>(
     reader: impl Read<'de>,
@@ -84,8 +87,7 @@ impl<F: Display> Meter<'_, F> {
     fn value<E: de::Error>(&self) -> Result<(), E> {
         self.values.set(self.values.get() + 1);
         if self.values.get() > MAX_VALUES {
-            let text = format!("the body has too many values (maximum is {MAX_VALUES})");
-            return Err(self.stop(JsonError::Invalid(text)));
+            return Err(self.stop(JsonError::TooManyValues));
         }
         Ok(())
     }

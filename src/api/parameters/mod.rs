@@ -107,6 +107,11 @@ fn attributes<'de>(
     let reserve = |bytes| memory.map_or(Ok(()), |memory| memory.reserve(bytes));
     let value = json::parse(reader, size, &reserve).map_err(|error| match error {
         JsonError::Invalid(text) => Error::parameter(text),
+        JsonError::TooManyValues => {
+            metrics::counter!("holdfast_budget_rejections_total", "budget" => "json_values", "scope" => "request")
+                .increment(1);
+            Error::parameter(error.to_string())
+        }
         JsonError::Memory(error) => error,
     })?;
     match value {

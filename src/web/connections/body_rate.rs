@@ -84,6 +84,7 @@ where
             Some(Ok(piece)) => {
                 self.pieces += 1;
                 self.bytes += piece.len() as u64;
+                metrics::counter!("holdfast_received_bytes_total").increment(piece.len() as u64);
                 if self.pieces > UNLIMITED_CHUNKS && self.bytes < self.pieces * MIN_CHUNK_BYTES {
                     self.inner = None;
                     return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));

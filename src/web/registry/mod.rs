@@ -19,6 +19,8 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 pub(super) use parsers::registry::accepts_large_body;
 
+use crate::api::request_rate;
+
 /// Middleware that handles registry requests and forwards all others.
 pub struct RegistryMiddleware {
     /// The backend of the services.
@@ -144,10 +146,14 @@ impl RegistryProtocol {
             let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        match token {
+        let bearer = match token {
             Some(token) => TokenBearer::from_token(&self.backend, token).await,
             None => Err(TokenRejection::Challenge(TokenChallenge::Missing)),
-        }
+        };
+        request_rate::count(request, bearer.as_ref().ok().map(TokenBearer::caller))?;
+        let bearer = bearer?;
+        request_rate::use_database_share(request, bearer.caller());
+        Ok(bearer)
     }
 }
 

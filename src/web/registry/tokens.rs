@@ -12,6 +12,7 @@ use poem::{Request, Response};
 use serde_json::json;
 
 use super::{parameters, responses};
+use crate::api::request_rate;
 use crate::web::git_http;
 
 /// Returns the response to a token request.
@@ -33,7 +34,10 @@ pub async fn answer(backend: &Backend, request: &Request) -> Response {
 }
 
 async fn token(backend: &Backend, request: &Request) -> Result<Response> {
-    let caller = git_access::identify(backend, git_http::credentials(request)?).await?;
+    let identified = git_access::identify(backend, git_http::credentials(request)?).await;
+    request_rate::count(request, identified.as_ref().ok())?;
+    let caller = identified?;
+    request_rate::use_database_share(request, &caller);
     let scopes = parameters(request, "scope");
     let scopes: Vec<&str> = scopes
         .iter()

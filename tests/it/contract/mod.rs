@@ -6,6 +6,7 @@ mod every_operation;
 mod fixed_texts;
 mod imports;
 mod layering;
+mod limits_page;
 mod locks;
 mod routes;
 mod source_text;

@@ -3,6 +3,8 @@
 mod authentication;
 mod body_memory;
 mod connections;
+mod database_shares;
 mod error_order;
 mod parameters;
+mod rate_limits;
 mod slow_bodies;

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, TransactionTrait};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
 use storage::database::{Database, DatabaseOptions};
 use storage::entities::ref_updates::{self, RefUpdateState};
@@ -299,7 +299,7 @@ async fn server_killed_while_hook_waits_moves_no_ref() {
     let db = opened(&site).await;
     let update = ("refs/heads/main", Some(old.as_str()), new.as_str());
     let mut push = SlowPush::begin((&server.base, "root/p"), ("root", TOKEN), &db, &work, update).await;
-    let lock = db.write().begin().await.expect("a transaction");
+    let lock = db.begin().await.expect("a transaction");
     lock.execute_unprepared("LOCK TABLE protected_branches IN ACCESS EXCLUSIVE MODE").await.expect("a lock");
     push.send_rest();
     let hooks = || {

@@ -1,6 +1,7 @@
 //! Query plans of the databases.
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement, TransactionTrait};
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use storage::database::Database;
 
 use super::{Client, TestServer};
 
@@ -22,14 +23,14 @@ pub async fn statement_with(server: &TestServer, client: &Client, path: &str, pa
 pub async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<String> {
     let db = server.backend.database.read();
     if db.get_database_backend() == DbBackend::Postgres {
-        return plan_of_postgresql(db, sql, value).await;
+        return plan_of_postgresql(&server.backend.database, sql, value).await;
     }
     let explain = Statement::from_string(DbBackend::Sqlite, format!("EXPLAIN QUERY PLAN {sql}"));
     let rows = db.query_all_raw(explain).await.expect("a plan");
     rows.iter().map(|row| row.try_get::<String>("", "detail").expect("a line")).collect()
 }
 
-async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
+async fn plan_of_postgresql(db: &Database, sql: &str, value: Option<&str>) -> Vec<String> {
     // The limit is given as a number so that the planner considers the order. Conditions evaluated per row have their
     // own, earlier limits.
     let limited = sql.rsplit_once(" LIMIT ").map(|(head, limit)| {

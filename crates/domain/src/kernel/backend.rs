@@ -9,13 +9,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
-use crate::kernel::budgets::Budgets;
+use crate::kernel::budgets::{Budgets, UploadSlots};
 use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::record_validator::RecordValidator;
 use crate::kernel::ref_changes::RefUpdateListener;
-use crate::kernel::upload_slots::UploadSlots;
 use crate::secrets::Keyring;
 
 /// Shared context of all services. Cloning increments a reference count.
@@ -92,9 +91,15 @@ impl From<sea_orm::DbErr> for Error {
         if iid_counters::is_exhausted(&error) {
             return Self::Rejected("The project has reached the maximum number of items".into());
         }
-        match database::is_deadlock(&error) {
-            true => Self::Contention,
-            false => Self::internal(error),
+        if database::is_deadlock(&error) {
+            return Self::Contention;
+        }
+        if database::is_time_exceeded(&error) {
+            return Self::TimedOut;
+        }
+        match error {
+            sea_orm::DbErr::ConnectionAcquire(sea_orm::ConnAcquireErr::Timeout) => Self::DatabaseBusy,
+            error => Self::internal(error),
         }
     }
 }

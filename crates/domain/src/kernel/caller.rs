@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
 
-use crate::kernel::budgets::RequestMemory;
+use crate::kernel::budgets::{RateClient, RequestMemory};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{EffectiveAccess, Role};
 use crate::secrets;
@@ -21,6 +21,8 @@ pub struct Caller {
     limits: CredentialLimits,
     /// Memory of the request; `None` outside of REST requests.
     memory: Option<RequestMemory>,
+    /// ID of the administrator who acts as the user by `sudo`.
+    administrator_id: Option<i64>,
 }
 
 /// Limits of the credentials.
@@ -93,6 +95,7 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Whole(Box::new(Proof::None)),
             memory: None,
+            administrator_id: None,
         }
     }
 
@@ -120,7 +123,10 @@ impl Caller {
             administrator: Box::new(administrator.proof()),
             user_id: user.id,
         };
-        Self::with_proof(user, proof)
+        Self {
+            administrator_id: administrator.as_user().map(|user| user.id),
+            ..Self::with_proof(user, proof)
+        }
     }
 
     fn with_proof(user: users::Model, proof: Proof) -> Self {
@@ -129,6 +135,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole(Box::new(proof)),
             memory: None,
+            administrator_id: None,
         }
     }
 
@@ -149,6 +156,7 @@ impl Caller {
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
             memory: None,
+            administrator_id: None,
         }
     }
 
@@ -159,6 +167,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
             memory: None,
+            administrator_id: None,
         }
     }
 
@@ -169,6 +178,7 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
             memory: None,
+            administrator_id: None,
         }
     }
 
@@ -179,7 +189,19 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Provisioning(provider),
             memory: None,
+            administrator_id: None,
         }
+    }
+
+    /// Returns the client whose requests are counted: the user whose credentials the request contains, who with `sudo` is
+    /// the administrator; or the identity provider. Returns `None` for an anonymous caller.
+    #[must_use]
+    pub fn rate_client(&self) -> Option<RateClient> {
+        let user_id = self.administrator_id.or(self.user.as_ref().map(|user| user.id));
+        let provider = || self.saml_provider().map(|provider| provider.id);
+        user_id
+            .map(RateClient::User)
+            .or_else(|| provider().map(RateClient::IdentityProvider))
     }
 
     /// Returns the caller with the memory of the request.

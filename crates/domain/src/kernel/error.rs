@@ -95,6 +95,9 @@ pub enum Error {
     /// Too many Git operations are in progress; nothing was changed.
     #[error("too many Git operations are in progress; retry the request later")]
     Busy,
+    /// Too many requests use the database; nothing was changed.
+    #[error("too many requests use the database; retry the request later")]
+    DatabaseBusy,
     /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
     #[error("the resource was changed concurrently; retry the request")]
     Contention,

@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod blob_content;
+pub mod budget_report;
 pub mod budgets;
 pub mod cache;
 pub mod caller;
@@ -22,7 +23,6 @@ pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
 pub mod text;
-pub mod upload_slots;
 pub mod urls;
 
 pub use backend::{Backend, BackendParts, Instance};

@@ -125,6 +125,12 @@ fn parse_scope(scope: &str) -> Option<(ImageName, RegistryActions)> {
 }
 
 impl TokenBearer {
+    /// Returns the caller of the token.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Identifies the caller of a token.
     ///
     /// # Errors

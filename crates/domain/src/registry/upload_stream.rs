@@ -66,6 +66,7 @@ pub(super) async fn receive(
     let user_id = repository_path.access.caller.as_user().map(|user| user.id);
     let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
     let slot = slot.map_err(|_| {
+        backend.upload_slots.count_refusal(user_id);
         RegistryError::new(
             RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",

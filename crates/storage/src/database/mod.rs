@@ -16,6 +16,8 @@ use sea_orm::{
 };
 use tokio::sync::watch;
 
+mod connections;
+mod request;
 mod sqlite;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -23,10 +25,15 @@ mod versioned_cache;
 // A function that is not registered as a test is an error.
 #[cfg(test)]
 #[warn(dead_code)]
+mod request_tests;
+#[cfg(test)]
+#[warn(dead_code)]
 mod tests;
 mod version;
 mod violation;
 
+pub use connections::Connections;
+pub use request::{is_time_exceeded, measure, refusals, use_share};
 pub use version::DataVersion;
 pub use versioned_cache::VersionedCache;
 pub use violation::{Violation, is_deadlock};
@@ -51,6 +58,8 @@ pub struct DatabaseOptions {
     pub observer: Option<StatementObserver>,
     /// If true, the file of a SQLite database is not created.
     pub must_exist: bool,
+    /// Time after which PostgreSQL cancels a statement, except in migrations; zero for never.
+    pub statement_timeout: Duration,
 }
 
 impl Default for DatabaseOptions {
@@ -60,6 +69,7 @@ impl Default for DatabaseOptions {
             acquire_timeout: Duration::from_secs(30),
             observer: None,
             must_exist: false,
+            statement_timeout: Duration::ZERO,
         }
     }
 }
@@ -93,8 +103,8 @@ pub enum Error {
 /// A handle on the database; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Database {
-    reader: DatabaseConnection,
-    writer: DatabaseConnection,
+    reader: Connections,
+    writer: Connections,
     work_committed: watch::Sender<()>,
     /// Only with SQLite.
     log_index: Option<Arc<version::LogIndex>>,
@@ -138,13 +148,14 @@ impl Database {
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;
             return Ok(Self {
-                reader,
-                writer,
+                reader: Connections(reader),
+                writer: Connections(writer),
                 work_committed: watch::Sender::default(),
                 log_index: Some(Arc::new(version::LogIndex::of(&path))),
             });
         }
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            let statement_timeout = options.statement_timeout.as_millis().to_string();
             let mut connect = base(url, options);
             connect
                 .max_connections(options.max_connections)
@@ -152,11 +163,13 @@ impl Database {
                 // JIT compilation takes longer than any statement here runs. PostgreSQL estimates some lists
                 // as expensive because of rarely used branches, and compiles them for over a second to run
                 // them for milliseconds.
-                .map_sqlx_postgres_opts(|postgres| postgres.options([("jit", "off")]));
+                .map_sqlx_postgres_opts(move |postgres| {
+                    postgres.options([("jit", "off"), ("statement_timeout", statement_timeout.as_str())])
+                });
             let pool = open(connect, options).await?;
             return Ok(Self {
-                reader: pool.clone(),
-                writer: pool,
+                reader: Connections(pool.clone()),
+                writer: Connections(pool),
                 work_committed: watch::Sender::default(),
                 log_index: None,
             });
@@ -165,13 +178,13 @@ impl Database {
     }
 
     /// Returns the connections for read-only statements. With SQLite, writes through them fail.
-    pub fn read(&self) -> &DatabaseConnection {
+    pub fn read(&self) -> &Connections {
         &self.reader
     }
 
     /// Returns the connections for single write statements outside a transaction. Do not use it while a
     /// transaction is open: SQLite has only one writing connection, so the call would time out.
-    pub fn write(&self) -> &DatabaseConnection {
+    pub fn write(&self) -> &Connections {
         &self.writer
     }
 
@@ -181,6 +194,7 @@ impl Database {
     /// A database error, for example if no connection becomes free in time.
     pub async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
         self.writer
+            .0
             .begin_with_options(TransactionOptions {
                 sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
                 ..TransactionOptions::default()
@@ -198,7 +212,7 @@ impl Database {
             DatabaseBackend::Sqlite => (None, None),
             _ => (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly)),
         };
-        self.reader.begin_with_config(level, mode).await
+        self.reader.0.begin_with_config(level, mode).await
     }
 
     /// Runs `work` in one transaction. It is committed if `work` succeeds, and rolled back if it fails,
@@ -211,6 +225,7 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
+        let _permit = request::admit().await?;
         let transaction = self.begin().await?;
         let (outcome, left_work) = ENQUEUED_JOBS
             .scope(Cell::new(false), async {
@@ -250,6 +265,9 @@ impl Database {
         }
         self.transaction(async |transaction| {
             if self.backend() == DatabaseBackend::Postgres {
+                transaction
+                    .execute_unprepared("SET LOCAL statement_timeout = 0")
+                    .await?;
                 let lock = Statement::from_sql_and_values(
                     DatabaseBackend::Postgres,
                     "SELECT pg_advisory_xact_lock($1)",
@@ -299,8 +317,8 @@ impl Database {
     /// # Errors
     /// A database error.
     pub async fn ping(&self) -> Result<(), DbErr> {
-        self.reader.ping().await?;
-        self.writer.ping().await
+        self.reader.0.ping().await?;
+        self.writer.0.ping().await
     }
 
     /// Closes all connections after those in use are returned.
@@ -308,8 +326,8 @@ impl Database {
     /// # Errors
     /// A database error.
     pub async fn close(self) -> Result<(), DbErr> {
-        self.reader.close().await?;
-        self.writer.close().await
+        self.reader.0.close().await?;
+        self.writer.0.close().await
     }
 }
 
@@ -328,6 +346,7 @@ async fn open(connect: ConnectOptions, options: &DatabaseOptions) -> Result<Data
     let mut connection = sea_orm::Database::connect(connect).await?;
     let observer = options.observer.clone();
     connection.set_metric_callback(move |info| {
+        request::record(info.elapsed);
         if info.elapsed > SLOW_STATEMENT {
             tracing::warn!(sql = info.statement.sql, elapsed = ?info.elapsed, "slow statement");
         }

@@ -52,6 +52,17 @@ pub fn is_deadlock(error: &DbErr) -> bool {
         && cause.code().as_deref() == Some("40P01")
 }
 
+/// Returns whether PostgreSQL canceled a statement because it took too long.
+pub(super) fn is_canceled(error: &DbErr) -> bool {
+    let Some(cause) = reported(error) else {
+        return false;
+    };
+    cause
+        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        .is_some()
+        && cause.code().as_deref() == Some("57014")
+}
+
 /// Returns the error reported by the database itself, if any.
 fn reported(error: &DbErr) -> Option<&dyn sqlx::error::DatabaseError> {
     let (DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause))) = error

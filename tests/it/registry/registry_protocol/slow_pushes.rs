@@ -39,7 +39,7 @@ async fn count<E: EntityTrait>(server: &TestServer) -> u64
 where
     for<'a> sea_orm::Select<E>: PaginatorTrait<'a, sea_orm::DatabaseConnection>,
 {
-    E::find().count(server.backend.database.read()).await.expect("a count")
+    E::find().count(server.backend.database.read().pool()).await.expect("a count")
 }
 
 async fn slow_blob_is_refused_after_access_is_lost(server: TestServer) {

@@ -46,7 +46,7 @@ fn quote(name: &str) -> String {
 
 /// Copies every table in one snapshot.
 pub(super) async fn dump(database: &Database, target: &Path) -> Result<DatabaseDump> {
-    let pool = database.read().get_postgres_connection_pool();
+    let pool = database.read().pool().get_postgres_connection_pool();
     let mut transaction = pool.begin().await.map_err(Error::internal)?;
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         .execute(&mut *transaction)
@@ -82,7 +82,7 @@ pub(super) async fn restore(dump: &DatabaseDump, source: &Path, database_url: &s
         return Err(Error::Rejected(text.into()));
     }
     let database = Database::connect(database_url, &database::DatabaseOptions::default()).await?;
-    let pool = database.write().get_postgres_connection_pool().clone();
+    let pool = database.write().pool().get_postgres_connection_pool().clone();
     let mut connection = pool.acquire().await.map_err(Error::internal)?;
     if !tables(&mut connection).await?.is_empty() {
         return Err(Error::Rejected("the database is not empty".into()));

@@ -1,59 +1,27 @@
-//! Budgets: how much of a resource requests may hold at the same time.
+//! Reservations of a resource that requests hold at the same time.
 //!
-//! Each budget has a limit for the process, a share for each client address and a share for each user. A request that
-//! needs more than is left fails with [`Error::Overloaded`]; it does not wait, because waiting requests need
-//! memory too. Budgets count per node.
+//! A request that needs more than is left fails with [`Error::Overloaded`]; it does not wait, because waiting requests
+//! need memory too.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::kernel::error::{Error, Result};
 
-/// The budgets of a node.
-#[derive(Debug)]
-pub struct Budgets {
-    /// Memory for the bodies of requests and responses, in bytes.
-    pub memory: Budget,
-    /// Slots for parsing large request bodies. At least one core remains for other requests.
-    parsers: Semaphore,
-}
-
-impl Budgets {
-    /// Returns budgets with `memory_bytes` for bodies.
-    #[must_use]
-    pub fn new(memory_bytes: u64) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
-        Self {
-            memory: Budget::new(Limits::of_memory(memory_bytes)),
-            parsers: Semaphore::new(cores.saturating_sub(1).max(1)),
-        }
-    }
-
-    /// Waits for a slot to parse a large request body.
-    ///
-    /// # Errors
-    /// Never fails in a running server.
-    pub async fn parser(&self) -> Result<SemaphorePermit<'_>> {
-        self.parsers.acquire().await.map_err(Error::internal)
-    }
-}
-
 /// Limits of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limits {
-    total: u64,
-    per_address: u64,
-    per_user: u64,
+pub(super) struct Limits {
+    pub(super) total: u64,
+    pub(super) per_address: u64,
+    pub(super) per_user: u64,
 }
 
 impl Limits {
     /// An address gets most of the memory, because users share it behind a proxy that is not trusted. By default, the share of
     /// a user is enough to parse the largest body that the contract accepts.
-    fn of_memory(total: u64) -> Self {
+    pub(super) fn of_memory(total: u64) -> Self {
         Self {
             total,
             per_address: total / 8 * 7,
@@ -79,6 +47,8 @@ pub struct Budget(Arc<BudgetParts>);
 struct BudgetParts {
     limits: Limits,
     usage: Mutex<Usage>,
+    /// Number of refused reservations because of the limits of the process, the address and the user.
+    refused: [AtomicU64; 3],
 }
 
 #[derive(Debug, Default)]
@@ -89,10 +59,11 @@ struct Usage {
 }
 
 impl Budget {
-    fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self(Arc::new(BudgetParts {
             limits,
             usage: Mutex::default(),
+            refused: [const { AtomicU64::new(0) }; 3],
         }))
     }
 
@@ -112,10 +83,20 @@ impl Budget {
         self.usage().total
     }
 
-    /// Returns the amount that all requests can hold.
+    /// Returns the limits of the process, an address and a user.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.0.limits.total
+    pub fn limits(&self) -> [u64; 3] {
+        let limits = self.0.limits;
+        [limits.total, limits.per_address, limits.per_user]
+    }
+
+    /// Returns how many reservations were refused because of the limits of the process, the address and the user.
+    #[must_use]
+    pub fn refused(&self) -> [u64; 3] {
+        self.0
+            .refused
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed))
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
@@ -131,10 +112,13 @@ impl Budget {
             .as_ref()
             .and_then(|address| usage.by_address.get(address));
         let of_user = holder.user_id.and_then(|user_id| usage.by_user.get(&user_id));
-        let has_room = fits(usage.total, limits.total)
-            && fits(of_address.copied().unwrap_or(0), limits.per_address)
-            && fits(of_user.copied().unwrap_or(0), limits.per_user);
-        if !has_room {
+        let has_room = [
+            fits(usage.total, limits.total),
+            fits(of_address.copied().unwrap_or(0), limits.per_address),
+            fits(of_user.copied().unwrap_or(0), limits.per_user),
+        ];
+        if let Some(exceeded) = has_room.iter().position(|has_room| !has_room) {
+            self.0.refused[exceeded].fetch_add(1, Ordering::Relaxed);
             return Err(Error::Overloaded);
         }
         usage.total += amount;
@@ -263,7 +247,7 @@ mod tests {
 
     #[test]
     fn user_and_address_hold_at_most_their_shares() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut of_user = budget.reservation(holder(Some(1), "192.0.2.1"));
         assert!(of_user.grow(600).is_ok());
         assert!(matches!(of_user.grow(1), Err(Error::Overloaded)));
@@ -278,11 +262,12 @@ mod tests {
         let mut stranger = budget.reservation(holder(None, "192.0.2.3"));
         assert!(stranger.grow(101).is_err() && stranger.grow(100).is_ok());
         assert!(budget.reservation(Holder::default()).grow(1).is_err());
+        assert_eq!((budget.limits(), budget.refused()), ([800, 700, 600], [2, 1, 2]));
     }
 
     #[test]
     fn dropped_and_shrunk_reservations_are_available_again() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut first = budget.reservation(holder(Some(1), "192.0.2.1"));
         first.grow(600).expect("a reservation");
         first.shrink_to(700);
@@ -297,7 +282,7 @@ mod tests {
 
     #[test]
     fn failed_reservation_changes_nothing_and_sums_do_not_overflow() {
-        let budget = Budgets::new(800).memory;
+        let budget = Budget::new(Limits::of_memory(800));
         let mut reservation = budget.reservation(Holder::default());
         reservation.grow(1).expect("a reservation");
         assert!(reservation.grow(u64::MAX).is_err());

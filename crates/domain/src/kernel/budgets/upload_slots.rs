@@ -1,6 +1,6 @@
 //! Limits concurrent blob uploads per node and per user.
 
-use git::{FairPermit, FairSemaphore};
+use git::{FairPermit, FairSemaphore, SemaphoreUsage};
 use tokio::sync::AcquireError;
 
 /// Maximum number of uploads on a node. Each uses a few megabytes.
@@ -19,6 +19,17 @@ impl Default for UploadSlots {
 }
 
 impl UploadSlots {
+    /// Counts an upload that is refused because it waited too long.
+    pub fn count_refusal(&self, user_id: Option<i64>) {
+        self.0.count_refusal(Some(&user_id));
+    }
+
+    /// Returns the use of the slots.
+    #[must_use]
+    pub fn usage(&self) -> SemaphoreUsage {
+        self.0.usage()
+    }
+
     /// Waits for an upload slot. Anonymous users count as one.
     ///
     /// # Errors
