@@ -110,7 +110,7 @@ impl MemoryBudget {
             MemoryNeed::Push => self.total_bytes / PUSH_PART,
             MemoryNeed::Import => highest,
         };
-        Ok(bytes.next_multiple_of(UNIT_BYTES).min(highest))
+        Ok(bytes.min(highest).next_multiple_of(UNIT_BYTES).min(highest))
     }
 }
 

@@ -70,7 +70,12 @@ impl User {
 fn copy_program() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("tests");
-    std::fs::copy(std::env::current_exe().expect("a path"), &program).expect("a copy");
+    // By another process: a child of another test would inherit the open file, and an open file cannot be executed.
+    let copy = Command::new("cp")
+        .arg(std::env::current_exe().expect("a path"))
+        .arg(&program)
+        .status();
+    assert!(copy.expect("cp").success());
     (folder, program)
 }
 

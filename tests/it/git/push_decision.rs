@@ -269,7 +269,7 @@ async fn imported(site: &Site, work: &Work) -> (String, String) {
     (old, work.commit("b", "2").await)
 }
 
-async fn protection_on_one_node_refuses_slow_push_to_another_node() {
+async fn archive_on_one_node_refuses_slow_push_to_another_node() {
     let site = Site::new(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
@@ -341,6 +341,6 @@ on_every_database![
     slow_push_is_refused_after_project_is_deleted,
     slow_force_push_is_refused_after_branch_is_protected_for_developers,
 ];
-harness::tests![requires harness::postgresql::missing; protection_on_one_node_refuses_slow_push_to_another_node,
+harness::tests![requires harness::postgresql::missing; archive_on_one_node_refuses_slow_push_to_another_node,
     server_killed_while_hook_waits_moves_no_ref,
 ];

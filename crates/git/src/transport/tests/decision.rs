@@ -95,12 +95,14 @@ async fn decision_can_require_fast_forwards_and_is_repeated_after_the_check() {
             *counted.lock().unwrap() += 1;
             std::future::ready(Ok(fast_forward_only())).boxed()
         });
+        // Opened before the hook starts, as for a push.
+        let pipes = hook.pipes();
         // A rejected check ends the hook without a further question.
         let answer = tokio::select! {
             answer = hook.run() => answer,
             () = async {
                 let known = HookRules::new(&[], &PushRules::default());
-                decision::answer(hook.pipes(), commands(&old, &new), known, decider).await;
+                decision::answer(pipes, commands(&old, &new), known, decider).await;
                 std::future::pending().await
             } => unreachable!("the answers never end"),
         };
