@@ -1,6 +1,6 @@
 //! File names in archives. Names outside of the layout are rejected.
 
-use super::ArchiveError;
+use super::error::ArchiveError;
 use super::layout::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 
 /// Maximum length of an ignored file's name, in bytes.

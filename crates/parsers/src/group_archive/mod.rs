@@ -3,6 +3,7 @@
 //! No entry is unpacked to a path. Names outside of the layout are rejected.
 
 mod entry;
+mod error;
 mod gzip_reader;
 pub mod layout;
 pub mod records;
@@ -15,32 +16,12 @@ use layout::{MAX_BYTES, MAX_ENTRIES};
 use tar::{Archive, EntryType};
 
 pub use entry::ArchiveEntry;
+pub use error::ArchiveError;
 
 /// Maximum length of a line, in bytes. A description of a million characters needs twelve bytes each if all are escaped.
 const MAX_LINE_BYTES: u64 = 14 << 20;
 /// Maximum length of a file that is read as a whole, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-
-/// Error of an archive.
-#[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
-    /// The archive is invalid; contains a text for the client. It may be long, because it repeats names of the archive.
-    #[error("{0}")]
-    Invalid(String),
-    /// The archive cannot be read from the disk.
-    #[error(transparent)]
-    Io(io::Error),
-}
-
-impl From<io::Error> for ArchiveError {
-    /// Errors of the operating system are failures of the server; others are errors of the archive.
-    fn from(error: io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(_) => Self::Io(error),
-            None => Self::Invalid(format!("The archive cannot be read: {error}")),
-        }
-    }
-}
 
 fn invalid(text: impl Into<String>) -> ArchiveError {
     ArchiveError::Invalid(text.into())

@@ -7,8 +7,8 @@ use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
-use super::ReportError;
 use super::bounded::truncate;
+use super::error::ReportError;
 
 /// Size of the read buffer, in bytes.
 const PIECE: usize = 64 << 10;

@@ -6,13 +6,14 @@
 
 mod bounded;
 mod document;
+mod error;
 mod finding;
 mod sarif;
 mod security;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 
 use bounded::{BoundedString, Lenient};
 use document::{DocumentPosition, ObjectReader, ObjectSeed, parse};
@@ -21,29 +22,11 @@ use sarif::rules::SarifRules;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
 
+pub use error::ReportError;
 pub use finding::{Confidence, Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportType, Severity};
 
 /// The supported version of SARIF.
 const SARIF: &str = "2.1.0";
-
-/// Error of a report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// The document is not JSON or exceeds a limit; contains a text for the client.
-    #[error("{0}")]
-    Invalid(String),
-    /// A part of the document is invalid.
-    #[error("{name} {text}")]
-    Attribute {
-        /// The attribute at the root of the document, or `base`.
-        name: &'static str,
-        /// Text for the client, with the position.
-        text: String,
-    },
-    /// The document cannot be read, or the findings cannot be written.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
 
 /// Parses a report and writes its deduplicated findings to `output`, one JSON text per line.
 ///

@@ -2,7 +2,8 @@
 
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, Filter};
 
-use super::{ScimError, ScimErrorType, USER_SCHEMA};
+use super::error::{ScimError, ScimErrorType};
+use super::schema::USER_SCHEMA;
 
 /// The requested user.
 #[derive(Debug, Clone, PartialEq, Eq)]

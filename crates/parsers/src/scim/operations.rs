@@ -4,8 +4,9 @@
 use scim_v2::filter::{AttrExp, CompValue, CompareOp, PatchPath, PatchValuePath, ValFilter};
 use serde_json::{Map, Value};
 
+use super::error::{ScimError, ScimErrorType};
 use super::filter::attribute;
-use super::{MAX_LENGTH, ScimError, ScimErrorType, USER_SCHEMA, check_uid};
+use super::schema::{MAX_LENGTH, USER_SCHEMA, check_uid};
 
 type Result<T> = std::result::Result<T, ScimError>;
 
