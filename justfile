@@ -16,6 +16,14 @@ lint:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo deny --all-features check bans licenses sources
 
+# Check all dependencies against the advisory database of RustSec, which is downloaded
+advisories:
+    cargo deny --all-features check advisories
+
+# Write the SBOM of the server (CycloneDX) to target/sbom and check that it is complete
+sbom:
+    .ci/sbom
+
 # Regenerate the published document from openapi/
 openapi:
     cargo build --quiet --workspace --all-targets
