@@ -15,6 +15,7 @@ use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use poem::http::{HeaderMap, HeaderValue};
 use poem::{Body, Request, RequestBody};
 
+use crate::api::access_record;
 use crate::api::response_cache::CacheKey;
 
 /// The absolute base URL of the server without a trailing slash; attached to every request.
@@ -48,6 +49,7 @@ impl<'a> Exchange<'a> {
     /// Starts the exchange of an operation.
     #[must_use]
     pub fn new(operation: &'static Operation, request: &'a Request, body: RequestBody) -> Self {
+        access_record::record_operation(request, operation);
         Self {
             operation,
             request,

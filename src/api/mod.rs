@@ -1,5 +1,6 @@
 //! The REST API's edge: the generated routes and the runtime around them.
 
+pub mod access_record;
 mod body;
 pub mod client_address;
 pub mod credentials;

@@ -10,6 +10,7 @@ use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Request;
 
+use crate::api::access_record;
 use crate::api::client_address;
 
 /// The limit of one request; attached to every limited request. Clones refer to the same request.
@@ -73,12 +74,15 @@ impl RequestRate {
     }
 }
 
-/// Counts a request for its caller. Without a caller, for example if the credentials are invalid, it counts for its
+/// Counts a request for its caller, whom the access log then names. Without a caller, for example if the credentials are invalid, it counts for its
 /// address.
 ///
 /// # Errors
 /// [`Error::RateLimited`] above the limit.
 pub fn count(request: &Request, caller: Option<&Caller>) -> Result<()> {
+    if let Some(user) = caller.and_then(Caller::as_user) {
+        access_record::record_user(request, user.id);
+    }
     match request.data::<RequestRate>() {
         Some(rate) => rate.count(caller.and_then(Caller::rate_client)),
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Options, log, output and signals of commands.
+//! Options, output and signals of commands.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,8 @@ use domain::kernel::error::Error;
 use holdfast::config::{ConfigOptions, ServerSettings};
 use holdfast::server;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+
+use super::log;
 
 /// Options of every command: settings and log format.
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ impl CommonOptions {
     /// with `filter`.
     pub(super) fn read(self, filter: &str) -> Result<ConfigOptions, server::Error> {
         let options = self.options.over_file(self.config.as_deref())?;
-        log(&options, filter);
+        log::initialize(&options, filter)?;
         Ok(options)
     }
 
@@ -60,20 +61,6 @@ pub(super) fn error_text(error: Error) -> String {
         Error::NotFound(kind) => format!("{kind} not found"),
         Error::Internal(cause) => cause.to_string(),
         other => other.to_string(),
-    }
-}
-
-/// Initializes the log with the filter of the options, else with `filter`.
-pub(super) fn log(options: &ConfigOptions, filter: &str) {
-    let filter = options.log.as_deref().unwrap_or(filter);
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    if options.log_json.unwrap_or(false) {
-        builder.json().init();
-    } else {
-        builder.init();
     }
 }
 

@@ -13,7 +13,8 @@ use holdfast::server::{self, demo};
 use storage::entities::Visibility;
 use tokio::process::{Child, Command};
 
-use super::context::{CommandResult, error_text, log, print, stop_signal};
+use super::context::{CommandResult, error_text, print, stop_signal};
+use super::log;
 
 /// Options of a demo. It reads no settings file, so that it never fills an existing database.
 #[derive(Debug, Args)]
@@ -50,7 +51,7 @@ pub(super) async fn run(arguments: DemoOptions) -> CommandResult {
         root_password: Some(password.clone()),
         ..ConfigOptions::default()
     };
-    log(&options, "warn");
+    log::initialize(&options, "warn")?;
     let stopped = stop_signal()?;
     let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     bound

@@ -5,11 +5,13 @@ mod allocator;
 mod context;
 mod demo;
 mod group_domains;
+mod log;
 mod maintenance;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use context::{CommandResult, CommonOptions, print, stop_signal};
 use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::server;
@@ -58,12 +60,22 @@ enum LogFormat {
     Yaml,
 }
 
+/// Log filter of long-running processes.
+const LOG_FILTER: &str = "info,sqlx=warn,sea_orm_migration=warn";
 /// Mask of the files that this process and its children create: only their owner can access them (ADR 31).
 const FILE_MASK: u32 = 0o077;
 
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let Some(worker) = matches.subcommand_matches("worker")
+        && worker.value_source("listen") == Some(ValueSource::CommandLine)
+    {
+        return print_error(
+            "worker does not serve the API, so --listen has no effect; use --worker-listen for its health endpoints",
+        );
+    }
     if matches!(
         cli.command,
         None | Some(Command::Serve(_) | Command::Demo(_) | Command::Worker(_))
@@ -105,7 +117,7 @@ fn print_error(text: &str) -> ExitCode {
 }
 
 async fn serve(common: CommonOptions) -> CommandResult {
-    let options = common.read("info,sqlx=warn,sea_orm_migration=warn")?;
+    let options = common.read(LOG_FILTER)?;
     let stopped = stop_signal()?;
     let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     let base = &bound.backend.instance.base_url;
@@ -128,7 +140,14 @@ async fn serve(common: CommonOptions) -> CommandResult {
 }
 
 async fn work(common: CommonOptions) -> CommandResult {
-    let settings = common.read("info,sqlx=warn,sea_orm_migration=warn")?.settings()?;
-    server::work(&settings, stop_signal()?).await?;
+    let settings = common.read(LOG_FILTER)?.settings()?;
+    let stopped = stop_signal()?;
+    let worker = server::Worker::open(settings).await?;
+    let mut greeting = format!("Holdfast {} runs jobs\n", env!("CARGO_PKG_VERSION"));
+    if let Some(address) = worker.address {
+        greeting.push_str(&format!("Health: http://{address}/-/health\n"));
+    }
+    print(&greeting);
+    worker.run(stopped).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! Settings of the server. In order of precedence: command line, environment, `holdfast.toml`, defaults.
 
 mod networks;
+mod settings_file;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,9 @@ pub struct ConfigOptions {
     /// Run no background jobs in this process
     #[arg(long, env = "HOLDFAST_NO_WORKER", num_args = 0..=1, default_missing_value = "true")]
     pub no_worker: Option<bool>,
+    /// Address and port of the health endpoints of `holdfast worker` [default: none]
+    #[arg(long, env = "HOLDFAST_WORKER_LISTEN")]
+    pub worker_listen: Option<SocketAddr>,
     /// Plan: free, starter, premium or ultimate [default: ultimate]
     #[arg(long, env = "HOLDFAST_PLAN")]
     pub plan: Option<String>,
@@ -46,6 +50,7 @@ pub struct ConfigOptions {
     /// Comma-separated networks of trusted proxies, such as 10.0.0.0/8; their X-Forwarded-For header
     /// determines the client address [default: none]
     #[arg(long, env = "HOLDFAST_TRUSTED_PROXIES", value_delimiter = ',')]
+    #[serde(deserialize_with = "settings_file::networks")]
     pub trusted_proxies: Option<Vec<String>>,
     /// Maximum time of a REST request, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
@@ -129,6 +134,8 @@ pub struct ServerSettings {
     pub base_url: Option<String>,
     /// Whether background jobs run in this process.
     pub worker: bool,
+    /// Address of the health endpoints of a process that only runs jobs; `None` for no endpoints.
+    pub worker_listen: Option<SocketAddr>,
     /// The plan.
     pub plan: InstancePlan,
     /// Whether headers are repeated under the names of the reference service.
@@ -210,23 +217,17 @@ impl ConfigOptions {
     /// Returns these options merged over those of a file: `file`, or `holdfast.toml` if it exists.
     ///
     /// # Errors
-    /// If a given file cannot be read, or the file is not a valid settings file.
+    /// If the file cannot be read or is not a valid settings file.
     pub fn over_file(self, file: Option<&Path>) -> Result<Self, ConfigError> {
         let path = match file {
             Some(path) => path,
             None if Path::new(DEFAULT_FILE).is_file() => Path::new(DEFAULT_FILE),
             None => return Ok(self),
         };
-        let fault = |cause: String| ConfigError::File {
+        let file = settings_file::read(path).map_err(|cause| ConfigError::File {
             path: path.to_owned(),
             cause,
-        };
-        let source = config::File::from(path).format(config::FileFormat::Toml);
-        let file: Self = config::Config::builder()
-            .add_source(source)
-            .build()
-            .and_then(config::Config::try_deserialize)
-            .map_err(|error| fault(error.to_string()))?;
+        })?;
         Ok(self.over(file))
     }
 
@@ -237,6 +238,7 @@ impl ConfigOptions {
             database_url: self.database_url.or(under.database_url),
             base_url: self.base_url.or(under.base_url),
             no_worker: self.no_worker.or(under.no_worker),
+            worker_listen: self.worker_listen.or(under.worker_listen),
             plan: self.plan.or(under.plan),
             compat: self.compat.or(under.compat),
             allow_local_webhooks: self.allow_local_webhooks.or(under.allow_local_webhooks),
@@ -296,6 +298,7 @@ impl ConfigOptions {
             base_url: self.base_url.as_deref().map(base_url).transpose()?,
             data_dir,
             worker: !self.no_worker.unwrap_or(false),
+            worker_listen: self.worker_listen,
             plan,
             compat: self.compat.unwrap_or(false),
             allow_local_webhooks: self.allow_local_webhooks.unwrap_or(false),

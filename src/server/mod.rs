@@ -90,7 +90,7 @@ async fn open_as(
     if opening == OpenMode::Create {
         create_directory(&directory).await?;
     }
-    database.migrate().await.map_err(database::Error::from)?;
+    database.migrate().await?;
     let limits = StoreLimits {
         concurrency: settings.git_concurrency,
         memory_bytes: settings.git_memory_bytes,
@@ -194,11 +194,7 @@ pub async fn bind(
     observer: Option<database::StatementObserver>,
 ) -> Result<BoundServer, Error> {
     health::recorder();
-    let io = |cause| Error::Io {
-        what: format!("cannot listen on {}", settings.listen),
-        cause,
-    };
-    let listener = listen(settings.listen).map_err(io)?;
+    let listener = listen(settings.listen)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
@@ -228,16 +224,22 @@ const BACKLOG: u32 = 1024;
 
 /// Binds a listener with `TCP_NODELAY`, so that responses sent in several writes do not wait for
 /// acknowledgments.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    let bind = || -> std::io::Result<TcpListener> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.set_reuseaddr(true)?;
+        // Accepted connections inherit the option.
+        socket.set_nodelay(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
     };
-    socket.set_reuseaddr(true)?;
-    // Accepted connections inherit the option.
-    socket.set_nodelay(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    bind().map_err(|cause| Error::Io {
+        what: format!("cannot listen on {address}"),
+        cause,
+    })
 }
 
 impl BoundServer {
@@ -256,6 +258,7 @@ impl BoundServer {
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
+        log_start("server", &self.settings, Some(self.address));
         let stopping = CancellationToken::new();
         let worker = self.settings.worker.then(|| {
             tokio::spawn(run_jobs(
@@ -267,6 +270,7 @@ impl BoundServer {
         });
         let stop = async {
             stop.await;
+            tracing::info!("stopping: open requests are finished first");
             stopping.cancel();
         };
         let limits = ConnectionLimits {
@@ -289,13 +293,7 @@ impl BoundServer {
         {
             tracing::warn!("stopped before all ref updates were recorded");
         }
-        self.backend
-            .database
-            .clone()
-            .close()
-            .await
-            .map_err(database::Error::from)?;
-        Ok(())
+        close(&self.backend).await
     }
 }
 
@@ -330,30 +328,92 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     );
 }
 
-/// Runs only background jobs until `stop` resolves.
-///
-/// # Errors
-/// If the backend cannot be opened.
-pub async fn work(settings: &ServerSettings, stop: impl Future<Output = ()>) -> Result<(), Error> {
-    let base_url = public_url(settings, settings.listen);
-    let backend = open(settings, None, base_url).await?;
-    warn_about_sandbox().await;
-    let _presence = startup::register_node(&backend, &settings.data_dir).await?;
-    let stopping = CancellationToken::new();
-    let (data_dir, drain) = (settings.data_dir.clone(), settings.drain_timeout);
-    let jobs = run_jobs(backend.clone(), data_dir, drain, stopping.clone());
-    let stop = async {
-        stop.await;
-        stopping.cancel();
-    };
-    tokio::join!(jobs, stop);
-    backend
-        .database
-        .clone()
-        .close()
-        .await
-        .map_err(database::Error::from)?;
-    Ok(())
+/// A process that only runs background jobs.
+pub struct Worker {
+    backend: Backend,
+    settings: ServerSettings,
+    listener: Option<TcpListener>,
+    _presence: NodeRegistration,
+    /// Address of the health endpoints, if it has them.
+    pub address: Option<SocketAddr>,
+}
+
+impl Worker {
+    /// Opens the backend of an existing instance, and binds the address of the health endpoints if there is one.
+    ///
+    /// # Errors
+    /// If the backend cannot be opened or the address cannot be bound.
+    pub async fn open(settings: ServerSettings) -> Result<Self, Error> {
+        health::recorder();
+        let listener = settings.worker_listen.map(listen).transpose()?;
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let backend = open(&settings, None, public_url(&settings, settings.listen)).await?;
+        warn_about_sandbox().await;
+        let presence = startup::register_node(&backend, &settings.data_dir).await?;
+        Ok(Self {
+            backend,
+            settings,
+            listener,
+            _presence: presence,
+            address,
+        })
+    }
+
+    /// Runs jobs until `stop` resolves; jobs that run then may finish within the drain time.
+    ///
+    /// # Errors
+    /// If the database cannot be closed.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let Self {
+            backend, settings, ..
+        } = self;
+        log_start("worker", &settings, self.address);
+        let stopping = CancellationToken::new();
+        let drain = settings.drain_timeout;
+        let jobs = run_jobs(
+            backend.clone(),
+            settings.data_dir.clone(),
+            drain,
+            stopping.clone(),
+        );
+        let limits = ConnectionLimits {
+            connections: settings.max_connections,
+            idle: settings.idle_timeout,
+            drain,
+        };
+        let health = async {
+            if let Some(listener) = self.listener {
+                let endpoint = health::endpoint(&backend);
+                connections::serve(listener, endpoint, limits, stopping.cancelled()).await;
+            }
+        };
+        let stop = async {
+            stop.await;
+            tracing::info!("stopping: running jobs are finished first");
+            stopping.cancel();
+        };
+        tokio::join!(jobs, health, stop);
+        close(&backend).await
+    }
+}
+
+/// Logs the start of a process.
+fn log_start(process: &str, settings: &ServerSettings, address: Option<SocketAddr>) {
+    tracing::info!(
+        process,
+        version = env!("CARGO_PKG_VERSION"),
+        address = address.map(tracing::field::display),
+        data_dir = %settings.data_dir.display(),
+        database = ?DatabaseKind::of_url(&settings.database_url),
+        "started"
+    );
+}
+
+/// Closes the database, as the last step of a process.
+async fn close(backend: &Backend) -> Result<(), Error> {
+    let closed = backend.database.clone().close().await;
+    tracing::info!("stopped");
+    closed.map_err(|error| database::Error::from(error).into())
 }
 
 /// Returns the configured public URL, or a URL with the listen address.

@@ -8,9 +8,15 @@ use poem::http::StatusCode;
 use poem::web::Data;
 use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
 use serde_json::json;
+use storage::error_chain;
 
 use crate::api::error_response::json_response;
 use crate::web::budget_metrics;
+
+/// The endpoint of a process that only runs jobs: these routes at their usual paths.
+pub fn endpoint(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    Route::new().nest("/-", routes(backend)).map_to_response()
+}
 
 /// The routes below `/-`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
@@ -32,8 +38,15 @@ fn liveness() -> Response {
 /// Reports whether the database responds and the repositories are accessible.
 #[handler]
 async fn readiness(Data(backend): Data<&Backend>) -> Response {
-    let database = backend.database.ping().await.is_ok();
+    let pinged = backend.database.ping().await;
+    if let Err(error) = &pinged {
+        tracing::warn!(cause = %error_chain(error), "not ready: the database does not respond");
+    }
+    let database = pinged.is_ok();
     let repositories = backend.repositories.is_reachable().await;
+    if !repositories {
+        tracing::warn!("not ready: the directory of the repositories cannot be accessed");
+    }
     let shown = |ok: bool| if ok { "ok" } else { "failed" };
     let (status, overall) = match database && repositories {
         true => (StatusCode::OK, "ok"),

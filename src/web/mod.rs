@@ -1,5 +1,6 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
+mod access_log;
 mod browser;
 mod budget_metrics;
 mod compress;

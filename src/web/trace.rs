@@ -1,10 +1,14 @@
-//! Request ID, log line and metrics of every request.
+//! Request ID, access log and metrics of every request.
 
 use std::time::Instant;
 
 use poem::http::{HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use tracing::Instrument;
+
+use crate::api::access_record::AccessRecord;
+use crate::api::client_address;
+use crate::web::access_log::{self, AccessLine};
 
 /// Middleware that traces requests.
 pub struct TraceMiddleware;
@@ -28,7 +32,7 @@ pub(super) const REQUEST_ID: &str = "x-request-id";
 impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
     type Output = Response;
 
-    async fn call(&self, request: Request) -> Result<Response> {
+    async fn call(&self, mut request: Request) -> Result<Response> {
         let given = request
             .headers()
             .get(REQUEST_ID)
@@ -38,19 +42,21 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             None => new_id(),
         };
         let method = request.method().clone();
-        // Only the path is logged, because the query may contain tokens.
-        let span = tracing::info_span!("request", id, %method, path = request.uri().path());
+        let span = tracing::info_span!("request", request_id = id);
         let started = Instant::now();
-        let mut response = self
-            .inner
-            .call(request)
-            .instrument(span.clone())
-            .await?
-            .into_response();
-        span.in_scope(|| {
-            let (status, elapsed) = (response.status().as_u16(), started.elapsed());
-            tracing::info!(status, elapsed = ?elapsed, "answered");
+        let record = AccessRecord::default();
+        // Copied only if it is logged, because each request would pay for it.
+        let line = access_log::is_enabled().then(|| AccessLine {
+            started,
+            method: method.clone(),
+            path: request.uri().path().to_owned(),
+            address: client_address::of_client(&request),
+            request_id: id.clone(),
+            record: record.clone(),
         });
+        request.set_data(record);
+        let response = self.inner.call(request).instrument(span).await?;
+        let mut response = response.into_response();
         let status = response.status().as_u16().to_string();
         metrics::counter!("holdfast_requests_total", "method" => known(&method), "status" => status)
             .increment(1);
@@ -61,7 +67,10 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
         if let Ok(runtime) = HeaderValue::from_str(&format!("{:.6}", started.elapsed().as_secs_f64())) {
             response.headers_mut().insert("x-runtime", runtime);
         }
-        Ok(response)
+        Ok(match line {
+            Some(line) => line.write_after(response),
+            None => response,
+        })
     }
 }
 

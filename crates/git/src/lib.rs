@@ -60,7 +60,7 @@ pub use error::{ActionError, Error, Result};
 pub use fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage, Shares};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
 pub use lock::{LockedRepository, WriteGuard};
-pub use maintenance::RepackExtent;
+pub use maintenance::{RepackExtent, check_import_source};
 pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
 pub use path::TreePath;

@@ -167,8 +167,17 @@ impl Repository {
     }
 }
 
-/// Returns whether there are several packs newer than the multi-pack index, or several packs and no such
-/// index.
+/// Checks that a path names a repository that [`Repository::import`] can read: a bare one, or a working copy.
+///
+/// # Errors
+/// [`super::Error::Io`] if the path cannot be read, [`super::Error::RepositoryMissing`] if it is not a repository.
+pub async fn check_import_source(source: &Path) -> Result<()> {
+    let source = tokio::fs::canonicalize(source).await?;
+    let opened = tokio::task::spawn_blocking(move || git2::Repository::open(source).map(drop));
+    let opened = opened.await.map_err(|_| super::Error::Worker)?;
+    opened.map_err(|_| super::Error::RepositoryMissing)
+}
+
 /// Returns the directories that an import of a repository reads: the repository may be a working copy, and borrow objects from
 /// others.
 fn read_by_import(source: &Path) -> Vec<PathBuf> {
@@ -190,6 +199,8 @@ fn read_by_import(source: &Path) -> Vec<PathBuf> {
     directories
 }
 
+/// Returns whether there are several packs newer than the multi-pack index, or several packs and no such
+/// index.
 fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
     let indexed = match directory.join("multi-pack-index").metadata() {
         Ok(metadata) => Some(metadata.modified()?),

@@ -8,8 +8,13 @@ use crate::accounts::users as accounts;
 use crate::accounts::users::NewUser;
 use crate::identity::access_tokens::{self, NewToken};
 use crate::kernel::Backend;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
 use crate::secrets::{Secret, Token};
+
+/// Minimum length of a chosen token. Generated ones are longer.
+const MIN_TOKEN_LENGTH: usize = 20;
+/// Maximum length of a chosen token.
+const MAX_TOKEN_LENGTH: usize = 255;
 
 /// Credentials that the operator chose for the first administrator.
 #[derive(Debug, Clone, Default)]
@@ -32,13 +37,16 @@ pub struct GeneratedCredentials {
 /// Creates the administrator `root` if there are no users; otherwise returns `None`.
 ///
 /// # Errors
-/// Returns an error if a chosen password is too short or a database query fails.
+/// Returns an error if a chosen token or password is too short, and then creates nothing.
 pub async fn first_start(
     backend: &Backend,
     chosen: GivenCredentials,
 ) -> Result<Option<GeneratedCredentials>> {
     if has_users(backend).await? {
         return Ok(None);
+    }
+    if let Some(token) = &chosen.token {
+        check_token(token)?;
     }
     let random = || Secret::new(Token::generate("").expose().to_owned());
     let made_password = chosen.password.is_none().then(random);
@@ -80,6 +88,21 @@ pub async fn first_start(
         token: made_token,
         password: made_password,
     }))
+}
+
+/// Checks a token that the operator chose: it must be hard to guess, and must fit into a header.
+fn check_token(token: &Secret) -> Result<()> {
+    let token = token.expose();
+    let fault = if token.len() < MIN_TOKEN_LENGTH {
+        format!("is too short (minimum is {MIN_TOKEN_LENGTH} characters)")
+    } else if token.len() > MAX_TOKEN_LENGTH {
+        format!("is too long (maximum is {MAX_TOKEN_LENGTH} characters)")
+    } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        "can contain only ASCII characters without spaces".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Rejected(format!("root_token {fault}").into()))
 }
 
 async fn has_users(backend: &Backend) -> Result<bool> {

@@ -1,7 +1,7 @@
 //! Import of a local repository into a project, for `admin import-repo`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use git::{Oid, PageWindow, Repository, RepositoryId, TagOrder, TagQuery};
 use storage::entities::ref_updates::RefUpdateKind;
@@ -25,7 +25,7 @@ const FIRST_BRANCH: &str = "main";
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Rejected` if the path is
-/// invalid or taken. Returns an error if Git cannot read the source.
+/// invalid or taken, or if the source is not a repository. Then no project is created.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
@@ -33,6 +33,7 @@ pub async fn import(
     source: PathBuf,
     author: Option<&str>,
 ) -> Result<projects::Model> {
+    check_source(&source).await?;
     let (project, author) = match projects::by_full_path(backend.database.read(), full_path).await? {
         Some((project, namespace)) => (project, author_in(backend, &namespace, author).await?),
         None => create_project(backend, full_path, visibility, author).await?,
@@ -71,6 +72,16 @@ pub async fn import(
     found
         .map(|(project, _)| project)
         .ok_or_else(|| Error::not_found("Project"))
+}
+
+async fn check_source(source: &Path) -> Result<()> {
+    git::check_import_source(source).await.map_err(|error| {
+        let path = source.display();
+        Error::Rejected(match error {
+            git::Error::Io(error) => format!("cannot read {path}: {error}").into(),
+            _ => format!("{path} is not a Git repository; name a bare repository or a working copy").into(),
+        })
+    })
 }
 
 /// Returns the author of an import into a namespace.

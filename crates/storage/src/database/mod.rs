@@ -17,6 +17,7 @@ use sea_orm::{
 use tokio::sync::watch;
 
 mod connections;
+mod postgresql;
 mod request;
 mod sqlite;
 #[cfg(test)]
@@ -95,6 +96,20 @@ pub enum Error {
     /// The file of a SQLite database cannot be created.
     #[error("cannot create the database file: {0}")]
     File(#[from] std::io::Error),
+    /// No connection to PostgreSQL can be opened.
+    #[error("cannot connect to PostgreSQL at {address}: {reason}")]
+    Unreachable {
+        /// Host and port, or the socket.
+        address: String,
+        /// The reason, and what to do.
+        reason: String,
+    },
+    /// A newer version of Holdfast has changed the schema; contains the first unknown migration.
+    #[error(
+        "the database was migrated by a newer version of Holdfast ({0} is unknown here); start that version, or restore a \
+         backup from before the upgrade"
+    )]
+    NewerSchema(String),
     /// The database returned an error.
     #[error(transparent)]
     Database(#[from] DbErr),
@@ -140,7 +155,7 @@ impl Database {
     /// Connects to `sqlite://path`, creating the file if needed, or to `postgres://...`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], or a database error.
+    /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], [`Error::Unreachable`], or a database error.
     pub async fn connect(url: &str, options: &DatabaseOptions) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
             let path = sqlite::prepare_file(url, options.must_exist)?;
@@ -155,6 +170,7 @@ impl Database {
             });
         }
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            postgresql::check_connection(url).await?;
             let statement_timeout = options.statement_timeout.as_millis().to_string();
             let mut connect = base(url, options);
             connect
@@ -259,8 +275,14 @@ impl Database {
     ///
     /// # Errors
     /// A database error; also if the schema is newer than this program.
-    pub async fn migrate(&self) -> Result<(), DbErr> {
-        if self.is_migrated().await {
+    pub async fn migrate(&self) -> Result<(), Error> {
+        let known = Migrator::get_migration_files();
+        let known: BTreeSet<String> = known.iter().map(|file| file.name().to_owned()).collect();
+        let applied = self.applied_migrations().await;
+        if let Some(unknown) = applied.difference(&known).next() {
+            return Err(Error::NewerSchema(unknown.clone()));
+        }
+        if applied == known {
             return Ok(());
         }
         self.transaction(async |transaction| {
@@ -275,22 +297,20 @@ impl Database {
                 );
                 transaction.execute_raw(lock).await?;
             }
-            Migrator::up(transaction, None).await
+            Ok(Migrator::up(transaction, None).await?)
         })
         .await
     }
 
-    /// Returns whether exactly the migrations of this program are applied. A query without a lock is enough, and
-    /// it takes a fraction of the time of a migration that changes nothing.
-    async fn is_migrated(&self) -> bool {
+    /// Returns the names of the applied migrations. A query without a lock is enough, and takes a fraction of the time of
+    /// a migration that changes nothing.
+    async fn applied_migrations(&self) -> BTreeSet<String> {
         let statement = Statement::from_string(self.backend(), "SELECT version FROM seaql_migrations");
-        let Ok(rows) = self.reader.query_all_raw(statement).await else {
-            // An empty database has no such table. The migration returns all other errors.
-            return false;
-        };
-        let applied: Result<BTreeSet<String>, _> = rows.iter().map(|row| row.try_get_by_index(0)).collect();
-        let known = Migrator::get_migration_files();
-        applied.is_ok_and(|applied| applied == known.iter().map(|file| file.name().to_owned()).collect())
+        // An empty database has no such table. The migration returns all other errors.
+        let rows = self.reader.query_all_raw(statement).await.unwrap_or_default();
+        rows.iter()
+            .filter_map(|row| row.try_get_by_index(0).ok())
+            .collect()
     }
 
     /// Returns the version of the database's state, if it is known without a query. Every acknowledged commit
