@@ -7,3 +7,5 @@ mod demo;
 mod doctor;
 mod instance;
 mod lifecycle;
+mod logs;
+mod start_errors;

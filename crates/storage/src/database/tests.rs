@@ -152,7 +152,11 @@ async fn schema_of_newer_program_is_refused(kind: DatabaseKind) {
         let insert =
             "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m30001231_000001_newer', 0)";
         db.write().execute_unprepared(insert).await.unwrap();
-        assert!(db.migrate().await.is_err());
+        let refused = db.migrate().await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::NewerSchema(name) if name == "m30001231_000001_newer"),
+            "{refused}"
+        );
     })
     .await;
 }
