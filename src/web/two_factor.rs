@@ -284,8 +284,8 @@ impl Visitor<'_> {
             .map(|code| format!("<li><code>{}</code></li>\n", escape(code.expose())))
             .collect();
         let content = format!(
-            "<p>Two-factor authentication is enabled. Store these recovery codes in a safe place. You can \
-             use each of them once, instead of a code of the app. The codes are displayed only now.</p>\n<ul>\n{codes}</ul>\n\
+            "<p>Two-factor authentication is enabled. Store these recovery codes in a safe place. You can use \
+             each of them once, instead of a code of the app. They are displayed only now.</p>\n<ul>\n{codes}</ul>\n\
              <p><a href=\"{}\">Continue</a></p>\n",
             escape(self.goal)
         );
