@@ -90,7 +90,7 @@ pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Op
     }
 }
 
-/// Returns the session of a request, even if the user had to set up a second factor.
+/// Returns the session of a request, even after the grace period for setting up a second factor.
 pub(super) async fn signed_in_limited(
     request: &Request,
     backend: &Backend,
@@ -101,8 +101,8 @@ pub(super) async fn signed_in_limited(
     }
 }
 
-/// Returns the response to a successful sign-in. It leads a user without a required second factor to the page that
-/// sets it up.
+/// Returns the response to a successful sign-in. A user who has to set up a second factor is redirected to the page for
+/// it.
 pub(super) fn start_session(backend: &Backend, started: &StartedSession, goal: &str) -> Response {
     let mut response = match started.requirement {
         TwoFactorRequirement::Met => redirect(goal),

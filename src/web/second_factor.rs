@@ -29,7 +29,7 @@ pub(super) struct CodeForm {
     return_to: Option<String>,
 }
 
-/// Returns the form, or leads to the first step if no sign-in waits for a code.
+/// Returns the form, or redirects to the first step if no sign-in waits for a code.
 #[handler]
 pub(super) async fn show(
     request: &Request,

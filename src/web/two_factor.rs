@@ -1,6 +1,6 @@
 //! Page where a signed-in user sets up and removes the second factor.
 //!
-//! The page also accepts sessions of users who had to set it up and may do nothing else.
+//! The page also accepts sessions after the grace period, when they are limited to this page and signing out.
 
 use domain::identity::sessions::ActiveSession;
 use domain::identity::two_factor::enrollment::{self, TwoFactorSetup, TwoFactorStatus};
@@ -135,7 +135,7 @@ pub(super) async fn disable(
     }
 }
 
-/// Returns the visitor, or leads a visitor who is not signed in to the sign-in page.
+/// Returns the visitor, or redirects a visitor who is not signed in to the sign-in page.
 async fn visitor<'a>(
     request: &Request,
     backend: &'a Backend,
@@ -204,7 +204,7 @@ impl Visitor<'_> {
 
     fn enabled_content(&self, status: &TwoFactorStatus) -> String {
         format!(
-            "<p>Two-factor authentication is enabled. {left} recovery codes are left.</p>\n\
+            "<p>Two-factor authentication is enabled. Unused recovery codes: {left}.</p>\n\
              <h2>New recovery codes</h2>\n{replace}<h2>Disable</h2>\n{disable}",
             left = status.recovery_codes_left,
             replace = self.form(
@@ -226,7 +226,7 @@ impl Visitor<'_> {
                 "<p>You have to set up two-factor authentication before you continue.</p>\n".to_owned()
             }
             Some(end) => format!(
-                "<p>You have to set up two-factor authentication until {}.</p>\n\
+                "<p>You have to set up two-factor authentication by {}.</p>\n\
                  <p><a href=\"{}\">Set up later</a></p>\n",
                 end.format("%Y-%m-%d %H:%M UTC"),
                 escape(self.goal)
@@ -263,7 +263,7 @@ impl Visitor<'_> {
         self.page(content, None)
     }
 
-    /// Returns the page after a wrong code. The app has the secret already.
+    /// Returns the page after a wrong code. The app already has the secret, so the page does not contain it.
     fn code_page(&self, error: Error) -> Response {
         let content = format!(
             "{}<h2>Start again</h2>\n{}",
@@ -284,8 +284,8 @@ impl Visitor<'_> {
             .map(|code| format!("<li><code>{}</code></li>\n", escape(code.expose())))
             .collect();
         let content = format!(
-            "<p>Two-factor authentication is enabled. Store these recovery codes in a safe place. Each code replaces \
-             the app once. They are not displayed again.</p>\n<ul>\n{codes}</ul>\n\
+            "<p>Two-factor authentication is enabled. Store these recovery codes in a safe place. You can use \
+             each of them once, instead of a code of the app. They are displayed only now.</p>\n<ul>\n{codes}</ul>\n\
              <p><a href=\"{}\">Continue</a></p>\n",
             escape(self.goal)
         );
@@ -319,7 +319,7 @@ fn qr_code(uri: &str) -> String {
         return String::new();
     };
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).build();
-    // The declaration before the element is only for documents.
+    // The XML declaration before the element is valid only in a separate document.
     let element = image.find("<svg").map_or("", |position| &image[position..]);
     format!("<div role=\"img\" aria-label=\"QR code of the secret\">{element}</div>\n")
 }

@@ -92,7 +92,7 @@ async fn user_sets_up_second_factor_on_page(server: TestServer) {
     both_steps(&mut other, "ada", &recovery_codes[0]).await;
     let page = browser.get(PATH).await;
     check_page(&page);
-    assert!(page.text.contains("9 recovery codes are left"), "{}", page.text);
+    assert!(page.text.contains("Unused recovery codes: 9"), "{}", page.text);
     let again = submit(&mut browser, "", ("current_password", PASSWORD)).await;
     assert!(again.status == 422 && again.text.contains("already enabled"), "{}", again.text);
     assert_eq!(ada.client.get("/user/two_factor").await.json()["recovery_codes_left"], 9);

@@ -65,7 +65,7 @@ async fn instance_requires_second_factor_after_grace_period(server: TestServer) 
     let seen = browser.sign_in("ada", PASSWORD, &[("return_to", "/docs?x=1")]).await;
     assert_eq!(location(&seen), "/users/two_factor?return_to=%2Fdocs%3Fx%3D1");
     let page = browser.get(location(&seen)).await;
-    assert!(page.text.contains("You have to set up two-factor authentication until 20"), "{}", page.text);
+    assert!(page.text.contains("You have to set up two-factor authentication by 20"), "{}", page.text);
     assert!(page.text.contains("<a href=\"/docs?x=1\">Set up later</a>"), "{}", page.text);
     assert_eq!(browser.get("/api/v4/user").await.status, 200);
     let_pass(&server, &ada, TimeDelta::hours(47)).await;
