@@ -6,4 +6,5 @@ mod data_directory;
 mod demo;
 mod doctor;
 mod instance;
+mod key_rotation;
 mod lifecycle;
