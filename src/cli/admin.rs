@@ -18,6 +18,7 @@ use storage::entities::{AccessLevel, Visibility, users};
 
 use super::context::{CommandResult, CommonOptions, error_text, print};
 use super::group_domains::{self, GroupDomainCommand};
+use super::key_rotation::{self, RotateKeyOptions};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
@@ -92,6 +93,8 @@ pub(super) enum AdminCommand {
         #[command(flatten)]
         common: CommonOptions,
     },
+    /// Replace the encryption key and encrypt all secrets again, also while servers run; continues an interrupted rotation
+    RotateKey(RotateKeyOptions),
     /// Manage the email domains in which the identity provider of a group confirms addresses
     GroupDomain {
         #[command(subcommand)]
@@ -187,6 +190,7 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
             allow_empty,
             common,
         } => sync_members(common, &group, allow_empty).await,
+        AdminCommand::RotateKey(options) => key_rotation::run(options).await,
         AdminCommand::GroupDomain { command } => group_domains::run(command).await,
     }
 }

@@ -5,6 +5,7 @@ mod allocator;
 mod context;
 mod demo;
 mod group_domains;
+mod key_rotation;
 mod log;
 mod maintenance;
 
@@ -41,7 +42,7 @@ enum Command {
         #[arg(long, value_enum, default_value_t = LogFormat::Json)]
         format: LogFormat,
     },
-    /// Create users, tokens and projects, and verify email domains of groups, without the API
+    /// Create users, tokens and projects, verify email domains of groups, and rotate the encryption key, without the API
     Admin {
         #[command(subcommand)]
         command: admin::AdminCommand,

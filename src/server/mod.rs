@@ -111,6 +111,7 @@ async fn open_as(
         .await
         .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))??;
     identity.claim(&database, &keyring).await?;
+    keyring.refreshed(&database).await?;
     let instance = Instance {
         base_url,
         plan: settings.plan,

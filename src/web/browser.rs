@@ -18,8 +18,9 @@ use crate::api::error_response;
 use crate::views::html::escape;
 use crate::web::page::document;
 
-/// Cookie that the token of a form is bound to.
-const FORM_COOKIE: &str = "_service_sign_in";
+/// Cookies that the token of a form is bound to: on HTTP, and on HTTPS. Browsers accept the second only from this host and
+/// only over HTTPS, so that neither another host of the domain nor a network attacker can set it.
+const FORM_COOKIES: [&str; 2] = ["_service_sign_in", "__Host-_service_sign_in"];
 /// Cookie with the secret of a sign-in that waits for a second factor.
 pub(super) const PENDING_COOKIE: &str = "_service_pending_sign_in";
 /// Default target after signing in.
@@ -56,8 +57,8 @@ pub(super) struct FormToken {
 
 impl FormToken {
     /// Returns the token of a visitor, or a new one.
-    pub(super) fn of(request: &Request) -> Self {
-        let existing = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
+    pub(super) fn of(request: &Request, backend: &Backend) -> Self {
+        let existing = sent_cookie(request, form_cookie(backend)).filter(|secret| !secret.is_empty());
         let secret = existing.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
         Self {
             text: form_token(&secret),
@@ -67,14 +68,34 @@ impl FormToken {
 
     /// Sets the cookie that the token is bound to.
     pub(super) fn bind(&self, response: &mut Response, backend: &Backend) {
-        set_cookie(response, backend, FORM_COOKIE, &self.secret, "Strict", 3600);
+        set_cookie(
+            response,
+            backend,
+            form_cookie(backend),
+            &self.secret,
+            "Strict",
+            3600,
+        );
     }
 }
 
 /// Returns whether a token that a form contains is that of the visitor.
-pub(super) fn is_form_token(request: &Request, sent: &str) -> bool {
-    sent_cookie(request, FORM_COOKIE)
+pub(super) fn is_form_token(request: &Request, backend: &Backend, sent: &str) -> bool {
+    sent_cookie(request, form_cookie(backend))
         .is_some_and(|secret| secrets::constant_time_eq(&form_token(secret), sent))
+}
+
+/// Returns the name of the cookie for forms.
+fn form_cookie(backend: &Backend) -> &'static str {
+    let [on_http, on_https] = FORM_COOKIES;
+    match is_https(backend) {
+        true => on_https,
+        false => on_http,
+    }
+}
+
+fn is_https(backend: &Backend) -> bool {
+    backend.instance.base_url.starts_with("https://")
 }
 
 /// Returns the form token for a cookie.
@@ -119,7 +140,7 @@ pub(super) fn start_session(backend: &Backend, started: &StartedSession, goal: &
         "Lax",
         seconds,
     );
-    for name in [FORM_COOKIE, PENDING_COOKIE] {
+    for name in [form_cookie(backend), PENDING_COOKIE] {
         set_cookie(&mut response, backend, name, "", "Strict", 0);
     }
     response
@@ -164,7 +185,7 @@ pub(super) fn set_cookie(
     same_site: &str,
     seconds: i64,
 ) {
-    let secure = match backend.instance.base_url.starts_with("https://") {
+    let secure = match is_https(backend) {
         true => "; Secure",
         false => "",
     };

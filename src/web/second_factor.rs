@@ -55,7 +55,7 @@ pub(super) async fn submit(
     let typed = typed.0;
     let goal = local_path(typed.return_to.as_deref());
     let rejection_page = |status, fault: &str| page(request, backend, status, Some(fault), goal);
-    if !is_form_token(request, &typed.authenticity_token) {
+    if !is_form_token(request, backend, &typed.authenticity_token) {
         return rejection_page(StatusCode::FORBIDDEN, FOREIGN_FORM);
     }
     let cookie = |name| sent_cookie(request, name).map(str::to_owned);
@@ -90,7 +90,7 @@ fn page(
     fault: Option<&str>,
     goal: &str,
 ) -> Response {
-    let token = FormToken::of(request);
+    let token = FormToken::of(request, backend);
     let content = format!(
         "<form method=\"post\" action=\"/users/sign_in/code\">\n\
          <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n\

@@ -120,7 +120,7 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
             },
         )
     };
-    if !is_form_token(request, &typed.authenticity_token) {
+    if !is_form_token(request, backend, &typed.authenticity_token) {
         return rejection_page(StatusCode::FORBIDDEN, FOREIGN_FORM, false);
     }
     let attempt = SignInAttempt {
@@ -222,7 +222,7 @@ async fn current_session(request: &Request, Data(backend): Data<&Backend>) -> Re
 
 /// Returns the page with a form token.
 fn page(request: &Request, backend: &Backend, shown: &SignInPage<'_>) -> Response {
-    let token = FormToken::of(request);
+    let token = FormToken::of(request, backend);
     let page = FormPage {
         status: shown.status,
         title: "Sign in",

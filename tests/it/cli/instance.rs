@@ -14,7 +14,7 @@ use crate::support::process::{Process, Site, TOKEN, on_every_site};
 /// Maximum time until a command is refused.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// All commands that open an instance, except `serve`.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["doctor"],
     &["backup", "copy"],
     &["worker"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 7] = [
     &["admin", "create-token", "root"],
     &["admin", "import-repo", "--project", "root/q", "/missing"],
     &["admin", "sync-members", "--group", "g", "--allow-empty"],
+    &["admin", "rotate-key"],
 ];
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 

@@ -6,6 +6,7 @@ mod data_directory;
 mod demo;
 mod doctor;
 mod instance;
+mod key_rotation;
 mod lifecycle;
 mod logs;
 mod start_errors;

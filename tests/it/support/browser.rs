@@ -1,9 +1,11 @@
 //! Minimal browser for the pages of the server.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::StatusCode;
 use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::redirect::Policy;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::TestServer;
 
@@ -80,4 +82,12 @@ impl Browser {
 pub fn token(page: &Seen) -> String {
     let (_, rest) = page.text.split_once("name=\"authenticity_token\" value=\"").expect("a form");
     rest.split('"').next().expect("a value").to_owned()
+}
+
+/// Returns the source that allows the inline style of a page in a content security policy.
+pub fn style_source(page: &Seen) -> String {
+    let (_, rest) = page.text.split_once("<style>").expect("a style");
+    let (style, rest) = rest.split_once("</style>").expect("a style");
+    assert!(!rest.contains("<style"), "a page has one style");
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(style)))
 }

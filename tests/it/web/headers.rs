@@ -3,6 +3,7 @@
 use holdfast::config::ConfigOptions;
 use serde_json::json;
 
+use crate::support::server::ROOT_PASSWORD;
 use crate::support::{DatabaseKind, TestServer, on_every_database};
 
 async fn every_response_has_security_headers_and_request_id(server: TestServer) {
@@ -49,8 +50,23 @@ async fn https_server_sends_transport_security_and_secure_cookies() {
         let response = server.anonymous().get(path).await;
         assert_eq!(response.header("strict-transport-security"), "max-age=31536000", "{path}");
     }
-    let cookie = server.anonymous().get("//users/sign_in").await.header("set-cookie").to_owned();
-    assert!(cookie.contains("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+    let page = server.anonymous().get("//users/sign_in").await;
+    let cookie = page.header("set-cookie");
+    assert!(cookie.starts_with("__Host-_service_sign_in="), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; Max-Age=3600; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
+    // The form accepts its token with this cookie only.
+    let text = page.text();
+    let (_, rest) = text.split_once("name=\"authenticity_token\" value=\"").expect("a form");
+    let token = rest.split('"').next().expect("a value");
+    let pairs = [("authenticity_token", token), ("login", "root"), ("password", ROOT_PASSWORD)];
+    let (value, _) = cookie.split_once(';').expect("a value");
+    for (cookie, status) in [(value.trim_start_matches("__Host-"), 403), (value, 303)] {
+        let client =
+            crate::support::client::http().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+        let request = client.post(format!("{}/users/sign_in", server.base)).header("cookie", cookie).form(&pairs);
+        let response = request.send().await.expect("a response");
+        assert_eq!(response.status(), status, "{cookie}");
+    }
     server.stop().await;
 }
 

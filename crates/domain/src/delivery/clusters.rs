@@ -20,7 +20,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, preconditions, urls};
-use crate::secrets::Secret;
+use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 use crate::spaces::projects;
 
 /// Maximum clusters of a project.
@@ -143,9 +143,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
                 return Err(Error::Rejected(text.into()));
             }
             let cluster = row.insert(transaction).await.map_err(map_insert_error)?;
-            let token = backend
-                .keyring
-                .encrypt(new.token.expose(), &token_context(cluster.id))?;
+            let encryptor = backend.keyring.encryptor(transaction).await?;
+            let token = encryptor.encrypt(new.token.expose(), &token_context(cluster.id))?;
             let platform = platforms::ActiveModel {
                 cluster_id: Set(cluster.id),
                 user_id: Set(Some(user.id)),
@@ -286,8 +285,8 @@ fn map_insert_error(error: DbErr) -> Error {
 }
 
 /// Returns the context to which the encryption of a cluster's token is bound.
-fn token_context(cluster_id: i64) -> String {
-    format!("cluster_platforms.token:{cluster_id}")
+fn token_context(cluster_id: i64) -> EncryptionContext {
+    EncryptedColumn::ClusterToken.context(&[&cluster_id])
 }
 
 fn not_found() -> Error {

@@ -23,7 +23,7 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::query::bounded_count;
 use crate::kernel::urls;
-use crate::secrets::{self, Secret, Token};
+use crate::secrets::{self, EncryptedColumn, EncryptionContext, Secret, Token};
 use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of triggers of a project.
@@ -105,13 +105,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
     let token = Token::generate(PREFIX);
     let digest = token.digest();
     let at = now();
-    let row = ActiveModel {
+    let mut row = ActiveModel {
         project_id: Set(project_id),
         owner_id: Set(owner.id),
         description: Set(description),
-        token_encrypted: Set(backend.keyring.encrypt(token.expose(), &token_context(&digest))?),
         beginning: Set(token.expose().chars().take(VISIBLE_TOKEN_LENGTH).collect()),
-        digest: Set(digest),
+        digest: Set(digest.clone()),
         created_at: Set(at),
         updated_at: Set(at),
         ..Default::default()
@@ -125,6 +124,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
                 let text = format!("Maximum number of pipeline triggers ({MAX_TRIGGERS}) exceeded");
                 return Err(Error::attribute("base", text));
             }
+            let encryptor = backend.keyring.encryptor(transaction).await?;
+            row.token_encrypted = Set(encryptor.encrypt(token.expose(), &token_context(&digest))?);
             Ok(row.insert(transaction).await?)
         })
         .await?;
@@ -295,8 +296,8 @@ fn check(description: impl AsRef<str>) -> Result<()> {
 }
 
 /// Returns the context that an encrypted token is bound to.
-fn token_context(digest: &str) -> String {
-    format!("pipeline_triggers.token:{digest}")
+fn token_context(digest: &str) -> EncryptionContext {
+    EncryptedColumn::TriggerToken.context(&[&digest])
 }
 
 fn not_found() -> Error {

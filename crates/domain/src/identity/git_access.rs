@@ -80,7 +80,8 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
         None => users::by_email(database, &name).await?,
     };
     let address = address.as_deref();
-    let source = AttemptSource::of_login(backend, CredentialContext::Git, &name, user.as_ref(), address);
+    let source =
+        AttemptSource::of_login(backend, CredentialContext::Git, &name, user.as_ref(), address).await?;
     password_attempts::check_limits(backend, &source).await?;
     // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
     // beforehand, because one client may send many valid requests at once.

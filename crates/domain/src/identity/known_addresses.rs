@@ -31,16 +31,18 @@ pub(super) async fn is_known(backend: &Backend, user_id: i64, address: &str) -> 
 }
 
 async fn find(backend: &Backend, user_id: i64, address: &str) -> Result<Option<Model>> {
+    let key = backend.keyring.current(&backend.database).await?;
     let found = of_user(user_id)
-        .filter(Column::Digest.eq(digest(&backend.keyring, user_id, address)))
+        .filter(Column::Digest.eq(key.keyed_digest(address, &context(user_id))))
         .one(backend.database.read())
         .await?;
     Ok(found)
 }
 
-/// Returns the stored form of an address. It differs for each user, so that rows of two users cannot be linked.
-fn digest(keyring: &Keyring, user_id: i64, address: &str) -> String {
-    keyring.keyed_digest(address, &format!("known_addresses.digest:{user_id}"))
+/// Returns the context of the digests of a user's addresses. It differs for each user, so that rows of two users
+/// cannot be linked.
+fn context(user_id: i64) -> String {
+    format!("known_addresses.digest:{user_id}")
 }
 
 /// Records an address of a user whose password was verified, at most once a day.
@@ -82,9 +84,10 @@ pub(super) async fn record(
         .filter(Column::UsedAt.lte(instant - RETENTION))
         .exec(transaction)
         .await?;
+    let encryptor = keyring.encryptor(transaction).await?;
     let row = ActiveModel {
         user_id: Set(user_id),
-        digest: Set(digest(keyring, user_id, address)),
+        digest: Set(encryptor.keyed_digest(address, &context(user_id))),
         used_at: Set(instant),
         ..Default::default()
     };

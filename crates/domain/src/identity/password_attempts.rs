@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::identity::known_addresses;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets::{self, Keyring};
+use crate::secrets::{self, CurrentKey};
 
 /// Time for which a failed attempt counts.
 const WINDOW: TimeDelta = TimeDelta::minutes(10);
@@ -72,62 +72,74 @@ pub struct AttemptSource {
 
 impl AttemptSource {
     /// Returns the source of an attempt to prove the password of a user, who may not exist.
-    #[must_use]
-    pub fn of_login(
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_login(
         backend: &Backend,
         context: CredentialContext,
         login: &str,
         user: Option<&users::Model>,
         address: Option<&str>,
-    ) -> Self {
-        Self {
-            account: user_account(&backend.keyring, login),
-            address: address.map(|address| address_digest(&backend.keyring, address)),
+    ) -> Result<Self> {
+        let key = backend.keyring.current(&backend.database).await?;
+        Ok(Self {
+            account: user_account(&key, login),
+            address: address.map(|address| address_digest(&key, address)),
             context,
             max_account_failures: MAX_ACCOUNT_FAILURES,
             user_at: user
                 .zip(address)
                 .map(|(user, address)| (user.id, address.to_owned())),
-        }
+        })
     }
 
     /// Returns the source of an attempt to prove the secret of an application.
-    #[must_use]
-    pub fn of_application(backend: &Backend, uid: &str, address: Option<&str>) -> Self {
-        Self {
-            account: account_digest(&backend.keyring, "application", uid),
-            address: address.map(|address| address_digest(&backend.keyring, address)),
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_application(backend: &Backend, uid: &str, address: Option<&str>) -> Result<Self> {
+        let key = backend.keyring.current(&backend.database).await?;
+        Ok(Self {
+            account: account_digest(&key, "application", uid),
+            address: address.map(|address| address_digest(&key, address)),
             context: CredentialContext::Oauth,
             max_account_failures: MAX_FAILURES,
             user_at: None,
-        }
+        })
     }
 
     /// Returns the source of an attempt to prove the second factor of a user. A code has only a million values, so
     /// the limit for all addresses is low, and no address is exempt. Only a client that knows the password can
     /// reach it.
-    #[must_use]
-    pub fn of_second_factor(backend: &Backend, user_id: i64, address: Option<&str>) -> Self {
-        Self {
-            account: account_digest(&backend.keyring, "second_factor", &user_id.to_string()),
-            address: address.map(|address| address_digest(&backend.keyring, address)),
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_second_factor(backend: &Backend, user_id: i64, address: Option<&str>) -> Result<Self> {
+        let key = backend.keyring.current(&backend.database).await?;
+        Ok(Self {
+            account: account_digest(&key, "second_factor", &user_id.to_string()),
+            address: address.map(|address| address_digest(&key, address)),
             context: CredentialContext::SecondFactor,
             max_account_failures: MAX_FAILURES,
             user_at: None,
-        }
+        })
     }
 
     /// Returns the source of an attempt of a signed-in user to prove the current password. Counted separately, so
     /// that a client with a stolen token cannot lock the user out.
-    #[must_use]
-    pub fn of_current_password(backend: &Backend, user_id: i64) -> Self {
-        Self {
-            account: account_digest(&backend.keyring, "current_password", &user_id.to_string()),
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_current_password(backend: &Backend, user_id: i64) -> Result<Self> {
+        let key = backend.keyring.current(&backend.database).await?;
+        Ok(Self {
+            account: account_digest(&key, "current_password", &user_id.to_string()),
             address: None,
             context: CredentialContext::SecondFactor,
             max_account_failures: MAX_FAILURES,
             user_at: None,
-        }
+        })
     }
 
     async fn is_known(&self, backend: &Backend) -> Result<bool> {
@@ -138,16 +150,16 @@ impl AttemptSource {
     }
 }
 
-fn user_account(keyring: &Keyring, login: &str) -> String {
-    account_digest(keyring, "user", &fold(login))
+fn user_account(key: &CurrentKey, login: &str) -> String {
+    account_digest(key, "user", &fold(login))
 }
 
-fn account_digest(keyring: &Keyring, kind: &str, name: &str) -> String {
-    keyring.keyed_digest(&format!("{kind}:{name}"), "sign_in_failures.account")
+fn account_digest(key: &CurrentKey, kind: &str, name: &str) -> String {
+    key.keyed_digest(&format!("{kind}:{name}"), "sign_in_failures.account")
 }
 
-fn address_digest(keyring: &Keyring, address: &str) -> String {
-    keyring.keyed_digest(address, "sign_in_failures.address")
+fn address_digest(key: &CurrentKey, address: &str) -> String {
+    key.keyed_digest(address, "sign_in_failures.address")
 }
 
 /// Waits for a permit to verify a password. Callers release it after the outcome is recorded. It bounds the
@@ -249,10 +261,10 @@ pub async fn reset(backend: &Backend, failure_id: i64) -> Result<()> {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn delete_all(backend: &Backend, user: &users::Model) -> Result<()> {
-    let keyring = &backend.keyring;
-    let logins = [&user.username, &user.email].map(|login| user_account(keyring, login));
+    let key = backend.keyring.current(&backend.database).await?;
+    let logins = [&user.username, &user.email].map(|login| user_account(&key, login));
     let id = user.id.to_string();
-    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(keyring, kind, &id));
+    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(&key, kind, &id));
     let accounts = logins.into_iter().chain(proofs);
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Account.is_in(accounts))

@@ -89,7 +89,7 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     };
     let address = attempt.address.as_deref();
     let context = CredentialContext::SignIn;
-    let source = AttemptSource::of_login(backend, context, &attempt.login, found.as_ref(), address);
+    let source = AttemptSource::of_login(backend, context, &attempt.login, found.as_ref(), address).await?;
     password_attempts::check_limits(backend, &source).await?;
     let permit = password_attempts::acquire_permit().await?;
     // Counted before the password is verified, so that parallel attempts gain no advantage.
@@ -199,7 +199,7 @@ pub async fn confirm(backend: &Backend, attempt: SecondFactorAttempt) -> Result<
         return Ok(SignInOutcome::Expired);
     };
     let user_id = pending.user_id;
-    let source = AttemptSource::of_second_factor(backend, user_id, attempt.address.as_deref());
+    let source = AttemptSource::of_second_factor(backend, user_id, attempt.address.as_deref()).await?;
     let failure_id = password_attempts::record_attempt(backend, &source).await?;
     let period = requirement::grace_period(backend, user_id).await?;
     let outcome = backend

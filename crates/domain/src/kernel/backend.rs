@@ -112,7 +112,10 @@ impl From<crate::integrations::object_storage::Error> for Error {
 
 impl From<crate::secrets::Error> for Error {
     fn from(error: crate::secrets::Error) -> Self {
-        Self::internal(error)
+        match error {
+            crate::secrets::Error::Database(error) => error.into(),
+            error => Self::internal(error),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::integrations::object_storage;
 use crate::operations::instance_identity::{FILE, KEY, REPOSITORIES, SERVE_LOCK};
+use crate::operations::key_rotation::KEYS_LOCK;
 use crate::operations::startup::PRESENCE_LOCK;
 
 /// Bits of a mode that allow access to the group or to others.
@@ -25,11 +26,12 @@ const MODE: u32 = 0o7777;
 /// Directories that a server creates in a data directory. An operator may replace them with links.
 const DIRECTORIES: [&str; 3] = [REPOSITORIES, object_storage::DIRECTORY, object_storage::SPOOL];
 /// Files that a server creates in a data directory.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     KEY,
     FILE,
     SERVE_LOCK,
     PRESENCE_LOCK,
+    KEYS_LOCK,
     "holdfast.db",
     "holdfast.db-wal",
     "holdfast.db-shm",

@@ -1,5 +1,5 @@
-//! Consistency check of the database, the repositories and the registry blobs, and of the access to the data
-//! directory. Includes every object of the repositories.
+//! Consistency check of the database, the repositories and the registry blobs, of the keys of encrypted values, and of
+//! the access to the data directory. Includes every object of the repositories.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use storage::entities::{namespaces, now, projects, ref_updates};
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::operations::data_directory;
+use crate::operations::{data_directory, key_rotation};
 use crate::registry;
 
 /// Projects read per statement.
@@ -81,8 +81,33 @@ pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result
             intent.created_at.to_rfc3339()
         ));
     }
+    findings.problems.extend(check_keys(backend).await?);
     findings.problems.extend(check_access(data_dir).await?);
     Ok(findings)
+}
+
+/// Returns the columns with values that do not use the current key.
+async fn check_keys(backend: &Backend) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for survey in key_rotation::survey(backend).await? {
+        let column = format!("{}.{}", survey.column.table(), survey.column.column());
+        if survey.former > 0 {
+            problems.push(format!(
+                "{column}: {} values use a former encryption key; `holdfast admin rotate-key` finishes the rotation",
+                survey.former
+            ));
+        }
+        if let Some(first) = survey.unreadable.first() {
+            problems.push(format!(
+                "{column}: no key decrypts {} values, such as that of the row {} ({}); restore the key file that has their key, \
+                 or remove them with `holdfast admin rotate-key --discard-unreadable`",
+                survey.unreadable.len(),
+                first.id,
+                first.cause
+            ));
+        }
+    }
+    Ok(problems)
 }
 
 /// Returns a problem if other users of the machine can access the data directory or a part of it.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement};
 use serde::{Deserialize, Serialize};
 
-use crate::secrets::Keyring;
+use crate::secrets::{KeyFile, Keyring, shortened};
 use storage::database::Database;
 use storage::entities::instances::{self, InstanceIdentity};
 
@@ -110,16 +110,16 @@ pub enum Error {
         "the database belongs to the instance {} with the key {} and the repository store {}, but the data directory {} has \
          the key {} and the repository store {}; nodes of one instance share one data directory: set --data-dir to it, or \
          --database-url to another database",
-        .expected.instance_id, short(&.expected.key_fingerprint), .expected.repository_store_id, .path.display(),
-        .key.as_deref().map_or("none", short), .store.as_deref().unwrap_or("none")
+        .expected.instance_id, shortened(&.expected.key_fingerprint), .expected.repository_store_id, .path.display(),
+        listed(.keys), .store.as_deref().unwrap_or("none")
     )]
     Foreign {
         /// The data directory.
         path: PathBuf,
         /// The identity that the database has.
         expected: Box<InstanceIdentity>,
-        /// The fingerprint of the key in the directory.
-        key: Option<String>,
+        /// The fingerprints of the keys in the directory.
+        keys: Vec<String>,
         /// The ID of the repository store in the directory.
         store: Option<String>,
     },
@@ -184,9 +184,15 @@ fn instance(found: &Option<String>) -> String {
     }
 }
 
-/// The part of a fingerprint that messages show.
-fn short(fingerprint: &str) -> &str {
-    fingerprint.get(..16).unwrap_or(fingerprint)
+fn listed(fingerprints: &[String]) -> String {
+    match fingerprints {
+        [] => "none".to_owned(),
+        keys => keys
+            .iter()
+            .map(|key| shortened(key))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
 }
 
 /// A data directory whose file was read, before the database is opened.
@@ -273,22 +279,18 @@ impl DataDirectory {
     }
 
     fn compare(&self, identity: InstanceIdentity, contents: DirectoryContents) -> Result<(), Error> {
-        let key = match contents.has_key {
-            true => Some(
-                Keyring::open_existing(&self.path.join(KEY))?
-                    .fingerprint()
-                    .to_owned(),
-            ),
-            false => None,
+        let keys = match contents.has_key {
+            true => KeyFile::read(&self.path.join(KEY))?.fingerprints(),
+            false => Vec::new(),
         };
-        let is_own = key.as_ref() == Some(&identity.key_fingerprint)
+        let is_own = keys.contains(&identity.key_fingerprint)
             && contents.store.as_ref() == Some(&identity.repository_store_id);
         match is_own {
             true => Ok(()),
             false => Err(Error::Foreign {
                 path: self.path.clone(),
                 expected: Box::new(identity),
-                key,
+                keys,
                 store: contents.store,
             }),
         }
@@ -331,14 +333,13 @@ impl DataDirectory {
 /// [`Error::Foreign`] when the key is not that of the database, and [`Error`] otherwise.
 pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Result<(), Error> {
     let keyring = Keyring::open_existing(&path.join(KEY))?;
-    let saved = instances::get(database.write()).await?;
-    if let Some(saved) = saved
-        && saved.key_fingerprint != keyring.fingerprint()
+    if let Some(saved) = instances::get(database.write()).await?
+        && keyring.adopt(&saved.key_fingerprint).is_err()
     {
         return Err(Error::Foreign {
             path: path.to_owned(),
             expected: Box::new(saved),
-            key: Some(keyring.fingerprint().to_owned()),
+            keys: KeyFile::read(&path.join(KEY))?.fingerprints(),
             store: None,
         });
     }
@@ -359,7 +360,7 @@ fn new_identity(store: String, keyring: &Keyring) -> InstanceIdentity {
     InstanceIdentity {
         instance_id: uuid::Uuid::new_v4().to_string(),
         repository_store_id: store,
-        key_fingerprint: keyring.fingerprint().to_owned(),
+        key_fingerprint: keyring.fingerprint(),
     }
 }
 

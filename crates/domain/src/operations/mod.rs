@@ -1,4 +1,4 @@
-//! First start, startup checks, protection of the data directory, diagnosis and backups.
+//! First start, startup checks, protection of the data directory, rotation of the key, diagnosis and backups.
 
 pub mod backups;
 pub mod data_directory;
@@ -6,4 +6,5 @@ pub mod doctor;
 pub mod first_start;
 pub mod git_sandbox;
 pub mod instance_identity;
+pub mod key_rotation;
 pub mod startup;

@@ -1,7 +1,8 @@
 //! Registry tokens: issued to a client for its credentials, and sent with each request.
 //!
 //! A token contains a reference to the credentials and the maximum permissions. It is encrypted with the key
-//! of the instance, so that every node can read it and clients cannot forge it. Each request checks the
+//! of the instance, so that every node can read it and clients cannot forge it. A rotation of the key ends all tokens: clients request
+//! new ones. Each request checks the
 //! credentials and the role again, so that a caller who lost either is refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -15,6 +16,7 @@ use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::permissions::{RegistryAction, RegistryActions, can_pull, denial_reason};
+use crate::secrets::CurrentKey;
 use parsers::registry::ImageName;
 
 /// Encryption context of tokens.
@@ -101,6 +103,7 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
             None => access.push((name.to_string(), granted)),
         }
     }
+    let key = backend.keyring.refreshed(&backend.database).await?;
     let issued_at = now();
     let claims = Claims {
         proof: caller.proof(),
@@ -109,10 +112,20 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
     };
     let text = serde_json::to_string(&claims).map_err(Error::internal)?;
     Ok(IssuedToken {
-        token: backend.keyring.encrypt(&text, TOKEN_CONTEXT)?,
+        token: key.seal_token(&text, TOKEN_CONTEXT)?,
         issued_at,
         expires_in: LIFETIME.num_seconds(),
     })
+}
+
+/// Returns the key with which a token must be encrypted. Another node may have issued the token with a key that
+/// became current a moment ago.
+async fn issuing_key(backend: &Backend, token: &str) -> Result<CurrentKey> {
+    let key = backend.keyring.current(&backend.database).await?;
+    match key.has_sealed(token) {
+        true => Ok(key),
+        false => Ok(backend.keyring.refreshed(&backend.database).await?),
+    }
 }
 
 /// Parses the name and the actions of a scope; returns `None` unless it is a repository scope.
@@ -138,10 +151,8 @@ impl TokenBearer {
     /// valid.
     pub async fn from_token(backend: &Backend, token: &str) -> Result<Self, TokenRejection> {
         let missing = || TokenRejection::Challenge(TokenChallenge::Missing);
-        let text = backend
-            .keyring
-            .decrypt(token, TOKEN_CONTEXT)
-            .map_err(|_| missing())?;
+        let key = issuing_key(backend, token).await?;
+        let text = key.open_token(token, TOKEN_CONTEXT).map_err(|_| missing())?;
         let claims: Claims = serde_json::from_str(text.expose()).map_err(|_| missing())?;
         if claims.expires_at <= now().timestamp() {
             return Err(missing());

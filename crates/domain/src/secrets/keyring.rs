@@ -1,218 +1,333 @@
 //! Encryption at rest.
 
-use std::{
-    fmt,
-    fs::File,
-    io::{ErrorKind, Read, Write},
-    path::Path,
-};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use chacha20poly1305::{
-    KeyInit, XChaCha20Poly1305, XNonce,
-    aead::{Aead, Payload},
-};
+use sea_orm::DatabaseTransaction;
+use storage::database::Database;
+use storage::entities::instances;
 
-use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
-
+use super::columns::EncryptionContext;
 use super::error::Error;
+use super::key::{EncryptedValue, KEY_LENGTH, Key};
+use super::key_file::{FileVersion, KeyFile};
 use super::secret::Secret;
-use super::token::digest_bytes;
 
-/// The length of a key in bytes.
-pub const KEY_LENGTH: usize = 32;
+/// Time after which the current key is compared with the database again. A token that was encrypted with a
+/// former key is accepted at most that long.
+const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Format version of encrypted values; a new version is added next to it and never replaces it.
-const VERSION: &str = "v1";
-const NONCE_LENGTH: usize = 24;
-/// The block size of SHA-256 in bytes, which is the length of an HMAC key.
-const DIGEST_KEY_LENGTH: usize = 64;
-
-/// The keys for encrypting values (XChaCha20-Poly1305).
+/// The keys for encrypting values (XChaCha20-Poly1305). Clones share the keys.
 ///
-/// An encrypted value is `v1.<key id>.<base64url of nonce and ciphertext>`. The key ID is part of a hash of
-/// the key. It distinguishes a value with another key from a manipulated value, and allows replacing keys:
-/// see [`Keyring::with_previous`].
+/// An encrypted value is `v1.<key ID>.<base64url of nonce and ciphertext>`. The key ID is part of a hash of the
+/// key. It distinguishes a value with another key from a manipulated value, and allows replacing keys.
+///
+/// All keys of the key file decrypt values. The database names the current key, which encrypts them. The file is
+/// read again when a value or the database names a key that is not known yet, so that running servers follow a
+/// rotation (ADR 39).
 #[derive(Clone)]
-pub struct Keyring {
-    current: Key,
-    previous: Vec<Key>,
+pub struct Keyring(Arc<SharedKeys>);
+
+struct SharedKeys {
+    /// The file, unless the keys exist only in memory.
+    path: Option<PathBuf>,
+    state: RwLock<KeyState>,
+}
+
+struct KeyState {
+    /// The keys of the file, oldest first, after keys that the file no longer contains. A value that was read
+    /// before its rotation may still need one of those.
+    keys: Vec<Arc<Key>>,
+    current: Arc<Key>,
+    version: Option<FileVersion>,
+    /// When the current key was last compared with the database.
+    compared_at: Option<Instant>,
 }
 
 impl Keyring {
-    /// Creates a keyring with a given key.
-    pub fn new(key: &Secret<[u8; KEY_LENGTH]>) -> Self {
-        Self {
-            current: Key::new(key.expose()),
-            previous: Vec::new(),
-        }
-    }
-
-    /// Adds a replaced key, so that values encrypted with it can still be read.
+    /// Creates a keyring with keys that exist only in memory, oldest first. The first is current.
     #[must_use]
-    pub fn with_previous(mut self, key: &Secret<[u8; KEY_LENGTH]>) -> Self {
-        self.previous.push(Key::new(key.expose()));
-        self
+    pub fn in_memory(keys: &[Secret<[u8; KEY_LENGTH]>]) -> Option<Self> {
+        Self::of(
+            None,
+            keys.iter().map(|key| Key::new(key.expose())).collect(),
+            None,
+        )
     }
 
-    /// Reads the key from a file, or creates the file atomically, readable only by its owner. Several
-    /// processes may start at once. Blocks.
+    fn of(path: Option<PathBuf>, keys: Vec<Key>, version: Option<FileVersion>) -> Option<Self> {
+        let keys: Vec<Arc<Key>> = keys.into_iter().map(Arc::new).collect();
+        let state = KeyState {
+            current: Arc::clone(keys.first()?),
+            keys,
+            version,
+            compared_at: None,
+        };
+        Some(Self(Arc::new(SharedKeys {
+            path,
+            state: RwLock::new(state),
+        })))
+    }
+
+    /// Reads the keys from a file, or creates the file. Blocks.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::KeyLength`] if the file does not contain exactly one key.
+    /// [`Error::Io`], and [`Error::KeyFile`] if the file is malformed.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        match read_key(path) {
-            Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-            found => return Ok(Self::new(&found?)),
-        }
-        match create_key(path) {
-            // Another process created the file first; its key is used.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            file => file?,
-        }
-        Ok(Self::new(&read_key(path)?))
+        Self::of_file(path, &KeyFile::open(path)?)
     }
 
-    /// Reads the key from a file, which must exist. Blocks.
+    /// Reads the keys from a file, which must exist. Blocks.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
-        Ok(Self::new(&read_key(path)?))
+        Self::of_file(path, &KeyFile::read(path)?)
     }
 
-    /// A digest of the key in hex, which reveals nothing of it: a key is 32 random bytes.
+    fn of_file(path: &Path, file: &KeyFile) -> Result<Self, Error> {
+        let keyring = Self::of(Some(path.to_owned()), file.keys(), Some(file.version()));
+        keyring.ok_or_else(|| Error::KeyFile("it has no keys".to_owned()))
+    }
+
+    /// Returns the current key as it was last compared with the database.
+    pub(super) fn known(&self) -> Arc<Key> {
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&state.current)
+    }
+
+    /// Returns the fingerprint of the current key: a digest in hex, which reveals nothing of the key.
     #[must_use]
-    pub fn fingerprint(&self) -> &str {
-        &self.current.fingerprint
+    pub fn fingerprint(&self) -> String {
+        self.known().fingerprint.clone()
     }
 
-    /// Encrypts a value for one location, named by `context` (such as `projects.runners_token:7`). It can be
-    /// decrypted only for the same location, so that an attacker with write access to the database cannot
-    /// swap rows.
+    /// Makes the key with this fingerprint the current one. Reads the file again if it is not known.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the value exceeds 256 GB.
-    pub fn encrypt(&self, value: &str, context: &str) -> Result<String, Error> {
-        let nonce: [u8; NONCE_LENGTH] = rand::random();
-        let payload = Payload {
-            msg: value.as_bytes(),
-            aad: context.as_bytes(),
-        };
-        let sealed = self
-            .current
-            .cipher
-            .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| Error::Malformed)?;
-        let body = URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat());
-        Ok(format!("{VERSION}.{}.{body}", self.current.id))
+    /// [`Error::MissingKey`] if the file does not contain the key, and the errors of [`Self::open`].
+    pub fn adopt(&self, fingerprint: &str) -> Result<(), Error> {
+        self.adopted(fingerprint).map(|_| ())
     }
 
-    /// Decrypts a value that was encrypted for `context`.
+    /// Makes the key with this fingerprint the current one, and returns it.
+    fn adopted(&self, fingerprint: &str) -> Result<Arc<Key>, Error> {
+        let of_fingerprint = |key: &Key| key.fingerprint == fingerprint;
+        let found = match self.find(of_fingerprint) {
+            Some(key) => Some(key),
+            None => {
+                self.reload()?;
+                self.find(of_fingerprint)
+            }
+        };
+        let key = found.ok_or_else(|| Error::MissingKey(shortened(fingerprint).to_owned()))?;
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        let is_start = state.compared_at.is_none();
+        state.compared_at = Some(Instant::now());
+        if key.id != state.current.id {
+            if !is_start {
+                tracing::info!(
+                    key = key.id,
+                    former_key = state.current.id,
+                    "adopted a new encryption key"
+                );
+            }
+            state.current = Arc::clone(&key);
+        }
+        Ok(key)
+    }
+
+    fn find(&self, matches: impl Fn(&Key) -> bool) -> Option<Arc<Key>> {
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.keys.iter().find(|key| matches(key)).cloned()
+    }
+
+    /// Reads the file again if it changed.
+    fn reload(&self) -> Result<(), Error> {
+        let Some(path) = &self.0.path else {
+            return Ok(());
+        };
+        let version = FileVersion::read(path)?;
+        let is_known = |state: &KeyState| state.version == Some(version);
+        if is_known(&self.0.state.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        let file = KeyFile::read(path)?;
+        let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
+        for key in file.keys() {
+            if state
+                .keys
+                .iter()
+                .all(|known| known.fingerprint != key.fingerprint)
+            {
+                state.keys.push(Arc::new(key));
+            }
+        }
+        state.version = Some(file.version());
+        Ok(())
+    }
+
+    /// Returns the current key, compared with the database now.
     ///
     /// # Errors
-    /// [`Error::Malformed`], [`Error::UnknownKey`], [`Error::Authentication`].
-    pub fn decrypt(&self, value: &str, context: &str) -> Result<Secret<String>, Error> {
-        let mut parts = value.splitn(3, '.');
-        let (Some(VERSION), Some(id), Some(body)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(Error::Malformed);
-        };
-        let key = std::iter::once(&self.current)
-            .chain(&self.previous)
-            .find(|key| key.id == id)
-            .ok_or_else(|| Error::UnknownKey(id.to_owned()))?;
-        let body = URL_SAFE_NO_PAD.decode(body).map_err(|_| Error::Malformed)?;
-        let (nonce, sealed) = body.split_first_chunk::<NONCE_LENGTH>().ok_or(Error::Malformed)?;
-        let payload = Payload {
-            msg: sealed,
-            aad: context.as_bytes(),
-        };
-        let opened = key
-            .cipher
-            .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| Error::Authentication)?;
-        String::from_utf8(opened)
-            .map(Secret::new)
-            .map_err(|_| Error::Malformed)
+    /// [`Error::Database`], and the errors of [`Self::adopt`].
+    pub async fn refreshed(&self, database: &Database) -> Result<CurrentKey, Error> {
+        let fingerprint = instances::key_fingerprint(database.read()).await?;
+        self.named(fingerprint).map(CurrentKey)
     }
 
-    /// Returns the HMAC-SHA-256 of a value in hex, for values that are only compared and could be guessed from
-    /// an ordinary digest, such as network addresses. Digests of different contexts differ, and replacing the
-    /// key changes all of them.
-    #[must_use]
-    pub fn keyed_digest(&self, value: &str, context: &str) -> String {
-        let mut mac = Hmac::<Sha256>::new(&self.current.digest_key.into());
-        mac.update(context.as_bytes());
-        // Separates the two; no context contains NUL.
-        mac.update(b"\0");
-        mac.update(value.as_bytes());
-        hex::encode(mac.finalize().into_bytes())
+    /// Returns the current key, compared with the database at most half a second ago. For digests and tokens, which
+    /// are valid only for the current key.
+    ///
+    /// # Errors
+    /// As [`Self::refreshed`].
+    pub async fn current(&self, database: &Database) -> Result<CurrentKey, Error> {
+        {
+            let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+            if state
+                .compared_at
+                .is_some_and(|instant| instant.elapsed() < MAX_AGE)
+            {
+                return Ok(CurrentKey(Arc::clone(&state.current)));
+            }
+        }
+        self.refreshed(database).await
     }
 
-    /// Returns whether a value was encrypted with a replaced key and should be encrypted again.
-    pub fn is_outdated(&self, value: &str) -> bool {
-        !value.starts_with(&format!("{VERSION}.{}.", self.current.id))
+    /// Returns the current key for the values that a transaction writes. A rotation cannot change the current key
+    /// until the transaction ends, so that no value is written with a former key later.
+    ///
+    /// # Errors
+    /// As [`Self::refreshed`].
+    pub async fn encryptor<'a>(&self, transaction: &'a DatabaseTransaction) -> Result<Encryptor<'a>, Error> {
+        let fingerprint = instances::lock_key_fingerprint(transaction).await?;
+        Ok(Encryptor {
+            key: CurrentKey(self.named(fingerprint)?),
+            _transaction: transaction,
+        })
     }
+
+    /// Returns the key that a database names. A database of an older version names none, and was never rotated.
+    fn named(&self, fingerprint: Option<String>) -> Result<Arc<Key>, Error> {
+        match fingerprint {
+            Some(fingerprint) => self.adopted(&fingerprint),
+            None => Ok(self.known()),
+        }
+    }
+
+    /// Decrypts a value that was encrypted for `context`. Reads the file again if the key is not known.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], [`Error::UnknownKey`], [`Error::Authentication`], and the errors of [`Self::open`].
+    pub fn decrypt(
+        &self,
+        value: &str,
+        context: &(impl AsRef<str> + ?Sized),
+    ) -> Result<Secret<String>, Error> {
+        let value = EncryptedValue::parse(value)?;
+        let has_id = |key: &Key| key.id == value.key_id;
+        let found = match self.find(has_id) {
+            Some(key) => Some(key),
+            None => {
+                self.reload()?;
+                self.find(has_id)
+            }
+        };
+        let key = found.ok_or_else(|| Error::UnknownKey(value.key_id.to_owned()))?;
+        key.decrypt(&value, context.as_ref())
+    }
+}
+
+/// Returns the part of a fingerprint that messages contain.
+pub(crate) fn shortened(fingerprint: &str) -> &str {
+    fingerprint.get(..16).unwrap_or(fingerprint)
 }
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyring")
-            .field("current", &self.current.id)
+            .field("current", &self.known().id)
             .finish_non_exhaustive()
     }
 }
 
+/// The current key.
 #[derive(Clone)]
-struct Key {
-    id: String,
-    fingerprint: String,
-    cipher: XChaCha20Poly1305,
-    digest_key: [u8; DIGEST_KEY_LENGTH],
-}
+pub struct CurrentKey(Arc<Key>);
 
-impl Key {
-    fn new(bytes: &[u8; KEY_LENGTH]) -> Self {
-        let mut id = digest_bytes(&[b"holdfast key id".as_slice(), bytes].concat());
-        id.truncate(8);
-        let derived = Sha256::digest([b"holdfast digest key".as_slice(), bytes].concat());
-        let mut digest_key = [0; DIGEST_KEY_LENGTH];
-        digest_key[..derived.len()].copy_from_slice(&derived);
-        Self {
-            id,
-            fingerprint: digest_bytes(&[b"holdfast key fingerprint".as_slice(), bytes].concat()),
-            cipher: XChaCha20Poly1305::new(bytes.into()),
-            digest_key,
+impl CurrentKey {
+    #[cfg(test)]
+    pub(super) fn of(keyring: &Keyring) -> Self {
+        Self(keyring.known())
+    }
+
+    /// Returns the fingerprint of the key.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.0.fingerprint
+    }
+
+    /// Returns the start of all values that are encrypted with this key.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        self.0.prefix()
+    }
+
+    /// Returns the HMAC-SHA-256 of a value in hex, for values that are only compared and could be guessed from an
+    /// ordinary digest, such as network addresses. Digests of different contexts differ, and replacing the key
+    /// changes all of them: a rotation deletes the rows with digests.
+    #[must_use]
+    pub fn keyed_digest(&self, value: &str, context: &str) -> String {
+        self.0.digest(value, context)
+    }
+
+    /// Encrypts a token that is sent to a client and never stored.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the value exceeds 256 GB.
+    pub fn seal_token(&self, value: &str, kind: &str) -> Result<String, Error> {
+        self.0.encrypt(value, kind)
+    }
+
+    /// Returns whether a token names this key.
+    #[must_use]
+    pub fn has_sealed(&self, token: &str) -> bool {
+        EncryptedValue::parse(token).is_ok_and(|value| value.key_id == self.0.id)
+    }
+
+    /// Decrypts a token of [`Self::seal_token`] with this key only.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], [`Error::UnknownKey`], [`Error::Authentication`].
+    pub fn open_token(&self, token: &str, kind: &str) -> Result<Secret<String>, Error> {
+        let value = EncryptedValue::parse(token)?;
+        if value.key_id != self.0.id {
+            return Err(Error::UnknownKey(value.key_id.to_owned()));
         }
+        self.0.decrypt(&value, kind)
     }
 }
 
-fn read_key(path: &Path) -> Result<Secret<[u8; KEY_LENGTH]>, Error> {
-    let file = File::open(path)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "found a key file that other users can read");
-        }
-    }
-    let mut bytes = Vec::with_capacity(KEY_LENGTH + 1);
-    file.take(KEY_LENGTH as u64 + 1).read_to_end(&mut bytes)?;
-    bytes.try_into().map(Secret::new).map_err(|_| Error::KeyLength)
+/// The current key, which stays current until a transaction ends.
+pub struct Encryptor<'a> {
+    key: CurrentKey,
+    _transaction: &'a DatabaseTransaction,
 }
 
-/// Writes a new key to a temporary file and links it to the path, which fails if the path exists.
-fn create_key(path: &Path) -> std::io::Result<()> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    std::fs::create_dir_all(directory)?;
-    // A named temporary file has mode 0600.
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(&rand::random::<[u8; KEY_LENGTH]>())?;
-    file.as_file().sync_all()?;
-    file.persist_noclobber(path).map_err(|error| error.error)?;
-    File::open(directory)?.sync_all()
+impl Encryptor<'_> {
+    /// Encrypts a value that the transaction stores.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the value exceeds 256 GB.
+    pub fn encrypt(&self, value: &str, context: &EncryptionContext) -> Result<String, Error> {
+        self.key.0.encrypt(value, context.as_ref())
+    }
+
+    /// Returns a digest of the current key, as [`CurrentKey::keyed_digest`].
+    #[must_use]
+    pub fn keyed_digest(&self, value: &str, context: &str) -> String {
+        self.key.keyed_digest(value, context)
+    }
 }

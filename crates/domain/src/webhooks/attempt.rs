@@ -13,7 +13,7 @@ use crate::activity::outbox;
 use crate::integrations::webhooks::{WebhookRequest, WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets::Secret;
+use crate::secrets::{EncryptionContext, Secret};
 
 /// Attempts after which a delivery fails if the receiver answers with status 500, which may concern this
 /// delivery only.
@@ -218,7 +218,11 @@ pub(super) async fn send_once(
     Ok((row, verdict))
 }
 
-fn decrypt(backend: &Backend, sealed: Option<&str>, context: &str) -> Result<Option<Secret<String>>> {
+fn decrypt(
+    backend: &Backend,
+    sealed: Option<&str>,
+    context: &EncryptionContext,
+) -> Result<Option<Secret<String>>> {
     let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, context));
     Ok(opened.transpose()?)
 }

@@ -123,12 +123,15 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
             }
             let hook = row.insert(transaction).await?;
             let mut secrets = hook.clone().into_active_model();
+            let encryptor = backend.keyring.encryptor(transaction).await?;
             if let Some(password) = &target.password {
-                secrets.password_encrypted =
-                    Set(Some(encrypt(backend, password, &password_context(hook.id))?));
+                secrets.password_encrypted = Set(Some(
+                    encryptor.encrypt(password.expose(), &password_context(hook.id))?,
+                ));
             }
             if let Some(Some(token)) = &token {
-                secrets.token_encrypted = Set(Some(encrypt(backend, token, &token_context(hook.id))?));
+                secrets.token_encrypted =
+                    Set(Some(encryptor.encrypt(token.expose(), &token_context(hook.id))?));
             }
             if secrets.is_changed() {
                 return Ok(secrets.update(transaction).await?);
@@ -159,6 +162,7 @@ pub async fn update(
             projects::lock(transaction, access.project.id).await?;
             let hook = find(transaction, access, id).await?;
             let mut row = hook.clone().into_active_model();
+            let encryptor = backend.keyring.encryptor(transaction).await?;
             let is_same_receiver = target.has_origin_of(&hook.url);
             if !is_same_receiver {
                 clear_secrets(&mut row);
@@ -174,14 +178,14 @@ pub async fn update(
                     }
                 }
                 Some(password) => {
-                    row.password_encrypted = Set(Some(encrypt(backend, password, &password_context(id))?));
+                    row.password_encrypted = Set(Some(encryptor.encrypt(password.expose(), &password_context(id))?));
                 }
                 None => row.password_encrypted = Set(None),
             }
             row.url = Set(target.shown.clone());
             if let Some(token) = &token {
                 row.token_encrypted = Set(match token {
-                    Some(token) => Some(encrypt(backend, token, &token_context(id))?),
+                    Some(token) => Some(encryptor.encrypt(token.expose(), &token_context(id))?),
                     None => None,
                 });
             }
@@ -279,8 +283,4 @@ fn branch_filter(filter: &str) -> Result<Option<String>> {
     }
     check_branch_name(&filter.replace('*', "x")).map_err(|_| invalid("Invalid branch filter given"))?;
     Ok(Some(filter.to_owned()))
-}
-
-fn encrypt(backend: &Backend, value: &Secret<String>, context: &str) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), context)?)
 }

@@ -3,6 +3,7 @@
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
+use crate::secrets::{EncryptedColumn, EncryptionContext};
 
 /// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
 /// settings allow it.
@@ -15,11 +16,11 @@ pub(super) async fn can_be_local(backend: &Backend) -> Result<bool> {
 }
 
 /// Returns the context to which the encryption of a webhook's password is bound.
-pub(super) fn password_context(hook_id: i64) -> String {
-    format!("project_hooks.password:{hook_id}")
+pub(super) fn password_context(hook_id: i64) -> EncryptionContext {
+    EncryptedColumn::WebhookPassword.context(&[&hook_id])
 }
 
 /// Returns the context to which the encryption of a webhook's token is bound.
-pub(super) fn token_context(hook_id: i64) -> String {
-    format!("project_hooks.token:{hook_id}")
+pub(super) fn token_context(hook_id: i64) -> EncryptionContext {
+    EncryptedColumn::WebhookToken.context(&[&hook_id])
 }

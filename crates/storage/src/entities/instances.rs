@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, QuerySelect, sea_query::OnConflict};
+use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbBackend, QuerySelect};
 
 /// The ID of the only row.
 const ID: i64 = 1;
@@ -59,6 +60,55 @@ pub async fn get(db: &impl ConnectionTrait) -> Result<Option<InstanceIdentity>, 
             key_fingerprint,
         },
     ))
+}
+
+/// Returns the fingerprint of the current key, if the database has an identity.
+///
+/// # Errors
+/// Returns the error of the database.
+pub async fn key_fingerprint(db: &impl ConnectionTrait) -> Result<Option<String>, DbErr> {
+    fingerprint_column().into_tuple().one(db).await
+}
+
+/// Returns the fingerprint of the current key, which other transactions cannot change until this one ends.
+///
+/// # Errors
+/// Returns the error of the database.
+pub async fn lock_key_fingerprint(transaction: &DatabaseTransaction) -> Result<Option<String>, DbErr> {
+    let locked = fingerprint_column().lock_shared();
+    locked.into_tuple().one(transaction).await
+}
+
+fn fingerprint_column() -> Select<Entity> {
+    Entity::find_by_id(ID)
+        .select_only()
+        .column(Column::KeyFingerprint)
+}
+
+/// Replaces the fingerprint of the current key, after all transactions that have locked it. Returns `false` if the
+/// database does not have the former fingerprint.
+///
+/// # Errors
+/// Returns the error of the database.
+pub async fn replace_key_fingerprint(
+    transaction: &DatabaseTransaction,
+    former: &str,
+    new: &str,
+) -> Result<bool, DbErr> {
+    if transaction.get_database_backend() == DbBackend::Postgres {
+        // Row locks of new transactions would pass a waiting update, without end if there are always some. The lock
+        // of a table is granted in the order of the requests.
+        transaction
+            .execute_unprepared("LOCK TABLE instances IN EXCLUSIVE MODE")
+            .await?;
+    }
+    let updated = Entity::update_many()
+        .col_expr(Column::KeyFingerprint, Expr::value(new))
+        .filter(Column::Id.eq(ID))
+        .filter(Column::KeyFingerprint.eq(former))
+        .exec(transaction)
+        .await?;
+    Ok(updated.rows_affected > 0)
 }
 
 /// Records an identity, unless the database has one.

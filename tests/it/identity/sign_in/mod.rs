@@ -12,7 +12,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
 use storage::entities::{now, sessions, users};
 
-use crate::support::browser::{Browser, token};
+use crate::support::browser::{Browser, style_source, token};
 use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
@@ -26,7 +26,8 @@ async fn sign_in_page_loads_no_external_resources(server: TestServer) {
     let page = Browser::new(&server).get("/users/sign_in").await;
     assert_eq!(page.status, 200);
     let policy = page.headers["content-security-policy"].to_str().expect("text");
-    assert!(policy.starts_with("default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"));
+    let expected = format!("default-src 'none'; style-src '{}'; form-action 'self'", style_source(&page));
+    assert!(policy.starts_with(&expected), "{policy}");
     assert_eq!(page.headers["cache-control"], "no-store");
     assert_eq!(page.headers["x-frame-options"], "DENY");
     for text in ["<html lang=\"en\">", "<title>Sign in", "for=\"login\"", "for=\"password\"", "<main>"] {

@@ -12,12 +12,12 @@ use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity
 
 use super::lock;
 use crate::delivery::access::check_can_create;
-use crate::delivery::pipelines::{MAX_VARIABLES, Variable, check_variable, decrypt, encrypt};
+use crate::delivery::pipelines::{MAX_VARIABLES, Variable, check_variable, decrypt};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
-use crate::secrets::Secret;
+use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
 /// Returns all variables of a schedule, oldest first. The number is limited.
 pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Variable>> {
@@ -42,13 +42,8 @@ pub async fn create(
     check_can_create(access)?;
     check_variable(Some(&new.key), &new.value)?;
     let at = now();
-    let row = ActiveModel {
+    let mut row = ActiveModel {
         schedule_id: Set(schedule_id),
-        value_encrypted: Set(encrypt(
-            backend,
-            &new.value,
-            &value_context(schedule_id, &new.key),
-        )?),
         key: Set(new.key.clone()),
         kind: Set(new.kind),
         created_at: Set(at),
@@ -63,6 +58,9 @@ pub async fn create(
                 let text = format!("Maximum number of schedule variables ({MAX_VARIABLES}) exceeded");
                 return Err(Error::attribute("base", text));
             }
+            let encryptor = backend.keyring.encryptor(transaction).await?;
+            let context = value_context(schedule_id, &new.key);
+            row.value_encrypted = Set(encryptor.encrypt(new.value.expose(), &context)?);
             let result = row.insert(transaction).await;
             result.map_err(|error| match Violation::of(&error) {
                 Some(Violation::Unique(_)) => Error::attribute("key", "has already been taken"),
@@ -93,7 +91,8 @@ pub async fn update(
         .transaction(async |transaction| {
             let found = find(transaction, access, schedule_id, key).await?;
             let mut row = found.into_active_model();
-            row.value_encrypted = Set(encrypt(backend, &value, &value_context(schedule_id, key))?);
+            let encryptor = backend.keyring.encryptor(transaction).await?;
+            row.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(schedule_id, key))?);
             if let Some(kind) = kind {
                 row.kind = Set(kind);
             }
@@ -156,6 +155,6 @@ fn decrypt_row(backend: &Backend, row: Model) -> Result<Variable> {
 }
 
 /// Returns the context that an encrypted value is bound to.
-fn value_context(schedule_id: i64, key: &str) -> String {
-    format!("pipeline_schedule_variables.value:{schedule_id}:{key}")
+fn value_context(schedule_id: i64, key: &str) -> EncryptionContext {
+    EncryptedColumn::ScheduleVariableValue.context(&[&schedule_id, &key])
 }

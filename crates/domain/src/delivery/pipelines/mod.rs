@@ -21,9 +21,7 @@ use sea_orm::{
 pub use crate::delivery::pipelines::create::create;
 pub(crate) use create::{NewPipeline, PipelineRef, check_ref, insert, ref_not_found, resolve_ref};
 pub use listing::{PipelineFilter, PipelineOrder, PipelineScope, list};
-pub(crate) use variables::{
-    MAX_VARIABLES, check as check_variable, check_all as check_variables, decrypt, encrypt,
-};
+pub(crate) use variables::{MAX_VARIABLES, check as check_variable, check_all as check_variables, decrypt};
 pub use variables::{NewVariable, Variable, list as list_variables};
 
 use storage::entities::pipelines::{self, Entity, Model, PipelineStatus};

@@ -14,7 +14,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
-use crate::secrets::Secret;
+use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
 /// Maximum number of variables of a pipeline or a schedule.
 pub(crate) const MAX_VARIABLES: u64 = 200;
@@ -115,14 +115,12 @@ pub(super) async fn insert(
     if given.is_empty() {
         return Ok(());
     }
+    let encryptor = backend.keyring.encryptor(transaction).await?;
     let rows = given.into_iter().map(|variable| {
+        let context = value_context(pipeline_id, &variable.key);
         Ok(ActiveModel {
             pipeline_id: Set(pipeline_id),
-            value_encrypted: Set(encrypt(
-                backend,
-                &variable.value,
-                &value_context(pipeline_id, &variable.key),
-            )?),
+            value_encrypted: Set(encryptor.encrypt(variable.value.expose(), &context)?),
             key: Set(variable.key),
             kind: Set(variable.kind),
             ..Default::default()
@@ -135,23 +133,19 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Encrypts a value for a context.
-///
-/// # Errors
-/// Returns an error if the encryption fails.
-pub(crate) fn encrypt(backend: &Backend, value: &Secret<String>, context: &str) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), context)?)
-}
-
 /// Decrypts a value of a context.
 ///
 /// # Errors
 /// Returns an error if the value was encrypted for another context or with another key.
-pub(crate) fn decrypt(backend: &Backend, sealed: &str, context: &str) -> Result<Secret<String>> {
+pub(crate) fn decrypt(
+    backend: &Backend,
+    sealed: &str,
+    context: &EncryptionContext,
+) -> Result<Secret<String>> {
     Ok(backend.keyring.decrypt(sealed, context)?)
 }
 
 /// Returns the context that an encrypted value is bound to.
-fn value_context(pipeline_id: i64, key: &str) -> String {
-    format!("pipeline_variables.value:{pipeline_id}:{key}")
+fn value_context(pipeline_id: i64, key: &str) -> EncryptionContext {
+    EncryptedColumn::PipelineVariableValue.context(&[&pipeline_id, &key])
 }

@@ -21,7 +21,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
-use crate::secrets::Secret;
+use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
 /// Default environment scope: all environments.
 const ALL_ENVIRONMENTS: &str = "*";
@@ -146,8 +146,9 @@ pub async fn create(
             let variable = row.insert(transaction).await;
             // The value is encrypted for the ID of the row, which is known only now.
             let variable = variable.map_err(|error| map_insert_error(error, &key))?;
+            let encryptor = backend.keyring.encryptor(transaction).await?;
             let mut sealed = variable.clone().into_active_model();
-            sealed.value_encrypted = Set(encrypt(backend, &value, variable.id)?);
+            sealed.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(variable.id))?);
             Ok::<_, Error>(sealed.update(transaction).await?)
         })
         .await?;
@@ -178,7 +179,8 @@ pub async fn update(
             let scope = change.environment_scope.unwrap_or(variable.environment_scope);
             rules::check(None, &value, masked, &scope)?;
             if change.value.is_some() {
-                row.value_encrypted = Set(encrypt(backend, &value, id)?);
+                let encryptor = backend.keyring.encryptor(transaction).await?;
+                row.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(id))?);
             }
             row.kind = Set(change.kind.unwrap_or(variable.kind));
             row.protected = Set(change.protected.unwrap_or(variable.protected));
@@ -282,11 +284,7 @@ fn decrypt(backend: &Backend, variable: Model) -> Result<VariableDetail> {
     Ok(VariableDetail { variable, value })
 }
 
-fn encrypt(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), &value_context(id))?)
-}
-
 /// Returns the context that an encrypted value is bound to.
-fn value_context(id: i64) -> String {
-    format!("ci_variables.value:{id}")
+fn value_context(id: i64) -> EncryptionContext {
+    EncryptedColumn::CiVariableValue.context(&[&id])
 }

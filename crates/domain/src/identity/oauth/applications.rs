@@ -175,7 +175,7 @@ pub async fn authenticate(
     if let Some(application) = proven {
         return Ok(application);
     }
-    let source = AttemptSource::of_application(backend, uid, address);
+    let source = AttemptSource::of_application(backend, uid, address).await?;
     password_attempts::check_limits(backend, &source).await?;
     password_attempts::record_attempt(backend, &source).await?;
     Err(OauthError::InvalidClient)

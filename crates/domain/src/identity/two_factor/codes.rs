@@ -11,7 +11,7 @@ use storage::entities::{recovery_codes, two_factor_secrets};
 
 use super::totp::{CODE_LENGTH, SharedSecret};
 use crate::kernel::error::Result;
-use crate::secrets::{self, Keyring, Secret};
+use crate::secrets::{self, EncryptedColumn, EncryptionContext, Keyring, Secret};
 
 /// Number of recovery codes of a user.
 pub const RECOVERY_CODES: usize = 10;
@@ -157,8 +157,8 @@ pub(super) fn decrypted(keyring: &Keyring, row: &two_factor_secrets::Model) -> R
 }
 
 /// Returns the context that the secret of a user is encrypted for.
-pub(super) fn secret_context(user_id: i64) -> String {
-    format!("two_factor_secrets.secret:{user_id}")
+pub(super) fn secret_context(user_id: i64) -> EncryptionContext {
+    EncryptedColumn::TwoFactorSecret.context(&[&user_id])
 }
 
 #[cfg(test)]

@@ -92,12 +92,8 @@ pub async fn start(backend: &Backend, user: &users::Model, password: String) -> 
     let user = verified(backend, user, password).await?;
     let secret = SharedSecret::generate();
     let uri = secret.uri(&issuer(backend), &user.username)?;
-    let encrypted = backend
-        .keyring
-        .encrypt(secret.expose(), &codes::secret_context(user.id))?;
-    let row = two_factor_secrets::ActiveModel {
+    let mut row = two_factor_secrets::ActiveModel {
         user_id: Set(user.id),
-        secret_encrypted: Set(encrypted),
         created_at: Set(now()),
         ..Default::default()
     };
@@ -110,6 +106,8 @@ pub async fn start(backend: &Backend, user: &users::Model, password: String) -> 
                 return Err(wrong_password());
             }
             delete_secret(transaction, user.id).await?;
+            let encryptor = backend.keyring.encryptor(transaction).await?;
+            row.secret_encrypted = Set(encryptor.encrypt(secret.expose(), &codes::secret_context(user.id))?);
             row.insert(transaction).await?;
             Ok::<_, Error>(())
         })
@@ -135,7 +133,7 @@ async fn verified(backend: &Backend, user: &users::Model, password: String) -> R
             "can't be checked, because the user has no password",
         ));
     }
-    let source = AttemptSource::of_current_password(backend, user.id);
+    let source = AttemptSource::of_current_password(backend, user.id).await?;
     let permit = password_attempts::acquire_permit().await?;
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let known = Some(user.clone());
@@ -159,7 +157,7 @@ pub async fn confirm(
     session: Option<&str>,
 ) -> Result<Vec<Secret<String>>> {
     check_not_enabled(user)?;
-    let source = AttemptSource::of_second_factor(backend, user.id, None);
+    let source = AttemptSource::of_second_factor(backend, user.id, None).await?;
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let enabled = backend
         .database
@@ -241,7 +239,7 @@ async fn with_code<T>(
     change: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T>,
 ) -> Result<T> {
     check_enabled(user)?;
-    let source = AttemptSource::of_second_factor(backend, user.id, None);
+    let source = AttemptSource::of_second_factor(backend, user.id, None).await?;
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let changed = backend
         .database
@@ -267,6 +265,30 @@ pub async fn reset(backend: &Backend, user_id: i64) -> Result<()> {
         .transaction(async |transaction| {
             check_enabled(&lock(transaction, user_id).await?)?;
             remove(transaction, user_id, None).await
+        })
+        .await
+}
+
+/// Removes the second factor of a row whose secret cannot be decrypted. All sessions of the user end. Returns `false` if
+/// the row has another secret.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn discard_secret(backend: &Backend, row_id: i64, secret_encrypted: &str) -> Result<bool> {
+    let row = two_factor_secrets::Entity::find_by_id(row_id)
+        .filter(two_factor_secrets::Column::SecretEncrypted.eq(secret_encrypted));
+    let Some(found) = row.clone().one(backend.database.read()).await? else {
+        return Ok(false);
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            lock(transaction, found.user_id).await?;
+            if row.one(transaction).await?.is_none() {
+                return Ok(false);
+            }
+            remove(transaction, found.user_id, None).await?;
+            Ok(true)
         })
         .await
 }

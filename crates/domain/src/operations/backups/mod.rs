@@ -27,7 +27,7 @@ use storage::entities::{now, projects};
 use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::operations::instance_identity;
+use crate::operations::{instance_identity, key_rotation};
 
 /// Version of the layout.
 const FORMAT: u32 = 1;
@@ -63,9 +63,11 @@ enum DatabaseFormat {
 /// Writes a backup into an empty or new directory.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the directory is not empty. Returns an error if the database or a disk fails.
+/// Returns `Error::Rejected` if the directory is not empty or a rotation of the key runs. Returns an error if the database or a disk fails.
 /// An incomplete backup has no manifest and [`restore`] rejects it.
 pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result<BackupManifest> {
+    // The key file must have the keys of all values of the snapshot.
+    let _lock = key_rotation::lock_for_backup(data_dir).await?;
     create_private_directory(target)?;
     let database = match backend.database.backend() {
         DatabaseBackend::Sqlite => {

@@ -209,9 +209,8 @@ async fn insert(
         .map_err(rules::map_unique_violation)?;
     namespace_ancestors::insert(transaction, group.id, group.parent_id).await?;
     let token = Token::generate("");
-    let encrypted = backend
-        .keyring
-        .encrypt(token.expose(), &runners_token_context(group.id))?;
+    let encryptor = backend.keyring.encryptor(transaction).await?;
+    let encrypted = encryptor.encrypt(token.expose(), &runners_token_context(group.id))?;
     let mut row = group.into_active_model();
     row.runners_token_encrypted = Set(Some(encrypted));
     Ok(row.update(transaction).await?)

@@ -33,6 +33,6 @@ pub struct GroupSummary {
 }
 
 /// Returns the context to which the encryption of a group's runner token is bound.
-fn runners_token_context(group_id: i64) -> String {
-    format!("namespaces.runners_token:{group_id}")
+fn runners_token_context(group_id: i64) -> crate::secrets::EncryptionContext {
+    crate::secrets::EncryptedColumn::GroupRunnersToken.context(&[&group_id])
 }

@@ -354,9 +354,8 @@ pub(super) async fn insert(
     .await?;
     let project = row.insert(transaction).await.map_err(map_unique_violation)?;
     let token = Token::generate("");
-    let encrypted = backend
-        .keyring
-        .encrypt(token.expose(), &runners_token_context(project.id))?;
+    let encryptor = backend.keyring.encryptor(transaction).await?;
+    let encrypted = encryptor.encrypt(token.expose(), &runners_token_context(project.id))?;
     let mut row = project.into_active_model();
     row.runners_token_encrypted = Set(Some(encrypted));
     Ok(row.update(transaction).await?)

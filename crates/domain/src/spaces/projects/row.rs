@@ -16,7 +16,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::EffectiveAccess;
-use crate::secrets::Secret;
+use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 use crate::spaces::namespaces::full_names;
 
 /// A project with its associations and the caller's access.
@@ -86,8 +86,8 @@ pub async fn get(backend: &Backend, access: ProjectAccess, secrets: bool) -> Res
 }
 
 /// Returns the context that the token of a project is encrypted for.
-pub(super) fn runners_token_context(project_id: i64) -> String {
-    format!("projects.runners_token:{project_id}")
+pub(super) fn runners_token_context(project_id: i64) -> EncryptionContext {
+    EncryptedColumn::ProjectRunnersToken.context(&[&project_id])
 }
 
 async fn load_detail(

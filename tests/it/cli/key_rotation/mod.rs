@@ -1,0 +1,6 @@
+//! `holdfast admin rotate-key`.
+
+mod damage;
+mod interruptions;
+mod rotation;
+mod secrets;
