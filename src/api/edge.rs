@@ -376,7 +376,7 @@ impl Steps {
         }
         debug_assert!(
             documented,
-            "{} answered {}, which is not documented",
+            "{} returned {}, which is not documented",
             operation.id,
             response.status()
         );

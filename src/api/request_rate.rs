@@ -74,8 +74,8 @@ impl RequestRate {
     }
 }
 
-/// Counts a request for its caller, whom the access log then names. Without a caller, for example if the credentials are invalid, it counts for its
-/// address.
+/// Counts a request for its caller, and records the caller for the access log. A request without a caller, for example
+/// with invalid credentials, is counted for its address.
 ///
 /// # Errors
 /// [`Error::RateLimited`] above the limit.

@@ -33,10 +33,11 @@ pub(super) enum AdminCommand {
         /// Display name [default: the user name]
         #[arg(long)]
         name: Option<String>,
-        /// Make the user an administrator
+        /// Create the user as an administrator
         #[arg(long)]
         admin: bool,
-        /// Read the password from the first line of standard input [default: generate one and print it]
+        /// Read the password from the first line of standard input [default: a generated password,
+        /// which is printed]
         #[arg(long)]
         password_stdin: bool,
         #[command(flatten)]
@@ -44,7 +45,7 @@ pub(super) enum AdminCommand {
     },
     /// Create a personal access token and print it
     CreateToken {
-        /// Name of the token's user
+        /// Name of the user who owns the token
         username: String,
         /// Name of the token
         #[arg(long, default_value = "command line")]
@@ -59,13 +60,14 @@ pub(super) enum AdminCommand {
         common: CommonOptions,
     },
     /// Disable the two-factor authentication of a user who lost the app and the recovery codes, and end the sessions
+    /// of the user
     DisableTwoFactor {
         /// Name of the user
         username: String,
         #[command(flatten)]
         common: CommonOptions,
     },
-    /// Import branches and tags of a local repository into a project, creating it if needed
+    /// Import branches and tags of a local repository into a project; create the project if it does not exist
     ImportRepo {
         /// Path of the project, as NAMESPACE/NAME; the namespace must exist
         #[arg(long)]
@@ -82,18 +84,20 @@ pub(super) enum AdminCommand {
         #[command(flatten)]
         common: CommonOptions,
     },
-    /// Synchronize the members of a group with a directory, read from standard input as lines `USERNAME ROLE`
+    /// Synchronize the members of a group with an LDAP directory; standard input contains a line `USERNAME ROLE`
+    /// for each member
     SyncMembers {
         /// Path of the group
         #[arg(long)]
         group: String,
-        /// Accept an empty list, which removes all members that came from the directory
+        /// Accept an empty list, which removes all members that were synchronized with the directory
         #[arg(long)]
         allow_empty: bool,
         #[command(flatten)]
         common: CommonOptions,
     },
-    /// Replace the encryption key and encrypt all secrets again, also while servers run; continues an interrupted rotation
+    /// Replace the encryption key and encrypt all secrets again, or continue an interrupted rotation; servers can
+    /// run during the rotation
     RotateKey(RotateKeyOptions),
     /// Manage the email domains in which the identity provider of a group confirms addresses
     GroupDomain {

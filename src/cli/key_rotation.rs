@@ -11,7 +11,7 @@ use super::context::{CommandResult, CommonOptions, error_text, print};
 /// Options of `admin rotate-key`.
 #[derive(Debug, Args)]
 pub(super) struct RotateKeyOptions {
-    /// Only add the new key to the key file, which can then be copied to nodes with a data directory of their own
+    /// Only add the new key to the key file, which can then be copied to nodes that have a copy of the data directory
     #[arg(long, conflicts_with_all = ["discard_unreadable", "end_sessions"])]
     prepare: bool,
     /// Remove values that no key decrypts
@@ -24,7 +24,7 @@ pub(super) struct RotateKeyOptions {
     common: CommonOptions,
 }
 
-/// Prints one line for each completed step; exits with 1 if values are left that no key decrypts.
+/// Prints one line for each completed step; exits with 1 if values remain that no key decrypts.
 pub(super) async fn run(arguments: RotateKeyOptions) -> CommandResult {
     let options = RotationOptions {
         only_add_key: arguments.prepare,
@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: RotateKeyOptions) -> CommandResult {
     let result = rotated.map_err(error_text)?;
     if options.only_add_key {
         print(
-            "Copy the key file to all nodes with a data directory of their own, and run the command again without --prepare.\n",
+            "Copy the key file to all nodes that have a copy of the data directory, and run the command again without --prepare.\n",
         );
         return Ok(ExitCode::SUCCESS);
     }

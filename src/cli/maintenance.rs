@@ -27,7 +27,7 @@ pub(super) async fn doctor(common: CommonOptions) -> CommandResult {
     for problem in &findings.problems {
         print(&format!("{problem}\n"));
     }
-    // Not a problem of the instance: another kernel has to be started.
+    // The sandbox depends on the kernel, so its absence is not a problem of the instance.
     if let Some(warning) = git_sandbox::warning().await {
         print(&format!("warning: {warning}\n"));
     }

@@ -19,7 +19,7 @@ use crate::web::git_http;
 /// Target of the lines, for filters such as `info,holdfast::access=off`.
 const TARGET: &str = "holdfast::access";
 
-/// What is known of a line before the response.
+/// The fields of a line that are known before the response.
 pub(super) struct AccessLine {
     /// When the request was received.
     pub(super) started: Instant,
@@ -41,7 +41,8 @@ pub(super) fn is_enabled() -> bool {
 }
 
 impl AccessLine {
-    /// Returns the response with a body that writes the line when it was sent, or when the client has left.
+    /// Returns the response with a body that writes the line when the body was sent, or when the client
+    /// disconnected.
     pub(super) fn write_after(self, mut response: Response) -> Response {
         let body = LoggedBody {
             inner: response.take_body().into(),
@@ -72,7 +73,7 @@ impl AccessLine {
             path = self.path,
             route = self.route(),
             status,
-            // Microseconds are the smallest steps that matter.
+            // The field has a precision of one microsecond.
             duration_ms = (duration * 1000.0).round() / 1000.0,
             bytes,
             user_id = self.record.user_id(),

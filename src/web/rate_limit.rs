@@ -1,7 +1,7 @@
 //! Limit of requests per minute, and its headers in every response.
 //!
-//! Endpoints that identify a caller count the request then (`api::request_rate`). All other requests count for the
-//! address of the client. The headers are added outside of the response cache.
+//! An endpoint counts the request when it has identified the caller (`api::request_rate`). All other requests are
+//! counted for the address of the client. The headers are added outside of the response cache.
 
 use std::time::SystemTime;
 

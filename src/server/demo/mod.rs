@@ -89,7 +89,7 @@ impl<E: Endpoint<Output = Response>> DemoApi<'_, E> {
 /// Returns an integer field of a response.
 fn number(answer: &Value, field: &str) -> Result<i64, Error> {
     let number = answer[field].as_i64();
-    number.ok_or_else(|| Error::Demo(format!("an answer has no {field}: {answer}")))
+    number.ok_or_else(|| Error::Demo(format!("a response has no {field}: {answer}")))
 }
 
 /// Returns the date in `days` days.

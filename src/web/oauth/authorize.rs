@@ -172,7 +172,7 @@ fn consent_page(question: &ConsentRequest, session: &ActiveSession, sent: &Map<S
         target = escape(&target(question)),
         token = session.csrf_token,
     );
-    // Browsers also apply the policy to the redirect that answers the form.
+    // Browsers also apply the policy to the redirect in the response to the form.
     let form_action = format!("'self' {}", target(question));
     document(StatusCode::OK, "Authorization", &content, &form_action)
 }

@@ -16,7 +16,7 @@ async fn take_share(server: &TestServer, client: RateClient) -> OwnedSemaphorePe
 }
 
 /// Returns the status of a request that waits until `blocked` is dropped. The responses of other clients show that the server
-/// would have answered long before.
+/// would have responded long before.
 async fn status_after(
     server: &TestServer,
     client: &Client,

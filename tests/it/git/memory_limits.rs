@@ -119,7 +119,7 @@ fn bomb_push(branch: &str, size: usize) -> Vec<u8> {
     request
 }
 
-/// Requests the liveness probe until `work` is done, and returns its result and the slowest answer.
+/// Requests the liveness probe until `work` is done, and returns its result and the slowest response.
 async fn probed<T>(server: &Process, work: impl Future<Output = T>) -> (T, Duration) {
     let client = Client::new(&server.base, None);
     let mut slowest = Duration::ZERO;

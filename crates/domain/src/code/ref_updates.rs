@@ -1,9 +1,9 @@
 //! Ref updates: every change of a repository's refs uses [`update_refs`].
 //!
-//! An intent is recorded first. A caller of the API is authorized again before the refs move. After the update, one transaction records all effects: those of the listeners
-//! of [`Backend`], activity and maintenance. For a formerly empty repository it also sets and protects the
-//! default branch. If a server is killed in between, the intent remains and [`recover`] completes it. An
-//! update runs to its end even if the client disconnects.
+//! An intent is recorded first. A caller of the API is authorized again before the refs move. After the update, one
+//! transaction records all effects: those of the listeners of [`Backend`], activity and maintenance. For a formerly
+//! empty repository it also sets and protects the default branch. If a server is killed in between, the intent
+//! remains and [`recover`] completes it. An update runs to its end even if the client disconnects.
 
 use std::future::Future;
 

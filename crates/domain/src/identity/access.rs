@@ -191,7 +191,7 @@ impl ProjectAccess {
 
 impl InstanceAccess {
     /// Authorizes members from the role `least` for a resource that is named without its project. Hidden and
-    /// missing resources get the same answer, which does not name the project.
+    /// missing resources return the same response, which does not name the project.
     ///
     /// # Errors
     /// Returns `Error::NotFound` if the caller cannot see the project or its gate is closed. Returns
@@ -351,8 +351,8 @@ impl Authorize for ProjectAccess {
 }
 
 impl Authorize for ScimAccess {
-    /// A token is valid for its own group only. For other groups, the answer reveals no more than creating a
-    /// group does: that a top-level name is taken (docs/API-DESIGN.md).
+    /// A token is valid for its own group only. For other groups, the response reveals only what creating a
+    /// group reveals, too: that a top-level name is taken (docs/API-DESIGN.md).
     async fn authorize(
         backend: &Backend,
         caller: Caller,

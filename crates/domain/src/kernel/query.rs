@@ -16,7 +16,7 @@ const ESCAPE: char = '!';
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
-    // Only the existence of rows counts. Their columns may be outside of the index that answers this.
+    // Only the existence of rows is relevant. An index can contain the result without the columns of the rows.
     rows.clear_selects()
         .expr_as(Expr::val(1), "found")
         .clear_order_by()

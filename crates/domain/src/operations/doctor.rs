@@ -99,7 +99,8 @@ async fn check_keys(backend: &Backend) -> Result<Vec<String>> {
         }
         if let Some(first) = survey.unreadable.first() {
             problems.push(format!(
-                "{column}: no key decrypts {} values, such as that of the row {} ({}); restore the key file that has their key, \
+                "{column}: no key decrypts {} values, such as that of the row {} ({}); restore the key file that \
+                 contains their key, \
                  or remove them with `holdfast admin rotate-key --discard-unreadable`",
                 survey.unreadable.len(),
                 first.id,

@@ -37,12 +37,12 @@ struct ColumnDescription {
     table: &'static str,
     column: &'static str,
     context: &'static str,
-    /// The columns whose values name the row in the context.
+    /// The columns whose values identify the row in the context.
     key: &'static [&'static str],
 }
 
 /// The location that a value is encrypted for, such as `projects.runners_token:7`. A value can be decrypted only
-/// for the same location, so that an attacker with write access to the database cannot swap rows.
+/// for the same location, so that an attacker with write access to the database cannot copy values to other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncryptionContext(String);
 
@@ -132,13 +132,13 @@ impl EncryptedColumn {
         self.description().column
     }
 
-    /// Returns the columns of the table whose values name a row in [`Self::context`], in their order.
+    /// Returns the columns of the table whose values identify a row in [`Self::context`], in their order.
     #[must_use]
     pub fn key(self) -> &'static [&'static str] {
         self.description().key
     }
 
-    /// Returns the context of a row that is named by the values of [`Self::key`].
+    /// Returns the context of a row that is identified by the values of [`Self::key`].
     #[must_use]
     pub fn context(self, key: &[&dyn Display]) -> EncryptionContext {
         let description = self.description();

@@ -9,7 +9,7 @@ pub enum Error {
     /// The key file is malformed; contains the cause.
     #[error("the key file is malformed: {0}")]
     KeyFile(String),
-    /// The key file does not contain the key that the database names; contains the start of its fingerprint.
+    /// The key file does not contain the key that the database names; contains the prefix of its fingerprint.
     #[error(
         "the key file does not contain the current key of the database ({0}); copy the key file of the node on which the \
          key was rotated"

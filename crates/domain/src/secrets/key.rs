@@ -1,4 +1,4 @@
-//! One key.
+//! An encryption key.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use chacha20poly1305::{
@@ -20,14 +20,14 @@ const VERSION: &str = "v1";
 const NONCE_LENGTH: usize = 24;
 /// Length of the ID of a key in hex digits.
 const ID_LENGTH: usize = 8;
-/// Length of the start of an encrypted value that names its key, in characters.
+/// Length of the prefix of an encrypted value that contains the ID of its key, in characters.
 pub const KEY_PREFIX_LENGTH: usize = VERSION.len() + 1 + ID_LENGTH + 1;
 /// The block size of SHA-256 in bytes, which is the length of an HMAC key.
 const DIGEST_KEY_LENGTH: usize = 64;
 
 /// One key of a keyring.
 pub(super) struct Key {
-    /// The start of a hash of the key, which encrypted values contain.
+    /// The prefix of a hash of the key, which encrypted values contain.
     pub(super) id: String,
     /// A digest of the key in hex, which reveals nothing of it: a key is 32 random bytes.
     pub(super) fingerprint: String,
@@ -68,7 +68,7 @@ impl Key {
         }
     }
 
-    /// Returns the start of all values that are encrypted with this key.
+    /// Returns the prefix of all values that are encrypted with this key.
     pub(super) fn prefix(&self) -> String {
         format!("{VERSION}.{}.", self.id)
     }
@@ -87,7 +87,7 @@ impl Key {
         Ok(format!("{}{body}", self.prefix()))
     }
 
-    /// Decrypts a value that names this key.
+    /// Decrypts a value that contains the ID of this key.
     pub(super) fn decrypt(&self, value: &EncryptedValue<'_>, context: &str) -> Result<Secret<String>, Error> {
         let body = URL_SAFE_NO_PAD.decode(value.body).map_err(|_| Error::Malformed)?;
         let (nonce, sealed) = body.split_first_chunk::<NONCE_LENGTH>().ok_or(Error::Malformed)?;
@@ -108,7 +108,7 @@ impl Key {
     pub(super) fn digest(&self, value: &str, context: &str) -> String {
         let mut mac = Hmac::<Sha256>::new(&self.digest_key.into());
         mac.update(context.as_bytes());
-        // Separates the two; no context contains NUL.
+        // Separates the context from the value: no context contains NUL.
         mac.update(b"\0");
         mac.update(value.as_bytes());
         hex::encode(mac.finalize().into_bytes())

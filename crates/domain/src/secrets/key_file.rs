@@ -1,8 +1,8 @@
 //! The file that contains the keys of an instance.
 //!
 //! A file with one key contains its 32 bytes. A file with several keys is text: the line [`HEADER`], and one key
-//! per line in base64url, oldest first. Programs that know only the first form refuse the second by its length.
-//! The database names the current key, so the order of the keys is not important for encryption.
+//! per line in base64url, oldest first. Older versions support only the first form, and refuse the second form
+//! because of its length. The database names the current key, so the order of the keys is not important for encryption.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
@@ -19,7 +19,7 @@ use super::secret::Secret;
 const HEADER: &str = "holdfast-keys v1";
 /// Maximum number of keys in a file. A rotation needs two.
 pub const MAX_KEYS: usize = 16;
-/// Maximum length of a file in bytes, which is more than that of a file with the maximum number of keys.
+/// Maximum length of a file in bytes. A file with the maximum number of keys is shorter.
 const MAX_LENGTH: u64 = 4096;
 
 /// The keys of a file, oldest first, with the path of the file.
@@ -35,7 +35,7 @@ pub(super) struct FileVersion([i64; 5]);
 
 impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
-        // Compared, never computed with, so a wrapped number is as good.
+        // The number is only compared, so an overflow has no effect.
         let [inode, length] = [metadata.ino(), metadata.len()].map(u64::cast_signed);
         let modified = [metadata.mtime(), metadata.mtime_nsec()];
         Self([inode, length, modified[0], modified[1], metadata.ctime_nsec()])
@@ -128,7 +128,7 @@ impl KeyFile {
         Ok(key.fingerprint)
     }
 
-    /// Removes all keys but the needed ones, and replaces the file. `is_needed` receives the start of the values
+    /// Removes all keys that are not needed, and replaces the file. `is_needed` receives the prefix of the values
     /// that are encrypted with a key. Returns the number of removed keys. Never removes all keys. Blocks.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ const MAX_AGE: Duration = Duration::from_millis(500);
 /// The keys for encrypting values (XChaCha20-Poly1305). Clones share the keys.
 ///
 /// An encrypted value is `v1.<key ID>.<base64url of nonce and ciphertext>`. The key ID is part of a hash of the
-/// key. It distinguishes a value with another key from a manipulated value, and allows replacing keys.
+/// key. The ID distinguishes a value that was encrypted with another key from a manipulated value.
 ///
 /// All keys of the key file decrypt values. The database names the current key, which encrypts them. The file is
 /// read again when a value or the database names a key that is not known yet, so that running servers follow a
@@ -37,8 +37,8 @@ struct SharedKeys {
 }
 
 struct KeyState {
-    /// The keys of the file, oldest first, after keys that the file no longer contains. A value that was read
-    /// before its rotation may still need one of those.
+    /// Keys that the file no longer contains, followed by the keys of the file, oldest first. A value that was
+    /// read before a rotation may still use a removed key.
     keys: Vec<Arc<Key>>,
     current: Arc<Key>,
     version: Option<FileVersion>,
@@ -104,7 +104,7 @@ impl Keyring {
         self.known().fingerprint.clone()
     }
 
-    /// Makes the key with this fingerprint the current one. Reads the file again if it is not known.
+    /// Makes the key with this fingerprint the current one. Reads the file again if the key is not known.
     ///
     /// # Errors
     /// [`Error::MissingKey`] if the file does not contain the key, and the errors of [`Self::open`].
@@ -169,7 +169,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Returns the current key, compared with the database now.
+    /// Compares the current key with the database now, and returns it.
     ///
     /// # Errors
     /// [`Error::Database`], and the errors of [`Self::adopt`].
@@ -209,7 +209,8 @@ impl Keyring {
         })
     }
 
-    /// Returns the key that a database names. A database of an older version names none, and was never rotated.
+    /// Returns the key that a database names. A database of an older version names no key, and its key was never
+    /// replaced.
     fn named(&self, fingerprint: Option<String>) -> Result<Arc<Key>, Error> {
         match fingerprint {
             Some(fingerprint) => self.adopted(&fingerprint),
@@ -269,7 +270,7 @@ impl CurrentKey {
         &self.0.fingerprint
     }
 
-    /// Returns the start of all values that are encrypted with this key.
+    /// Returns the prefix of all values that are encrypted with this key.
     #[must_use]
     pub fn prefix(&self) -> String {
         self.0.prefix()
@@ -291,7 +292,7 @@ impl CurrentKey {
         self.0.encrypt(value, kind)
     }
 
-    /// Returns whether a token names this key.
+    /// Returns whether a token contains the ID of this key.
     #[must_use]
     pub fn has_sealed(&self, token: &str) -> bool {
         EncryptedValue::parse(token).is_ok_and(|value| value.key_id == self.0.id)

@@ -15,8 +15,8 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{EncryptionContext, Secret};
 
-/// Attempts after which a delivery fails if the receiver answers with status 500, which may concern this
-/// delivery only.
+/// Attempts after which a delivery fails if the receiver responds with the status 500. The error may concern
+/// this delivery only.
 const MAX_ERROR_ATTEMPTS: i32 = 8;
 /// Attempts after which a delivery fails if its payload cannot be built.
 const MAX_PAYLOAD_ATTEMPTS: i32 = 5;

@@ -96,8 +96,8 @@ pub async fn replace_key_fingerprint(
     new: &str,
 ) -> Result<bool, DbErr> {
     if transaction.get_database_backend() == DbBackend::Postgres {
-        // Row locks of new transactions would pass a waiting update, without end if there are always some. The lock
-        // of a table is granted in the order of the requests.
+        // New transactions could acquire shared row locks before a waiting update, which might then wait forever. A
+        // table lock is granted in the order of the requests.
         transaction
             .execute_unprepared("LOCK TABLE instances IN EXCLUSIVE MODE")
             .await?;

@@ -1,4 +1,4 @@
-//! Write-ahead log of ref updates. A row is written before a reference moves and settled afterwards, so that
+//! Write-ahead log of ref updates. A row is written before a reference moves and marked as applied afterwards, so that
 //! updates of a killed server can be recovered.
 
 use chrono::{DateTime, Utc};
@@ -28,7 +28,7 @@ pub enum RefUpdateState {
     Applied,
 }
 
-/// Write-ahead log of ref updates. A row is written before a reference moves and settled afterwards, so that
+/// Write-ahead log of ref updates. A row is written before a reference moves and marked as applied afterwards, so that
 /// updates of a killed server can be recovered.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "ref_updates")]

@@ -1,8 +1,8 @@
 //! Replacement of the encryption key while servers run (ADR 39).
 //!
 //! A rotation adds a new key to the key file, makes it the current key in the database, encrypts all values with it,
-//! and removes the former keys. Each step can be repeated, so a rotation that was interrupted is continued by the
-//! next one.
+//! and removes the former keys. Each step can be repeated, so the next rotation continues an
+//! interrupted one.
 
 mod discard;
 mod lock;
@@ -39,22 +39,22 @@ pub struct RotationOptions {
 pub enum RotationEvent<'a> {
     /// A new key was added to the key file.
     KeyAdded {
-        /// The start of the fingerprint of the key.
+        /// The prefix of the fingerprint of the key.
         key: &'a str,
     },
     /// The key file contains a key that is not current yet.
     KeyReady {
-        /// The start of the fingerprint of the key.
+        /// The prefix of the fingerprint of the key.
         key: &'a str,
     },
     /// A key became the current one.
     KeySwitched {
-        /// The start of the fingerprint of the key.
+        /// The prefix of the fingerprint of the key.
         key: &'a str,
     },
     /// An earlier rotation is continued.
     Continued {
-        /// The start of the fingerprint of the current key.
+        /// The prefix of the fingerprint of the current key.
         key: &'a str,
     },
     /// The sessions ended.
@@ -100,9 +100,9 @@ pub struct RotationResult {
 /// after it is completed.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if another rotation or a backup runs, if the instance was never started by this version,
-/// and if values cannot be decrypted before the key is replaced and are not to be discarded. Returns an error if the
-/// database or the key file fails.
+/// Returns `Error::Rejected` if another rotation or a backup runs, or if the instance was never started by this
+/// version. Returns `Error::Rejected` if values cannot be decrypted before the key is replaced and
+/// `discard_unreadable` is false. Returns an error if the database or the key file fails.
 pub async fn rotate(
     backend: &Backend,
     data_dir: &Path,
@@ -204,8 +204,8 @@ async fn check_readable(backend: &Backend, report: &mut dyn FnMut(RotationEvent<
         0 => Ok(()),
         count => Err(Error::Rejected(
             format!(
-                "no key decrypts {count} encrypted values, so the key was not replaced; restore the key file that has their \
-                 key, or pass --discard-unreadable to remove the values"
+                "no key decrypts {count} encrypted values, so the key was not replaced; restore the key file that \
+                 contains their key, or pass --discard-unreadable to remove the values"
             )
             .into(),
         )),
@@ -255,7 +255,7 @@ async fn end_sessions(backend: &Backend) -> Result<u64> {
         .await
 }
 
-/// Reports the unreadable values of a column, and removes them if requested. Returns the number that is left.
+/// Reports the unreadable values of a column, and removes them if requested. Returns the number of values that remain.
 async fn handle_unreadable(
     backend: &Backend,
     column: EncryptedColumn,
@@ -284,7 +284,7 @@ async fn handle_unreadable(
 }
 
 /// Removes the keys that no value uses from the key file, except the current one. Returns the number of removed keys
-/// and of former keys that are left.
+/// and of former keys that remain.
 async fn remove_former_keys(backend: &Backend, path: &Path, current: &CurrentKey) -> Result<(usize, usize)> {
     let keys = read_keys(path).await?;
     if keys.fingerprints().len() == 1 {

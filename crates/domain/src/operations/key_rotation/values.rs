@@ -164,7 +164,7 @@ async fn encrypt_batch(
     Ok(batch)
 }
 
-/// Returns the starts of all values of the database, which name their keys.
+/// Returns the prefixes of all values of the database, which contain the IDs of their keys.
 pub(super) async fn key_prefixes(db: &impl ConnectionTrait) -> Result<BTreeSet<String>, DbErr> {
     let mut prefixes = BTreeSet::new();
     for column in EncryptedColumn::all() {
@@ -180,7 +180,7 @@ pub(super) async fn key_prefixes(db: &impl ConnectionTrait) -> Result<BTreeSet<S
     Ok(prefixes)
 }
 
-/// Reads the next values of a column in the order of their IDs, without those that start with `known`.
+/// Reads the next values of a column, sorted by ID, except values that start with `known`.
 async fn read_batch(
     db: &impl ConnectionTrait,
     column: EncryptedColumn,
@@ -212,7 +212,7 @@ async fn read_batch(
     stored.collect()
 }
 
-/// Decrypts a value. The inner error is that of the value; the outer one is that of the key file.
+/// Decrypts a value. The inner error concerns the value, and the outer error concerns the key file.
 fn decrypted(
     backend: &Backend,
     column: EncryptedColumn,
