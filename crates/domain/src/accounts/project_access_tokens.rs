@@ -1,4 +1,4 @@
-//! Project access tokens. Each acts as a bot user of its own, which is a member only of that project and is
+//! Project access tokens. Each token acts as a separate bot user, which is a member only of that project and is
 //! deleted with the token.
 
 use std::collections::HashMap;

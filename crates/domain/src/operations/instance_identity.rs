@@ -327,7 +327,7 @@ impl DataDirectory {
     }
 }
 
-/// Makes a restored data directory and a restored database an instance of their own, other than the one that was saved.
+/// Assigns new IDs to a restored data directory and its database, which distinguish them from the saved instance.
 ///
 /// # Errors
 /// [`Error::Foreign`] when the key is not that of the database, and [`Error`] otherwise.

@@ -177,7 +177,7 @@ pub async fn delete_content(backend: &Backend, id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the rows of a table that belong to a repository, each batch in a transaction of its own.
+/// Deletes the rows of a table that belong to a repository, each batch in a separate transaction.
 async fn delete_rows<E: EntityTrait>(
     backend: &Backend,
     (id, repository_id): (E::Column, E::Column),

@@ -2,7 +2,7 @@
 //!
 //! A request stores the archive in the object storage and creates the group and a job. The job reads and
 //! validates the whole archive ([`opening`]). It then creates all subgroups and the contents of the top group
-//! in one transaction ([`planting`]). Each subgroup's contents follow in a transaction of their own
+//! in one transaction ([`planting`]). Each subgroup's contents follow in a separate transaction
 //! ([`entering`]). The database records the completed groups, so that a killed import resumes where it
 //! stopped.
 
