@@ -12,7 +12,7 @@ use std::{cell::Cell, collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
     AccessMode, ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction,
-    DbErr, IsolationLevel, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    DbErr, IsolationLevel, SqliteTransactionMode, Statement, TransactionOptions,
 };
 use tokio::sync::watch;
 
