@@ -12,6 +12,7 @@ use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;
+use storage::database::allow_statements_of;
 use storage::entities::now;
 use storage::jobs::{enqueue, purge_dead};
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,6 +24,8 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 const SCHEDULES: Duration = Duration::from_secs(10);
 /// Interval of the garbage collection of the container registry, which scans all its images.
 const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
+/// Time limit of a statement of the work that sweeps tables; that of a job.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// How long permanently failed jobs are kept for the operator.
 const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 
@@ -39,7 +42,7 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = schedules.tick() => pipeline_schedules::enqueue_due(&backend).await.map(drop),
             _ = collections.tick() => collect(&backend).await,
-            _ = ticks.tick() => once(&backend).await,
+            _ = ticks.tick() => allow_statements_of(STATEMENT_TIMEOUT, once(&backend)).await,
         };
         if let Err(error) = done {
             tracing::error!(%error, "recurring task failed");

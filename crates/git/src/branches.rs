@@ -102,15 +102,14 @@ impl Repository {
     pub async fn set_default_branch(&self, name: &str) -> Result<()> {
         check_branch_name(name)?;
         let name = name.to_owned();
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
+        let locked = self.lock().await?;
+        let publish = move |repository: &git2::Repository| {
             if tip(repository, &name)?.is_none() && has_branches(repository)? {
                 return Err(Error::BranchNotFound);
             }
             point_head(repository, &name)
-        })
-        .await
+        };
+        locked.publish(publish).await
     }
 
     /// Returns whether the repository has no branch.
@@ -130,15 +129,12 @@ impl LockedRepository {
     pub async fn create_branch(self, name: &str, revision: &str) -> Result<Branch> {
         check_branch_name(name)?;
         let (name, revision) = (name.to_owned(), revision.to_owned());
-        let Self { repository, guard } = self;
-        repository
-            .git2(move |repository| {
-                let _guard = guard;
-                let commit = revision::resolve(repository, &revision)?;
-                refs::create(repository, &format!("{PREFIX}{name}"), commit)?;
-                Ok(Branch { name, commit })
-            })
-            .await
+        self.publish(move |repository| {
+            let commit = revision::resolve(repository, &revision)?;
+            refs::create(repository, &format!("{PREFIX}{name}"), commit)?;
+            Ok(Branch { name, commit })
+        })
+        .await
     }
 
     /// Deletes a branch and returns its last commit. If `expected` is given, the branch must point to it.
@@ -147,17 +143,8 @@ impl LockedRepository {
     /// [`Error::BranchNotFound`], [`Error::StaleReference`].
     pub async fn delete_branch(self, name: &str, expected: Option<Oid>) -> Result<Oid> {
         check_branch_name(name)?;
-        let name = name.to_owned();
-        let Self { repository, guard } = self;
-        repository
-            .git2(move |repository| {
-                let _guard = guard;
-                let found = tip(repository, &name)?.ok_or(Error::BranchNotFound)?;
-                let from = expected.unwrap_or(found);
-                refs::delete(repository, &format!("{PREFIX}{name}"), from)?;
-                Ok(from)
-            })
-            .await
+        let name = format!("{PREFIX}{name}");
+        self.delete_ref(name, expected, Error::BranchNotFound).await
     }
 
     /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which

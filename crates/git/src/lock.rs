@@ -55,6 +55,26 @@ pub struct LockedRepository {
     pub(super) guard: WriteGuard,
 }
 
+impl LockedRepository {
+    /// Runs `publish`, which updates refs, and then unlocks the repository. A canceled caller does not unlock it earlier.
+    ///
+    /// # Errors
+    /// As [`Repository::git2`].
+    pub(super) async fn publish<T, F>(self, publish: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&git2::Repository) -> Result<T> + Send + 'static,
+    {
+        let Self { repository, guard } = self;
+        repository
+            .git2(move |repository| {
+                let _guard = guard;
+                publish(repository)
+            })
+            .await
+    }
+}
+
 impl Repository {
     /// Waits for exclusive write access and returns the repository with it, to check conditions before an operation.
     ///

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Error, Oid, Repository, Result};
+use super::{Error, LockedRepository, Oid, Repository, Result};
 
 /// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
 /// references.
@@ -78,6 +78,23 @@ impl Repository {
     pub async fn targets(&self, names: Vec<String>) -> Result<Vec<Option<Oid>>> {
         self.git2(move |repository| names.iter().map(|name| target(repository, name)).collect())
             .await
+    }
+}
+
+impl LockedRepository {
+    /// Deletes a reference by its full name, and returns its target. If `expected` is given, the reference must point to
+    /// it. `missing` is the error if the reference does not exist.
+    ///
+    /// # Errors
+    /// `missing`, [`Error::StaleReference`].
+    pub(super) async fn delete_ref(self, name: String, expected: Option<Oid>, missing: Error) -> Result<Oid> {
+        self.publish(move |repository| {
+            let found = target(repository, &name)?.ok_or(missing)?;
+            let from = expected.unwrap_or(found);
+            delete(repository, &name, from)?;
+            Ok(from)
+        })
+        .await
     }
 }
 

@@ -152,23 +152,20 @@ impl LockedRepository {
     ) -> Result<Tag> {
         check_tag_name(name)?;
         let (name, revision) = (name.to_owned(), revision.to_owned());
-        let Self { repository, guard } = self;
-        repository
-            .git2(move |repository| {
-                let _guard = guard;
-                let commit = revision::resolve(repository, &revision)?;
-                let full = format!("{PREFIX}{name}");
-                if refs::target(repository, &full)?.is_some() {
-                    return Err(Error::ReferenceExists);
-                }
-                let target = match annotation {
-                    Some((message, tagger)) => write(repository, &name, commit, &message, &tagger)?,
-                    None => commit,
-                };
-                refs::create(repository, &full, target)?;
-                read(repository, name, target)
-            })
-            .await
+        self.publish(move |repository| {
+            let commit = revision::resolve(repository, &revision)?;
+            let full = format!("{PREFIX}{name}");
+            if refs::target(repository, &full)?.is_some() {
+                return Err(Error::ReferenceExists);
+            }
+            let target = match annotation {
+                Some((message, tagger)) => write(repository, &name, commit, &message, &tagger)?,
+                None => commit,
+            };
+            refs::create(repository, &full, target)?;
+            read(repository, name, target)
+        })
+        .await
     }
 
     /// Deletes a tag and returns its target. If `expected` is given, the tag must point to it.
@@ -177,16 +174,7 @@ impl LockedRepository {
     /// [`Error::TagNotFound`], [`Error::StaleReference`].
     pub async fn delete_tag(self, name: &str, expected: Option<Oid>) -> Result<Oid> {
         let name = format!("{PREFIX}{name}");
-        let Self { repository, guard } = self;
-        repository
-            .git2(move |repository| {
-                let _guard = guard;
-                let found = refs::target(repository, &name)?.ok_or(Error::TagNotFound)?;
-                let from = expected.unwrap_or(found);
-                refs::delete(repository, &name, from)?;
-                Ok(from)
-            })
-            .await
+        self.delete_ref(name, expected, Error::TagNotFound).await
     }
 }
 

@@ -13,6 +13,9 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
+/// Error if the caller may push to the branch, but not discard its commits.
+const FORCE_PUSH_NOT_ALLOWED: &str = "You are not allowed to force push into this branch";
+
 /// A requested update of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProposedUpdate {
@@ -111,6 +114,18 @@ pub async fn verdicts(
     let rules = branch_protection::branch_rules(backend, access).await?;
     let verdicts = updates.iter().map(|update| verdict(&rules, access, update));
     Ok(verdicts.collect())
+}
+
+/// Checks that the caller may discard commits of a branch, by the rule for a forced push. The caller is authorized again.
+///
+/// # Errors
+/// Returns the errors of [`decide`], and `Error::Forbidden` if a forced push to the branch is not allowed.
+pub async fn check_force_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<()> {
+    let update = ProposedUpdate::branch(branch, ProposalKind::Update);
+    match decide(backend, access, &[update]).await?.as_slice() {
+        [Verdict::Accepted] => Ok(()),
+        _ => Err(Error::forbidden_because(FORCE_PUSH_NOT_ALLOWED)),
+    }
 }
 
 /// Returns the text for a pusher whose push is rejected as a whole.

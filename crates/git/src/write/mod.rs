@@ -156,6 +156,10 @@ impl Repository {
         if let Some(parent) = base.parent {
             self.check_unchanged(parent, expected).await?;
         }
+        let discards_commits = match (base.old, base.parent) {
+            (Some(old), Some(parent)) if old != parent => !self.is_ancestor(old, parent).await?,
+            _ => false,
+        };
         let repository = self.clone();
         self.git2(move |git| {
             let mut batch = batch;
@@ -166,6 +170,7 @@ impl Repository {
                 branch: request.branch,
                 base,
                 commit,
+                discards_commits,
                 guard,
             })
         })
@@ -199,6 +204,7 @@ pub struct PreparedCommit {
     branch: String,
     base: Base,
     commit: Oid,
+    discards_commits: bool,
     guard: WriteGuard,
 }
 
@@ -220,8 +226,15 @@ impl PreparedCommit {
             branch,
             base,
             commit,
+            discards_commits: false,
             guard,
         }
+    }
+
+    /// Returns whether the branch loses commits, as by a forced push: the commit does not descend from the current one.
+    #[must_use]
+    pub fn discards_commits(&self) -> bool {
+        self.discards_commits
     }
 
     /// Moves the branch; the move is durable when this returns.
@@ -237,6 +250,7 @@ impl PreparedCommit {
             base,
             commit,
             guard,
+            ..
         } = self;
         repository
             .git2(move |git| {

@@ -1,28 +1,62 @@
 //! Connections of which each client of requests has a share.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sea_orm::{
-    ConnectionTrait, DatabaseBackend, DatabaseConnection, DbErr, ExecResult, QueryResult, Statement,
+    ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr, ExecResult,
+    QueryResult, Statement, TransactionOptions, TransactionTrait,
 };
 
-use super::request;
+use super::{request, statement_limit};
 
 /// A pool of connections for single statements. Statements of a request wait for the share of their client
 /// ([`use_share`](super::use_share)).
 #[derive(Debug, Clone)]
-pub struct Connections(pub(super) DatabaseConnection);
+pub struct Connections {
+    pub(super) pool: DatabaseConnection,
+    /// Time after which PostgreSQL cancels a statement; zero for never.
+    statement_timeout: Duration,
+}
 
 impl Connections {
+    pub(super) fn new(pool: DatabaseConnection, statement_timeout: Duration) -> Self {
+        Self {
+            pool,
+            statement_timeout,
+        }
+    }
+
+    /// Starts a transaction with the time limit of the current work.
+    ///
+    /// # Errors
+    /// A database error, for example if no connection becomes free in time.
+    pub(super) async fn begin(&self, options: TransactionOptions) -> Result<DatabaseTransaction, DbErr> {
+        let transaction = self.pool.begin_with_options(options).await?;
+        if let Some(limit) = statement_limit::longer_than(self.statement_timeout) {
+            statement_limit::set(&transaction, limit).await?;
+        }
+        Ok(transaction)
+    }
+
+    /// Starts a transaction for a single statement if the current work has a longer time limit than the connections.
+    async fn begin_longer(&self) -> Result<Option<DatabaseTransaction>, DbErr> {
+        match statement_limit::longer_than(self.statement_timeout) {
+            Some(_) => self.begin(TransactionOptions::default()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the pool without shares, for the copies of a backup.
     #[must_use]
     pub fn pool(&self) -> &DatabaseConnection {
-        &self.0
+        &self.pool
     }
 
     /// Returns the kind of the database.
     #[must_use]
     pub fn get_database_backend(&self) -> DatabaseBackend {
-        self.0.get_database_backend()
+        self.pool.get_database_backend()
     }
 
     /// Runs a statement with a permit of the current request.
@@ -32,7 +66,7 @@ impl Connections {
         F: Future<Output = Result<T, DbErr>> + Send + 'static,
     {
         let permit = request::admit().await?;
-        let running = statement(self.0.clone());
+        let running = statement(self.pool.clone());
         match permit {
             None => running.await,
             Some(permit) => {
@@ -47,29 +81,52 @@ impl Connections {
     }
 }
 
+/// Commits the transaction of a single statement. After an error, it is rolled back because it is dropped.
+async fn end<T>(transaction: DatabaseTransaction, result: Result<T, DbErr>) -> Result<T, DbErr> {
+    let value = result?;
+    transaction.commit().await?;
+    Ok(value)
+}
+
 #[async_trait]
 impl ConnectionTrait for Connections {
     fn get_database_backend(&self) -> DatabaseBackend {
-        self.0.get_database_backend()
+        self.pool.get_database_backend()
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        if let Some(transaction) = self.begin_longer().await? {
+            let result = transaction.execute_raw(statement).await;
+            return end(transaction, result).await;
+        }
         self.run(|pool| async move { pool.execute_raw(statement).await })
             .await
     }
 
     async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        if let Some(transaction) = self.begin_longer().await? {
+            let result = transaction.execute_unprepared(sql).await;
+            return end(transaction, result).await;
+        }
         let sql = sql.to_owned();
         self.run(|pool| async move { pool.execute_unprepared(&sql).await })
             .await
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        if let Some(transaction) = self.begin_longer().await? {
+            let result = transaction.query_one_raw(statement).await;
+            return end(transaction, result).await;
+        }
         self.run(|pool| async move { pool.query_one_raw(statement).await })
             .await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        if let Some(transaction) = self.begin_longer().await? {
+            let result = transaction.query_all_raw(statement).await;
+            return end(transaction, result).await;
+        }
         self.run(|pool| async move { pool.query_all_raw(statement).await })
             .await
     }

@@ -12,7 +12,7 @@ use std::{cell::Cell, collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
     AccessMode, ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction,
-    DbErr, IsolationLevel, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    DbErr, IsolationLevel, SqliteTransactionMode, Statement, TransactionOptions,
 };
 use tokio::sync::watch;
 
@@ -20,6 +20,7 @@ mod connections;
 mod postgresql;
 mod request;
 mod sqlite;
+mod statement_limit;
 #[cfg(test)]
 pub(crate) mod testing;
 mod versioned_cache;
@@ -35,6 +36,7 @@ mod violation;
 
 pub use connections::Connections;
 pub use request::{is_time_exceeded, measure, refusals, use_share};
+pub use statement_limit::allow_statements_of;
 pub use version::DataVersion;
 pub use versioned_cache::VersionedCache;
 pub use violation::{Violation, is_deadlock};
@@ -59,7 +61,8 @@ pub struct DatabaseOptions {
     pub observer: Option<StatementObserver>,
     /// If true, the file of a SQLite database is not created.
     pub must_exist: bool,
-    /// Time after which PostgreSQL cancels a statement, except in migrations; zero for never.
+    /// Time after which PostgreSQL cancels a statement, except in migrations and [work with a longer
+    /// limit](allow_statements_of); zero for never.
     pub statement_timeout: Duration,
 }
 
@@ -163,8 +166,8 @@ impl Database {
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;
             return Ok(Self {
-                reader: Connections(reader),
-                writer: Connections(writer),
+                reader: Connections::new(reader, Duration::ZERO),
+                writer: Connections::new(writer, Duration::ZERO),
                 work_committed: watch::Sender::default(),
                 log_index: Some(Arc::new(version::LogIndex::of(&path))),
             });
@@ -184,8 +187,8 @@ impl Database {
                 });
             let pool = open(connect, options).await?;
             return Ok(Self {
-                reader: Connections(pool.clone()),
-                writer: Connections(pool),
+                reader: Connections::new(pool.clone(), options.statement_timeout),
+                writer: Connections::new(pool, options.statement_timeout),
                 work_committed: watch::Sender::default(),
                 log_index: None,
             });
@@ -209,13 +212,11 @@ impl Database {
     /// # Errors
     /// A database error, for example if no connection becomes free in time.
     pub async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
-        self.writer
-            .0
-            .begin_with_options(TransactionOptions {
-                sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
-                ..TransactionOptions::default()
-            })
-            .await
+        let options = TransactionOptions {
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+            ..TransactionOptions::default()
+        };
+        self.writer.begin(options).await
     }
 
     /// Starts a read-only transaction that sees the state at its first statement.
@@ -228,7 +229,12 @@ impl Database {
             DatabaseBackend::Sqlite => (None, None),
             _ => (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly)),
         };
-        self.reader.0.begin_with_config(level, mode).await
+        let options = TransactionOptions {
+            isolation_level: level,
+            access_mode: mode,
+            ..TransactionOptions::default()
+        };
+        self.reader.begin(options).await
     }
 
     /// Runs `work` in one transaction. It is committed if `work` succeeds, and rolled back if it fails,
@@ -337,8 +343,8 @@ impl Database {
     /// # Errors
     /// A database error.
     pub async fn ping(&self) -> Result<(), DbErr> {
-        self.reader.0.ping().await?;
-        self.writer.0.ping().await
+        self.reader.pool.ping().await?;
+        self.writer.pool.ping().await
     }
 
     /// Closes all connections after those in use are returned.
@@ -346,8 +352,8 @@ impl Database {
     /// # Errors
     /// A database error.
     pub async fn close(self) -> Result<(), DbErr> {
-        self.reader.0.close().await?;
-        self.writer.0.close().await
+        self.reader.pool.close().await?;
+        self.writer.pool.close().await
     }
 }
 

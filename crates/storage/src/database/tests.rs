@@ -9,7 +9,8 @@ use std::time::Duration;
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
-    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionedCache, Violation, is_deadlock,
+    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionedCache, Violation,
+    allow_statements_of, is_deadlock, is_time_exceeded,
     testing::{DatabaseKind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
@@ -19,6 +20,57 @@ async fn postgresql_jit_is_off(kind: DatabaseKind) {
         let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
         let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
         assert_eq!(row.try_get::<String>("", "jit").unwrap(), "off");
+    })
+    .await;
+}
+
+/// Statement that takes longer than the limit of the connections.
+const SLOW: &str = "SELECT pg_sleep(0.4)";
+
+/// Runs the slow statement in each way in which code uses the database, and returns the results.
+async fn slow_statements(db: &Database) -> Vec<Result<(), DbErr>> {
+    let slow = || Statement::from_string(DatabaseBackend::Postgres, SLOW);
+    let transaction = db
+        .transaction(async |transaction| transaction.execute_unprepared(SLOW).await.map(drop))
+        .await;
+    let snapshot = async {
+        let snapshot = db.snapshot().await?;
+        snapshot.query_one_raw(slow()).await.map(drop)
+    };
+    vec![
+        db.read().query_one_raw(slow()).await.map(drop),
+        db.read().query_all_raw(slow()).await.map(drop),
+        db.write().execute_raw(slow()).await.map(drop),
+        db.write().execute_unprepared(SLOW).await.map(drop),
+        transaction,
+        snapshot.await,
+    ]
+}
+
+async fn longer_statement_limit_applies_only_to_its_work(kind: DatabaseKind) {
+    on_empty(kind, async |url| {
+        let options = DatabaseOptions {
+            max_connections: 1,
+            statement_timeout: Duration::from_millis(100),
+            ..DatabaseOptions::default()
+        };
+        let db = Database::connect(&url, &options).await.unwrap();
+        for _ in 0..2 {
+            for (at, result) in slow_statements(&db).await.into_iter().enumerate() {
+                assert!(result.is_err_and(|error| is_time_exceeded(&error)), "{at}");
+            }
+            let longer = allow_statements_of(Duration::from_secs(60), slow_statements(&db)).await;
+            for (at, result) in longer.into_iter().enumerate() {
+                assert!(result.is_ok(), "{at}: {result:?}");
+            }
+        }
+        // A limit below that of the connections has no effect.
+        let short = allow_statements_of(
+            Duration::from_millis(1),
+            db.read().execute_unprepared("SELECT pg_sleep(0.02)"),
+        );
+        short.await.unwrap();
+        db.close().await.unwrap();
     })
     .await;
 }
@@ -456,5 +508,6 @@ harness::tests![
 on_postgresql![
     on 4 threads;
     postgresql_jit_is_off,
+    longer_statement_limit_applies_only_to_its_work,
     deadlock_victim_is_detected,
 ];

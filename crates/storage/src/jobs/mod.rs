@@ -35,7 +35,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// Maximum number of attempts.
     const MAX_ATTEMPTS: u16 = 10;
 
-    /// Time limit of one attempt.
+    /// Time limit of one attempt, and of each of its statements.
     const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
     /// Returns the deduplication key. Jobs of one kind and key are equivalent: while one waits, enqueueing

@@ -13,7 +13,7 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{JobAttempt, JobFailure, JobRegistry, queue};
-use crate::database::Database;
+use crate::database::{Database, allow_statements_of};
 use crate::entities;
 use crate::entities::jobs::Model;
 
@@ -191,7 +191,9 @@ impl JobExecution {
         let Some(registered) = self.registry.get(&self.job.kind) else {
             return Err(JobFailure::transient("no handler for the job kind"));
         };
-        let work = AssertUnwindSafe(async { (registered.work)(&self.job.payload, attempt).await });
+        // A statement may take as long as the job.
+        let work = async { (registered.work)(&self.job.payload, attempt).await };
+        let work = AssertUnwindSafe(allow_statements_of(registered.timeout, work));
         match timeout(registered.timeout, work.catch_unwind()).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(panic)) => Err(JobFailure::transient(format!(

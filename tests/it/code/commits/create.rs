@@ -267,6 +267,45 @@ async fn create_commit_requires_developer_and_push_access(server: TestServer) {
     server.root().post(&url, ready).await.expect(403);
 }
 
+async fn create_commit_with_force_follows_the_rule_for_forced_pushes(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    sample.protect("main", 30, 30).await;
+    sample.protect("release/*", 30, 30).await;
+    let (url, first, head) = (sample.commits(), sample.id_of("v1.0"), sample.id_of("main"));
+    let developer = sample.member(Some(AccessLevel::Developer)).await;
+    let forced = |branch: &str, start: Value| {
+        let mut body = new_branch_body(branch, start);
+        body["force"] = json!(true);
+        body
+    };
+    let refused = "403 Forbidden - You are not allowed to force push into this branch";
+    for client in [&developer, &server.root()] {
+        for start in [json!({ "start_sha": first }), json!({ "start_branch": "topic" })] {
+            let answer = client.post(&url, forced("main", start.clone())).await.expect(403);
+            assert_eq!(answer.message(), refused, "{start}");
+        }
+    }
+    assert_eq!(sample.id_of("main"), head);
+    // The rule concerns only commits that a branch loses.
+    developer.post(&url, forced("ahead", json!({ "start_branch": "main" }))).await.expect(201);
+    let ahead = sample.id_of("ahead");
+    let next = json!({
+        "branch": "main", "commit_message": "x", "force": true, "start_branch": "ahead",
+        "actions": [{ "action": "create", "file_path": "next", "content": "x" }],
+    });
+    developer.post(&url, next).await.expect(201);
+    assert_eq!(sample.id_of("main~1"), ahead);
+    developer.post(&url, forced("release/1", json!({ "start_sha": first }))).await.expect(201);
+    developer.post(&url, forced("ahead", json!({ "start_sha": first }))).await.expect(201);
+    assert_eq!(sample.id_of("ahead~1"), first);
+    // Only Maintainers may force-push to a default branch without protection.
+    sample.update(|row| row.default_branch = Set(Some("topic".to_owned()))).await;
+    let reset = forced("topic", json!({ "start_sha": first }));
+    assert_eq!(developer.post(&url, reset.clone()).await.expect(403).message(), refused);
+    sample.member(Some(AccessLevel::Maintainer)).await.post(&url, reset).await.expect(201);
+    sample.fsck();
+}
+
 async fn first_commit_sets_default_branch(server: TestServer) {
     let sample = Sample::empty(&server, Visibility::Private).await;
     let created = server.root().post(&sample.commits(), new_branch_body("trunk", json!({}))).await.expect(201).json();
@@ -301,6 +340,7 @@ on_every_database![
     create_commit_starts_at_given_branch_or_commit,
     create_commit_can_start_in_project_of_fork_network,
     create_commit_requires_developer_and_push_access,
+    create_commit_with_force_follows_the_rule_for_forced_pushes,
     first_commit_sets_default_branch,
     create_commit_accepts_100_actions_and_5_megabytes,
 ];

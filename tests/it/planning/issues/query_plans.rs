@@ -135,6 +135,48 @@ async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
     assert_eq!(found.pluck("title"), ["needle"]);
 }
 
+/// A condition that is checked for each row must not run a full-text query or look up each label of the same title.
+async fn row_checks_on_sqlite_read_only_rows_of_the_issue(server: TestServer) {
+    let root = server.root();
+    let one = project(&root, "one", json!({"visibility": "public"})).await;
+    let label = crate::planning::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+    insert_many_issues(&server, one, label).await;
+    if server.backend.database.read().get_database_backend() != DbBackend::Sqlite {
+        return;
+    }
+    let lists = [
+        "search=much",
+        "search=much&order_by=due_date",
+        "not[search]=much",
+        "not[search]=needle",
+        "not[search]=gr%C3%B6%C3%9Fe",
+        "labels=ui",
+        "not[labels]=ui",
+        "labels=ui&not[labels]=bug",
+        "state=opened&search=much&not[author_username]=ada&order_by=updated_at",
+        "labels=ui&search=much&order_by=due_date&sort=asc",
+    ];
+    let mut full_text_queries = 0;
+    for query in lists {
+        for sql in statements(&server, &root, &format!("/issues?scope=all&{query}")).await {
+            let plan = plan(&server, &sql, None).await;
+            full_text_queries += plan.iter().filter(|line| line.contains("issue_texts VIRTUAL TABLE")).count();
+            // The condition `=` of the virtual table is a full-text query for a single row.
+            let per_row = |line: &&String| {
+                line.contains("VIRTUAL TABLE INDEX 0:=") || line.contains("(label_id=? AND issue_id=?)")
+            };
+            assert_eq!(plan.iter().find(per_row), None, "{query}: {sql} {plan:#?}");
+        }
+    }
+    assert!(full_text_queries > 0);
+    // The index of the state is in the order of creation.
+    for sql in statements(&server, &root, "/issues?scope=all&state=opened&order_by=updated_at").await {
+        let plan = plan(&server, &sql, None).await;
+        let sorts = plan.iter().any(|line| line.contains("USE TEMP B-TREE FOR ORDER BY"));
+        assert!(!sorts || !sql.contains("\"ordered\""), "{sql} {plan:#?}");
+    }
+}
+
 async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({"visibility": "public"})).await;
@@ -179,5 +221,6 @@ async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServe
 on_every_database![
     first_page_of_each_list_avoids_full_table_scans,
     search_for_rare_word_uses_the_text_index,
+    row_checks_on_sqlite_read_only_rows_of_the_issue,
     filters_find_and_count_issues_at_the_end_of_the_order,
 ];

@@ -4,7 +4,7 @@ use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::code::branch_protection;
-use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::push_decision::{self, ProposalKind, ProposedUpdate};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -71,7 +71,7 @@ pub(crate) fn ref_update(access: &ProjectAccess) -> RefUpdate {
 /// commit while its effects are recorded.
 ///
 /// # Errors
-/// Returns the errors of `to_error` and `read`, or an error if the database fails.
+/// Returns `Error::Forbidden` if the commit discards commits of the branch and the caller may not force-push. Returns the errors of `to_error` and `read`, or an error if the database fails.
 pub async fn commit<T, F>(
     backend: &Backend,
     access: &ProjectAccess,
@@ -94,7 +94,12 @@ where
         let prepared = repository.prepare_commit(request).await;
         prepared.map_err(|error| to_error(error, &name))
     };
+    let (checks, caller) = (backend.clone(), access.clone());
     let publish = async move |prepared: PreparedCommit| {
+        // The authority covers updates that only add commits.
+        if prepared.discards_commits() {
+            push_decision::check_force_push(&checks, &caller, &branch).await?;
+        }
         let result = prepared.publish().await;
         let result = result.map_err(|error| to_error(error, &branch))?;
         let changes = vec![RefChange::branch(&branch, result.old, Some(result.commit))];

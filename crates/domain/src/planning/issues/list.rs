@@ -94,7 +94,7 @@ fn conditions(
     }
     let mut set = condition_set(backend, caller, IssuableKind::Issue, scope, &filter.shared)?;
     if let Some(state) = filter.state {
-        set.add_covered(Condition::all().add(Column::State.eq(state)));
+        set.add_state(Condition::all().add(Column::State.eq(state)), filter.sort_order());
     }
     if let Some(confidential) = filter.confidential {
         let condition = Condition::all().add(Column::Confidential.eq(confidential));

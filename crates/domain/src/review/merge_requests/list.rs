@@ -75,7 +75,8 @@ fn conditions(
     let mut set = condition_set(backend, caller, IssuableKind::MergeRequest, scope, &filter.shared)?;
     let all = |expr: Expr| Condition::all().add(expr);
     if let Some(state) = filter.state {
-        set.add_covered(all(Column::State.eq(state)));
+        let order = filter.order.sort(filter.shared.ascending);
+        set.add_state(all(Column::State.eq(state)), order);
     }
     for (column, name) in [
         (Column::SourceBranch, &filter.source_branch),

@@ -254,8 +254,13 @@ fn labeled_with_any(
             .into_query()
     };
     let lookup = set.id_in(label.clone(), ids(scope));
-    // For a row that is checked, the title is sufficient.
-    let row_test = label.in_subquery(ids(ListScope::Instance));
+    // For a row that is checked, the title is sufficient. By an index of the column, SQLite would look up each label of
+    // that title in each row.
+    let column = match set.assumes_few_matches() {
+        true => label.add(0),
+        false => label,
+    };
+    let row_test = column.in_subquery(ids(ListScope::Instance));
     IndexedCondition {
         ids: IndexedCondition::on_related_rows(kind, kind.labels(), all(lookup)).ids,
         ..IndexedCondition::on_related_rows(kind, kind.labels(), all(row_test))
@@ -297,6 +302,7 @@ fn labeled_with_all(kind: IssuableKind, scope: ListScope, mut titles: Vec<&str>)
         ids,
         test: all(test),
         own: None,
+        in_matches: None,
     }
 }
 

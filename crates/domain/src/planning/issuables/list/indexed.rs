@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 
 use sea_orm::sea_query::extension::postgres::PgFunc;
-use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
+use sea_orm::sea_query::{Asterisk, Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
 use storage::entities::issuables::IssuableKind;
 use storage::entities::row_conditions::has_rows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
+
+use super::SortOrder;
 
 /// A condition in both forms.
 #[derive(Debug, Clone)]
@@ -21,7 +23,13 @@ pub(crate) struct IndexedCondition {
     /// Condition on a row that can use an index of its own table. `None` if the condition depends on other
     /// tables.
     pub own: Option<Condition>,
+    /// For a search in the full-text table of SQLite, the condition that a row is among the matches. They are read once
+    /// for a statement.
+    pub in_matches: Option<Condition>,
 }
+
+/// Maximum number of matches that SQLite sorts, or stores in memory, for one statement.
+const MAX_MATCHES: u64 = 50_000;
 
 /// Wraps a condition so that the planner neither estimates it nor turns it into a join.
 fn hide_from_planner(condition: impl Into<Expr>) -> Expr {
@@ -50,6 +58,40 @@ fn subtract(ids: SelectStatement, others: Vec<SelectStatement>) -> SelectStateme
         .from_subquery(ids, "some")
         .unions(others)
         .take()
+}
+
+/// Returns the position of the statement with the fewest rows, unless all have too many. Rows are counted up to the
+/// limit, in a single statement.
+async fn smallest<'a>(
+    db: &impl ConnectionTrait,
+    ids: impl IntoIterator<Item = &'a SelectStatement>,
+) -> Result<Option<usize>, DbErr> {
+    let mut counts = Query::select();
+    let mut length = 0;
+    for ids in ids {
+        let some = Query::select()
+            .column(TARGET_ID)
+            .from_subquery(ids.clone(), "some")
+            .limit(MAX_MATCHES + 1)
+            .take();
+        let count = Query::select()
+            .expr(Func::count(Expr::col(Asterisk)))
+            .from_subquery(some, "counted")
+            .take();
+        counts.expr(Expr::from(SubQueryStatement::from(count)));
+        length += 1;
+    }
+    let Some(row) = db.query_one(&counts).await? else {
+        return Ok(None);
+    };
+    let mut smallest = None;
+    for at in 0..length {
+        let count: i64 = row.try_get_by_index(at)?;
+        if count.unsigned_abs() <= MAX_MATCHES && smallest.is_none_or(|(fewest, _)| count < fewest) {
+            smallest = Some((count, at));
+        }
+    }
+    Ok(smallest.map(|(_, at)| at))
 }
 
 /// Matches rows where a column is null, checked row by row. For a plain condition, databases expect few
@@ -108,6 +150,7 @@ impl IndexedCondition {
             ids,
             test: Condition::all().add(has_rows(&mut row)),
             own: None,
+            in_matches: None,
         }
     }
 
@@ -122,6 +165,7 @@ impl IndexedCondition {
             ids,
             test,
             own: Some(condition),
+            in_matches: None,
         }
     }
 
@@ -181,13 +225,23 @@ impl ConditionSet {
         self.covered = self.covered.clone().add(condition);
     }
 
+    /// Adds the condition on the state. The indexes of other orders than that of creation do not contain the state.
+    pub fn add_state(&mut self, condition: Condition, order: SortOrder) {
+        if self.assumes_few_matches() && order.columns != ["created_at"] {
+            let test = Condition::all().add(hide_from_planner(condition.clone()));
+            self.add(IndexedCondition::on_row(self.kind, condition, test));
+        } else {
+            self.add_covered(condition);
+        }
+    }
+
     /// Adds a condition that is always checked row by row.
     pub fn add_test(&mut self, condition: Condition) {
         self.row_tests = self.row_tests.clone().add(condition);
     }
 
     /// Looks for a condition with few matches. Runs at most one statement per condition and stops at the
-    /// first.
+    /// first. Without such a condition, decides in which form excluded texts are searched.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -198,7 +252,36 @@ impl ConditionSet {
                 return Ok(());
             }
         }
+        for condition in &mut self.excluded {
+            if let Some(in_matches) = condition.in_matches.take()
+                && smallest(db, [&condition.ids]).await?.is_some()
+            {
+                condition.test = in_matches;
+            }
+        }
         Ok(())
+    }
+
+    /// Returns the query for the matches of the condition that has the fewest, if they can be sorted.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub(super) async fn sortable_ids(
+        &self,
+        db: &impl ConnectionTrait,
+    ) -> Result<Option<SelectStatement>, DbErr> {
+        let ids = || self.included.iter().map(|condition| &condition.ids);
+        let at = smallest(db, ids()).await?;
+        Ok(at.and_then(|at| ids().nth(at)).cloned())
+    }
+
+    /// Returns the query for the matches of a search, if no other condition has an index. They are distinct, so rows
+    /// can be counted while matches are read.
+    pub(super) fn countable_ids(&self) -> Option<SelectStatement> {
+        match self.included.as_slice() {
+            [search] if self.found_ids.is_none() && search.in_matches.is_some() => Some(search.ids.clone()),
+            _ => None,
+        }
     }
 
     /// Returns whether a condition has no match at all.
@@ -268,14 +351,13 @@ impl ConditionSet {
         }
     }
 
-    /// Returns whether matches may be far down the list, so that they can be looked up instead. SQLite always
-    /// reads in list order.
+    /// Returns whether matches may be far down the list, so that they can be looked up instead.
     pub fn needs_deep_scan(&self) -> bool {
-        !self.assumes_few_matches() && self.found_ids.is_none() && !self.included.is_empty()
+        self.found_ids.is_none() && !self.included.is_empty()
     }
 
     /// Returns whether the database assumes that every condition has few matches.
-    fn assumes_few_matches(&self) -> bool {
+    pub fn assumes_few_matches(&self) -> bool {
         self.database == DbBackend::Sqlite
     }
 

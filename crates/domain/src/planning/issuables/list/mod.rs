@@ -148,6 +148,8 @@ const ORDERED: &str = "ordered";
 const FOUND: &str = "found";
 /// Number of rows that are read in list order before matches are looked up instead.
 const MAX_NEAR_ROWS: u64 = 4_000;
+/// Limit on sorted matches. All of them are sorted: SQLite ignores the order of a subquery without a limit.
+const MAX_SORTED_ROWS: u64 = i64::MAX.unsigned_abs();
 
 impl SortOrder {
     /// Orders rows whose columns are given by name.
@@ -190,10 +192,19 @@ impl ListQuery<'_> {
         if self.conditions.needs_deep_scan() {
             let mut near = self.ordered(self.conditions.covered());
             near.limit(MAX_NEAR_ROWS);
-            let tests = self.conditions.tests().add(self.visible.clone());
-            let found = self.read_ids(db, self.filter_ordered(near, tests)).await?;
+            let tests = || self.conditions.tests().add(self.visible.clone());
+            let found = self.read_ids(db, self.filter_ordered(near, tests())).await?;
             if found.len() as u64 > self.page.limit() {
                 return Ok(found);
+            }
+            if self.conditions.assumes_few_matches() {
+                let Some(ids) = self.conditions.sortable_ids(db).await? else {
+                    return self.page_in_list_order(db).await;
+                };
+                let matching = self.kind.column("id").in_subquery(ids);
+                let mut all = self.ordered(self.conditions.covered().add(matching));
+                all.limit(MAX_SORTED_ROWS);
+                return self.read_ids(db, self.filter_ordered(all, tests())).await;
             }
             let scan = self.conditions.deep_scan();
             let matching = scan.ids.map(|ids| self.kind.column("id").in_subquery(ids));
@@ -201,6 +212,11 @@ impl ListQuery<'_> {
             let tests = scan.row_tests.add(self.visible.clone());
             return self.read_ids(db, self.filter_ordered(all, tests)).await;
         }
+        self.page_in_list_order(db).await
+    }
+
+    /// Returns the page, read in the order of the list until it is full.
+    async fn page_in_list_order(&self, db: &impl ConnectionTrait) -> Result<Vec<i64>> {
         let mut ids = self.ids(self.conditions.in_list_order(self.visible.clone()));
         self.order.apply(|name| self.kind.column(name), &mut ids);
         self.read_ids(db, ids).await
@@ -215,7 +231,12 @@ impl ListQuery<'_> {
 
     /// Returns the query for all rows of the list, for counting.
     fn count_query(&self) -> SelectStatement {
-        if !self.conditions.needs_deep_scan() {
+        if self.conditions.assumes_few_matches()
+            && let Some(ids) = self.conditions.countable_ids()
+        {
+            return self.count_while_reading(ids);
+        }
+        if self.conditions.assumes_few_matches() || !self.conditions.needs_deep_scan() {
             return self.ids(self.conditions.lookup().add(self.visible.clone()));
         }
         let scan = self.conditions.deep_scan();
@@ -236,6 +257,19 @@ impl ListQuery<'_> {
             .from(FOUND)
             .and_where(self.row_meets(Expr::col((FOUND, TARGET_ID)), tests))
             .with_cte(found)
+            .take()
+    }
+
+    /// Returns the query for all rows of the list that begins with distinct IDs. SQLite follows the order of a cross
+    /// join, and would otherwise first read all IDs, of which a count needs at most 10,001.
+    fn count_while_reading(&self, ids: SelectStatement) -> SelectStatement {
+        let tests = self.conditions.tests().add(self.visible.clone());
+        Query::select()
+            .expr(Expr::val(1))
+            .from_subquery(ids, FOUND)
+            .cross_join(self.kind.table())
+            .and_where(self.kind.column("id").eq(Expr::col((FOUND, TARGET_ID))))
+            .cond_where(self.conditions.covered().add(tests))
             .take()
     }
 
@@ -271,7 +305,10 @@ impl ListQuery<'_> {
             .from_subquery(ordered, ORDERED)
             .and_where(self.row_meets(Expr::col((ORDERED, "id")), condition))
             .take();
-        self.order.apply(|name| Expr::col((ORDERED, name)), &mut rows);
+        // SQLite would test all rows and then sort them again. It reads a subquery with a limit in its order.
+        if !self.conditions.assumes_few_matches() {
+            self.order.apply(|name| Expr::col((ORDERED, name)), &mut rows);
+        }
         rows
     }
 }
@@ -299,7 +336,7 @@ pub(crate) async fn page_of<E: EntityTrait>(
         order,
         page,
     };
-    let (ids, total) = match list.conditions.needs_deep_scan() {
+    let (ids, total) = match conditions.needs_deep_scan() && !conditions.assumes_few_matches() {
         // Both queries are slow and independent of each other.
         true => {
             let (ids, total) = tokio::try_join!(list.page(db), bounded_count(db, list.count_query()))?;

@@ -13,6 +13,9 @@ use crate::kernel::query::contains_in_any_case;
 /// Minimum length of a word that is searched within texts, in characters.
 const MIN_WORD_LENGTH: usize = 3;
 
+/// Letters outside of ASCII that full-text queries of SQLite fold to ASCII, with their folded forms.
+const FOLDED_TO_ASCII: [(&str, &str); 2] = [("\u{212a}", "k"), ("\u{17f}", "s")];
+
 /// Maximum non-ASCII letters of a short text for which all spellings are searched.
 const MAX_NON_ASCII_LETTERS: usize = 6;
 
@@ -54,15 +57,18 @@ pub(super) fn exclude(
         .or(filter.include.fields.as_deref());
     let fields = fields(names);
     if let Some(terms) = filter.exclude.search.as_deref().and_then(parse_terms) {
-        let condition = match (&terms, backend.database.read().get_database_backend()) {
-            (SearchTerms::Words(words), DatabaseBackend::Sqlite) => full_text(kind, words, &fields).test,
-            // Null counts as an empty description, so that the condition is never null.
-            _ => like(kind, &terms, &fields, |column| {
-                Func::coalesce([column, Expr::val("")]).into()
-            }),
-        };
-        set.add_test(condition.not());
+        match (&terms, backend.database.read().get_database_backend()) {
+            (SearchTerms::Words(words), DatabaseBackend::Sqlite) => {
+                set.exclude(full_text(kind, words, &fields));
+            }
+            _ => set.add_test(like(kind, &terms, &fields, non_null).not()),
+        }
     }
+}
+
+/// Returns an empty text for null, so that no condition on it is null.
+fn non_null(column: Expr) -> Expr {
+    Func::coalesce([column, Expr::val("")]).into()
 }
 
 /// Returns the columns to search; both if none or only unknown ones are named.
@@ -160,7 +166,24 @@ fn spellings(folded: &str) -> Vec<String> {
     all
 }
 
-/// The same as a full-text query, which is case-insensitive by itself.
+/// Matches texts that contain all words in the same column, by a comparison with the text of the row. Finds the same
+/// texts as a full-text query of SQLite, whose words consist of ASCII characters.
+fn in_row(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> Condition {
+    fields.iter().fold(Condition::any(), |any, field| {
+        let mut text = Expr::from(Func::lower(non_null(kind.column(field))));
+        for (letter, folded) in FOLDED_TO_ASCII {
+            text = Func::cust("replace")
+                .args([text, Expr::val(letter), Expr::val(folded)])
+                .into();
+        }
+        any.add(words.iter().fold(Condition::all(), |all, word| {
+            let word = Expr::val(word.to_ascii_lowercase());
+            all.add(Expr::from(Func::cust("instr").args([text.clone(), word])).gt(0))
+        }))
+    })
+}
+
+/// Words as a full-text query, which is case-insensitive by itself.
 fn full_text(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> IndexedCondition {
     let texts = kind.texts();
     let phrases: Vec<String> = words
@@ -170,22 +193,23 @@ fn full_text(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> I
     let all = phrases.join(" AND ");
     let columns: Vec<String> = fields.iter().map(|field| format!("{field} : ({all})")).collect();
     let query = columns.join(" OR ");
-    let matches = |query: String| Expr::col(texts).binary(BinOper::Custom("MATCH"), query);
     let ids = Query::select()
         .expr_as(Expr::col((texts, "rowid")), TARGET_ID)
         .from(texts)
-        .and_where(matches(query.clone()))
+        .and_where(Expr::col(texts).binary(BinOper::Custom("MATCH"), query))
         .take();
-    let row = Query::select()
-        .expr(Expr::val(1))
-        .from(texts)
-        .and_where(matches(query))
-        .and_where(Expr::col((texts, "rowid")).eq(kind.column("id")))
-        .take();
+    // A full-text query takes almost a millisecond even for a single row, so it never runs once for each row. The sum
+    // prevents a lookup of each match in the table.
+    let in_matches = Condition::all().add(kind.column("id").add(0).in_subquery(ids.clone()));
     IndexedCondition {
         ids,
-        test: Condition::all().add(Expr::exists(row)),
+        test: match words.iter().all(|word| word.is_ascii()) {
+            true => in_row(kind, words, fields),
+            // Only the full-text table folds other letters.
+            false => in_matches.clone(),
+        },
         own: None,
+        in_matches: Some(in_matches),
     }
 }
 
