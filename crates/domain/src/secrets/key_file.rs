@@ -4,9 +4,9 @@
 //! per line in base64url, oldest first. Older versions support only the first form, and refuse the second form
 //! because of its length. The database names the current key, so the order of the keys is not important for encryption.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -106,7 +106,8 @@ impl KeyFile {
         self.version
     }
 
-    /// Adds a new key, replaces the file, and returns the fingerprint of the key. Blocks.
+    /// Adds a new key, replaces the file, and returns the fingerprint of the key. One process changes a file at a time.
+    /// Blocks.
     ///
     /// # Errors
     /// [`Error::Io`], and [`Error::KeyFile`] if the file has the maximum number of keys.
@@ -152,8 +153,17 @@ impl KeyFile {
 
     fn replace(&mut self) -> Result<(), Error> {
         let bytes = Secret::new(format(&self.keys));
-        let file = write_temporary(&self.path, bytes.expose())?;
-        file.persist(&self.path).map_err(|error| error.error)?;
+        // Always the same name, so that a killed process leaves at most one file with keys, which the next one replaces.
+        let new = self.path.with_added_extension("new");
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
+        file.write_all(bytes.expose())?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
         sync_directory(&self.path)?;
         self.version = FileVersion::read(&self.path)?;
         Ok(())
@@ -253,6 +263,8 @@ mod tests {
         let (directory, path) = file(&[7; KEY_LENGTH]);
         let mut keys = KeyFile::open(&path).unwrap();
         let first = keys.fingerprints();
+        // A killed process left a file behind.
+        std::fs::write(path.with_extension("new"), "partial").unwrap();
         let second = keys.add_key().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(

@@ -82,8 +82,6 @@ async fn unreadable_values_of_all_columns_can_be_discarded(site: Site) {
         let sql = format!("UPDATE {table} SET {name} = $1 WHERE {name} IS NOT NULL");
         assert!(instance.execute(&sql, vec![FOREIGN.into()]).await > 0, "{column:?}");
     }
-    let code = json!({ "code": instance.app.code() });
-    instance.ada().post("/user/two_factor/recovery_codes", code).await.expect(500);
     let printed = site.succeeds(&["admin", "rotate-key", "--discard-unreadable"]).await;
     for column in EncryptedColumn::all() {
         let name = format!(" of {}.{}: ", column.table(), column.column());

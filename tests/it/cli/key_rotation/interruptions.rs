@@ -115,9 +115,17 @@ async fn killed_rotation_is_continued(site: Site) {
     assert!(left > 0, "the rotation was killed too late");
     let printed = site.fails(&["doctor"]).await;
     assert!(printed.contains("use a former encryption key; `holdfast admin rotate-key` finishes"), "{printed}");
+    let path = site.data.join("secret.key");
+    let both_keys = std::fs::read(&path).unwrap();
     let printed = site.succeeds(&["admin", "rotate-key"]).await;
     assert!(printed.contains("Continuing the rotation"), "{printed}");
     assert!(printed.contains(&format!("Encrypted {left} values with the new key.")), "{left}: {printed}");
+    instance.assert_rotated(&before).await;
+
+    // Before the former key was removed from the file.
+    std::fs::write(&path, both_keys).unwrap();
+    let printed = site.succeeds(&["admin", "rotate-key"]).await;
+    assert!(printed.contains("Removed former keys: 1.\nEncrypted 0 values with the new key.\n"), "{printed}");
     instance.assert_rotated(&before).await;
     instance.stop().await;
 }
