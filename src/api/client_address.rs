@@ -26,14 +26,19 @@ pub fn address_key(request: &Request) -> Option<String> {
     })
 }
 
-/// Returns the client's IPv4 address, or the first address of the IPv6 network of one customer.
-pub fn network(request: &Request) -> Option<IpAddr> {
+/// Returns the client's address, as audit events contain it.
+pub fn client_ip(request: &Request) -> Option<IpAddr> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
         Some(TrustedProxies(proxies)) => client_address(peer, request.headers(), proxies),
         None => peer,
     };
-    Some(match address.to_canonical() {
+    Some(address.to_canonical())
+}
+
+/// Returns the client's IPv4 address, or the first address of the IPv6 network of one customer.
+pub fn network(request: &Request) -> Option<IpAddr> {
+    Some(match client_ip(request)? {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
