@@ -1,6 +1,8 @@
 //! Audit events.
 
 mod actors;
+mod changes;
+mod grants;
 mod lists;
 pub mod operations;
 mod page;

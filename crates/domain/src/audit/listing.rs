@@ -1,6 +1,7 @@
 //! Lists of events, newest first.
 
 use chrono::{DateTime, Utc};
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
 use storage::entities::audit_events::{self, AuditEntityType, Column, Entity, Model};
 
@@ -9,7 +10,6 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PagePosition, PageRequest};
 use crate::kernel::query::{at_or_before, page_of};
-use sea_orm::sea_query::Expr;
 
 /// Filter of a list.
 #[derive(Debug, Clone, Copy, Default)]

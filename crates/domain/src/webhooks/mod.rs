@@ -8,8 +8,6 @@ pub mod payloads;
 mod receiver;
 pub mod test_delivery;
 
-use url::Url;
-
 use git::check_branch_name;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
@@ -17,6 +15,7 @@ use sea_orm::{
 };
 use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, projects};
+use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;

@@ -1,11 +1,10 @@
 //! Audit events of projects.
 
 use storage::entities::projects::{Column, Model};
-use storage::entities::{namespaces, users};
+use storage::entities::{AccessLevel, namespaces, users};
 
 use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
-use storage::entities::AccessLevel;
 
 /// Columns that affect who can do what, or which code is accepted.
 const SETTINGS: [Column; 25] = [
