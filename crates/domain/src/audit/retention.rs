@@ -11,8 +11,8 @@ use crate::kernel::error::Result;
 /// Maximum number of rows that one statement deletes, so that other writers wait only briefly.
 const BATCH: u64 = 500;
 
-/// Deletes the events older than this number of days, and returns their number. Nothing else deletes events. With 0 days,
-/// events are kept forever.
+/// Deletes the events older than this number of days, and returns their number. Deletes none with 0 days. Nothing else
+/// deletes events.
 ///
 /// # Errors
 /// Returns an error if the database fails; events deleted before that stay deleted.

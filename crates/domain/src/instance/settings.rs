@@ -18,7 +18,7 @@ pub struct SettingsUpdate {
     pub allow_account_creation_by_groups: Option<bool>,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: Option<bool>,
-    /// Days for which audit events are kept; 0 keeps them forever.
+    /// Days after which audit events are deleted; 0 never deletes them.
     pub audit_event_retention_days: Option<i64>,
     /// Default visibility of groups.
     pub default_group_visibility: Option<Visibility>,

@@ -14,7 +14,7 @@ pub struct InstanceSettings {
     pub allow_account_creation_by_groups: bool,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: bool,
-    /// Days for which audit events are kept; 0 keeps them forever.
+    /// Days after which audit events are deleted; 0 never deletes them.
     pub audit_event_retention_days: u64,
     /// Default visibility of new groups.
     pub default_group_visibility: Visibility,
