@@ -1,7 +1,7 @@
 //! Audit events.
 
 use domain::audit::AuditEntityType;
-use domain::audit::listing::{self, AuditEventFilter};
+use domain::audit::listing;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -10,9 +10,18 @@ use crate::api::routes::AuditEventsApi;
 use crate::app::App;
 use crate::views::activity::audit_events::{audit_event, entity_type};
 use contract::{
-    AuditEvent, GetAuditEventRequest, GetGroupAuditEventRequest, GetProjectAuditEventRequest,
-    ListAuditEventsRequest, ListGroupAuditEventsRequest, ListProjectAuditEventsRequest,
+    AuditEvent, AuditEventFilter, GetAuditEventRequest, GetGroupAuditEventRequest,
+    GetProjectAuditEventRequest, ListAuditEventsRequest, ListGroupAuditEventsRequest,
+    ListProjectAuditEventsRequest, Timestamp,
 };
+
+fn filter(filter: AuditEventFilter) -> listing::AuditEventFilter {
+    listing::AuditEventFilter {
+        created_after: filter.created_after.map(Timestamp::to_utc),
+        created_before: filter.created_before.map(Timestamp::to_utc),
+        id_before: filter.id_before,
+    }
+}
 
 impl AuditEventsApi for App {
     async fn list_audit_events(
@@ -21,11 +30,7 @@ impl AuditEventsApi for App {
         request: ListAuditEventsRequest,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>> {
-        let filter = AuditEventFilter {
-            created_after: request.created_after,
-            created_before: request.created_before,
-            id_before: request.id_before,
-        };
+        let filter = filter(request.audit_event_filter);
         let kind = request.entity_type.map(entity_type);
         let page = listing::list_all(&self.backend, kind, request.entity_id, filter, &page).await?;
         Ok(page.map(audit_event))
@@ -42,11 +47,7 @@ impl AuditEventsApi for App {
         request: ListGroupAuditEventsRequest,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>> {
-        let filter = AuditEventFilter {
-            created_after: request.created_after,
-            created_before: request.created_before,
-            id_before: request.id_before,
-        };
+        let filter = filter(request.audit_event_filter);
         let entity = (AuditEntityType::Group, access.group.id);
         let page = listing::list_of(&self.backend, entity, filter, &page).await?;
         Ok(page.map(audit_event))
@@ -68,11 +69,7 @@ impl AuditEventsApi for App {
         request: ListProjectAuditEventsRequest,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>> {
-        let filter = AuditEventFilter {
-            created_after: request.created_after,
-            created_before: request.created_before,
-            id_before: request.id_before,
-        };
+        let filter = filter(request.audit_event_filter);
         let entity = (AuditEntityType::Project, access.project.id);
         let page = listing::list_of(&self.backend, entity, filter, &page).await?;
         Ok(page.map(audit_event))
