@@ -13,7 +13,8 @@ import yaml
 
 GROUPS = {
     "accounts": "users user_emails user_keys user_status two_factor_authentication personal_access_tokens impersonation_tokens "
-    "project_access_tokens applications custom_attributes project_uploads application_settings metadata feature_gates",
+    "project_access_tokens applications custom_attributes project_uploads application_settings metadata feature_gates "
+    "audit_events",
     "spaces": "projects project_forks project_members project_shares project_stars groups group_members "
     "group_single_sign_on namespaces badges scim",
     "code": "branches commits repositories repository_files tags deploy_keys snippets project_snippets templates",

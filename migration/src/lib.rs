@@ -74,6 +74,7 @@ mod m20261124_000068_create_known_addresses;
 mod m20261124_000070_create_verified_domains;
 mod m20261124_000071_mark_provisioned_users;
 mod m20261124_000074_create_two_factor_authentication;
+mod m20261124_000075_create_audit_events;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -148,6 +149,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261124_000070_create_verified_domains::Migration),
             Box::new(m20261124_000071_mark_provisioned_users::Migration),
             Box::new(m20261124_000074_create_two_factor_authentication::Migration),
+            Box::new(m20261124_000075_create_audit_events::Migration),
         ]
     }
 }

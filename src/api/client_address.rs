@@ -26,25 +26,26 @@ pub fn address_key(request: &Request) -> Option<String> {
     })
 }
 
-/// Returns the client's IPv4 address, or the first address of the IPv6 network of one customer.
-pub fn network(request: &Request) -> Option<IpAddr> {
-    Some(match of_client(request)? {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-    })
-}
-
-/// Returns the client's address. An IPv4 address in IPv6 form is returned as IPv4.
-pub fn of_client(request: &Request) -> Option<IpAddr> {
+/// Returns the client's address, as audit events and the access log contain it. An IPv4 address in IPv6 form is returned
+/// as IPv4.
+pub fn client_ip(request: &Request) -> Option<IpAddr> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
         Some(TrustedProxies(proxies)) => client_address(peer, request.headers(), proxies),
         None => peer,
     };
     Some(address.to_canonical())
+}
+
+/// Returns the client's IPv4 address, or the first address of the IPv6 network of one customer.
+pub fn network(request: &Request) -> Option<IpAddr> {
+    Some(match client_ip(request)? {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+    })
 }
 
 /// Returns the nearest address that is not a trusted proxy. Each trusted proxy vouches for the last address

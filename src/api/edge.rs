@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use storage::error_chain;
 
 use crate::api::body;
-use crate::api::client_address::address_key;
+use crate::api::client_address::{address_key, client_ip};
 use crate::api::credentials;
 use crate::api::error_response;
 use crate::api::exchange::Exchange;
@@ -189,12 +189,14 @@ impl Steps {
     async fn find_caller(&self, exchange: &Exchange<'_>) -> Result<Caller> {
         if exchange.operation().access.on == ResourceKind::Scim {
             let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
-            return authentication::caller_of_scim_token(&self.backend, &token).await;
+            let caller = authentication::caller_of_scim_token(&self.backend, &token).await?;
+            return Ok(caller.at_ip_address(client_ip(exchange.request())));
         }
         let query = parameters::query(exchange.raw_query());
         let job_token = exchange.operation().job_token;
         let credentials = credentials::read(exchange.request(), query.as_ref().ok(), job_token);
         let caller = authentication::identify(&self.backend, credentials).await?;
+        let caller = caller.at_ip_address(client_ip(exchange.request()));
         Ok(caller.at_address(address_key(exchange.request())))
     }
 

@@ -8,6 +8,7 @@ use chrono::NaiveDate;
 use clap::{Subcommand, ValueEnum};
 use domain::accounts::users as accounts;
 use domain::accounts::users::NewUser;
+use domain::audit::Actor;
 use domain::identity::access_tokens::{self, NewToken};
 use domain::identity::two_factor::enrollment;
 use domain::operations::startup;
@@ -164,7 +165,9 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
                 created_by_id: None,
                 secret: None,
             };
-            let (_, token) = access_tokens::create(&backend, new).await.map_err(error_text)?;
+            let (_, token) = access_tokens::create(&backend, &Actor::system(), new)
+                .await
+                .map_err(error_text)?;
             print(&format!("{token}\n"));
             Ok(ExitCode::SUCCESS)
         }
@@ -203,7 +206,9 @@ async fn disable_two_factor(common: CommonOptions, username: &str) -> CommandRes
     let (_, backend) = common.open().await?;
     let user = users::by_username(backend.database.read(), username).await?;
     let user = user.ok_or_else(|| format!("user {username} does not exist"))?;
-    enrollment::reset(&backend, user.id).await.map_err(error_text)?;
+    enrollment::reset(&backend, &Actor::system(), user.id)
+        .await
+        .map_err(error_text)?;
     print(&format!(
         "Two-factor authentication of {} is disabled.\n",
         user.username
@@ -250,7 +255,9 @@ async fn create_user(common: CommonOptions, mut new: NewUser) -> CommandResult {
         .password
         .get_or_insert_with(|| Token::generate("").expose().to_owned())
         .clone();
-    let user = accounts::create(&backend, new).await.map_err(error_text)?;
+    let user = accounts::create(&backend, &Actor::system(), new)
+        .await
+        .map_err(error_text)?;
     print(&format!("User {} has id {}.\n", user.username, user.id));
     if is_generated {
         print(&format!("Password (shown once): {password}\n"));

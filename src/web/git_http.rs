@@ -18,7 +18,7 @@ use poem::http::header::{
 use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::client_address::address_key;
+use crate::api::client_address::{address_key, client_ip};
 use crate::api::{error_response, request_rate};
 
 /// Middleware that handles Git requests and forwards all others.
@@ -211,7 +211,9 @@ impl<E> GitHttpEndpoint<E> {
     ) -> Result<ProjectAccess, GitRejection> {
         let identified = git_access::identify(&self.backend, credentials(request)?).await;
         request_rate::count(request, identified.as_ref().ok())?;
-        let caller = identified?.at_address(address_key(request));
+        let caller = identified?
+            .at_ip_address(client_ip(request))
+            .at_address(address_key(request));
         request_rate::use_database_share(request, &caller);
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
@@ -306,6 +308,7 @@ pub(super) fn credentials(request: &Request) -> Result<Option<BasicCredentials>,
             name: name.to_owned(),
             password: password.to_owned(),
             address: address_key(request),
+            ip_address: client_ip(request),
         })
     };
     read().map(Some).ok_or(Error::Unauthorized)

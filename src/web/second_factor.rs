@@ -7,7 +7,7 @@ use poem::web::{Data, Form, Query};
 use poem::{Request, Response, handler};
 use serde::Deserialize;
 
-use crate::api::client_address::address_key;
+use crate::api::client_address::{address_key, client_ip};
 use crate::api::credentials::SESSION_COOKIE;
 use crate::views::html::escape;
 use crate::web::browser::{
@@ -63,6 +63,7 @@ pub(super) async fn submit(
         pending: cookie(PENDING_COOKIE).unwrap_or_default(),
         code: typed.code,
         address: address_key(request),
+        ip_address: client_ip(request),
         replaces: cookie(SESSION_COOKIE),
     };
     match sessions::confirm(backend, attempt).await {

@@ -14,7 +14,7 @@ use poem::{Body, Endpoint, EndpointExt, Request, Response, Route, get, handler, 
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::api::client_address::address_key;
+use crate::api::client_address::{address_key, client_ip};
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
@@ -128,6 +128,7 @@ async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<
         password: typed.password,
         new_password: typed.new_password.filter(|password| !password.is_empty()),
         address: address_key(request),
+        ip_address: client_ip(request),
         replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
     };
     match sessions::sign_in(backend, attempt).await {
@@ -185,7 +186,7 @@ async fn sign_out(request: &Request, body: Body, Data(backend): Data<&Backend>) 
         if !sent.is_some_and(|sent| secrets::constant_time_eq(&sent, &session.csrf_token)) {
             return failed(&Error::forbidden_because("the CSRF token is missing or wrong"));
         }
-        if let Err(error) = sessions::delete(backend, secret).await {
+        if let Err(error) = sessions::delete(backend, secret, &session.user, client_ip(request)).await {
             return failed(&error);
         }
     }

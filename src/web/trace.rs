@@ -50,7 +50,7 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             started,
             method: method.clone(),
             path: request.uri().path().to_owned(),
-            address: client_address::of_client(&request),
+            address: client_address::client_ip(&request),
             request_id: id.clone(),
             record: record.clone(),
         });

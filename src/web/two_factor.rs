@@ -2,6 +2,7 @@
 //!
 //! The page also accepts sessions after the grace period, when they are limited to this page and signing out.
 
+use domain::audit::Actor;
 use domain::identity::sessions::ActiveSession;
 use domain::identity::two_factor::enrollment::{self, TwoFactorSetup, TwoFactorStatus};
 use domain::kernel::Backend;
@@ -14,6 +15,7 @@ use qrcode::QrCode;
 use qrcode::render::svg;
 use serde::Deserialize;
 
+use crate::api::client_address::client_ip;
 use crate::api::credentials::SESSION_COOKIE;
 use crate::views::html::escape;
 use crate::web::browser::{
@@ -75,7 +77,7 @@ pub(super) async fn start(
         Err(response) => return *response,
     };
     let password = typed.0.current_password.clone();
-    match enrollment::start(backend, &visitor.session.user, password).await {
+    match enrollment::start(backend, &visitor.actor(request), &visitor.session.user, password).await {
         Ok(setup) => visitor.secret_page(&setup),
         Err(error) => visitor.overview(Some(error)).await,
     }
@@ -93,7 +95,15 @@ pub(super) async fn confirm(
         Err(response) => return *response,
     };
     let current = sent_cookie(request, SESSION_COOKIE);
-    match enrollment::confirm(backend, &visitor.session.user, &typed.0.code, current).await {
+    match enrollment::confirm(
+        backend,
+        &visitor.actor(request),
+        &visitor.session.user,
+        &typed.0.code,
+        current,
+    )
+    .await
+    {
         Ok(codes) => visitor.codes_page(&codes),
         Err(error @ Error::InvalidAttributes(_)) => visitor.code_page(error),
         Err(error) => visitor.overview(Some(error)).await,
@@ -111,7 +121,14 @@ pub(super) async fn replace_recovery_codes(
         Ok(visitor) => visitor,
         Err(response) => return *response,
     };
-    match enrollment::replace_recovery_codes(backend, &visitor.session.user, &typed.0.code).await {
+    match enrollment::replace_recovery_codes(
+        backend,
+        &visitor.actor(request),
+        &visitor.session.user,
+        &typed.0.code,
+    )
+    .await
+    {
         Ok(codes) => visitor.codes_page(&codes),
         Err(error) => visitor.overview(Some(error)).await,
     }
@@ -129,7 +146,15 @@ pub(super) async fn disable(
         Err(response) => return *response,
     };
     let current = sent_cookie(request, SESSION_COOKIE);
-    match enrollment::disable(backend, &visitor.session.user, &typed.0.code, current).await {
+    match enrollment::disable(
+        backend,
+        &visitor.actor(request),
+        &visitor.session.user,
+        &typed.0.code,
+        current,
+    )
+    .await
+    {
         Ok(()) => redirect(TWO_FACTOR_PATH),
         Err(error) => visitor.overview(Some(error)).await,
     }
@@ -171,6 +196,11 @@ async fn sender<'a>(
 }
 
 impl Visitor<'_> {
+    /// Returns the author of audit events.
+    fn actor(&self, request: &Request) -> Actor {
+        Actor::user(&self.session.user, client_ip(request))
+    }
+
     /// Returns the page with the current state, and the error of the last change.
     async fn overview(&self, error: Option<Error>) -> Response {
         let found = enrollment::status(self.backend, &self.session.user).await;

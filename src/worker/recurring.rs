@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::accounts::uploads;
+use domain::audit;
 use domain::code::ref_updates;
 use domain::delivery::pipeline_schedules;
+use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
@@ -76,6 +78,11 @@ async fn once(backend: &Backend) -> Result<()> {
     let swept = log::sweep(backend).await?;
     if swept > 0 {
         tracing::info!(swept, "removed old webhook deliveries");
+    }
+    let retention = settings::get(backend).await?.audit_event_retention_days;
+    let swept = audit::retention::sweep(backend, retention).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed old audit events");
     }
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await

@@ -8,6 +8,7 @@
 
 mod accounts;
 mod activity;
+mod audit;
 mod cli;
 mod code;
 mod contract;

@@ -6,6 +6,7 @@
 
 pub mod accounts;
 pub mod activity;
+pub mod audit;
 pub mod code;
 pub mod delivery;
 pub mod discussion;

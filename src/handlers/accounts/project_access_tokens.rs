@@ -57,6 +57,6 @@ impl ProjectAccessTokensApi for App {
         request: RevokeProjectAccessTokenRequest,
     ) -> Result<()> {
         let (id, since) = (request.token_id, request.if_unmodified_since);
-        tokens::revoke(&self.backend, access.project.id, id, since.as_deref()).await
+        tokens::revoke(&self.backend, &access, id, since.as_deref()).await
     }
 }

@@ -1,5 +1,6 @@
 //! Second factors of users.
 
+use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::identity::two_factor::enrollment;
 use domain::kernel::error::Result;
@@ -26,7 +27,7 @@ impl TwoFactorAuthenticationApi for App {
     ) -> Result<TwoFactorSetup> {
         let user = access.caller.signed_in()?;
         let password = request.body.current_password;
-        let setup = enrollment::start(&self.backend, user, password).await?;
+        let setup = enrollment::start(&self.backend, &Actor::from(&access.caller), user, password).await?;
         Ok(views::setup(setup))
     }
 
@@ -36,7 +37,14 @@ impl TwoFactorAuthenticationApi for App {
         request: ConfirmTwoFactorRequest,
     ) -> Result<RecoveryCodes> {
         let user = access.caller.signed_in()?;
-        let codes = enrollment::confirm(&self.backend, user, &request.body.code, None).await?;
+        let codes = enrollment::confirm(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            &request.body.code,
+            None,
+        )
+        .await?;
         Ok(views::recovery_codes(codes))
     }
 
@@ -46,7 +54,14 @@ impl TwoFactorAuthenticationApi for App {
         request: DisableTwoFactorRequest,
     ) -> Result<()> {
         let user = access.caller.signed_in()?;
-        enrollment::disable(&self.backend, user, &request.body.code, None).await
+        enrollment::disable(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            &request.body.code,
+            None,
+        )
+        .await
     }
 
     async fn create_recovery_codes(
@@ -55,11 +70,17 @@ impl TwoFactorAuthenticationApi for App {
         request: CreateRecoveryCodesRequest,
     ) -> Result<RecoveryCodes> {
         let user = access.caller.signed_in()?;
-        let codes = enrollment::replace_recovery_codes(&self.backend, user, &request.body.code).await?;
+        let codes = enrollment::replace_recovery_codes(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            &request.body.code,
+        )
+        .await?;
         Ok(views::recovery_codes(codes))
     }
 
     async fn disable_user_two_factor(&self, access: UserAccess) -> Result<()> {
-        enrollment::reset_by_api(&self.backend, &access.user).await
+        enrollment::reset_by_api(&self.backend, &Actor::from(&access.caller), &access.user).await
     }
 }

@@ -1,6 +1,7 @@
 //! Secondary email addresses of users.
 
 use domain::accounts::users::emails;
+use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -25,9 +26,15 @@ impl UserEmailsApi for App {
         request: CreateOwnEmailRequest,
     ) -> Result<UserEmail> {
         let user = access.caller.signed_in()?;
-        emails::add(&self.backend, user.id, request.body.email, false)
-            .await
-            .map(email)
+        emails::add(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            request.body.email,
+            false,
+        )
+        .await
+        .map(email)
     }
 
     async fn get_own_email(&self, access: InstanceAccess, request: GetOwnEmailRequest) -> Result<UserEmail> {
@@ -39,7 +46,14 @@ impl UserEmailsApi for App {
 
     async fn delete_own_email(&self, access: InstanceAccess, request: DeleteOwnEmailRequest) -> Result<()> {
         let (user, since) = (access.caller.signed_in()?, request.if_unmodified_since);
-        emails::remove(&self.backend, user.id, request.email_id, since.as_deref()).await
+        emails::remove(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            request.email_id,
+            since.as_deref(),
+        )
+        .await
     }
 
     async fn list_user_emails(&self, access: UserAccess, page: PageRequest) -> Result<Page<UserEmail>> {
@@ -52,15 +66,28 @@ impl UserEmailsApi for App {
         access: UserAccess,
         request: CreateUserEmailRequest,
     ) -> Result<UserEmail> {
-        let (body, user_id) = (request.body, access.user.id);
+        let body = request.body;
         let confirmed = body.skip_confirmation == Some(true);
-        emails::add(&self.backend, user_id, body.email, confirmed)
-            .await
-            .map(email)
+        emails::add(
+            &self.backend,
+            &Actor::from(&access.caller),
+            &access.user,
+            body.email,
+            confirmed,
+        )
+        .await
+        .map(email)
     }
 
     async fn delete_user_email(&self, access: UserAccess, request: DeleteUserEmailRequest) -> Result<()> {
         let since = request.if_unmodified_since;
-        emails::remove(&self.backend, access.user.id, request.email_id, since.as_deref()).await
+        emails::remove(
+            &self.backend,
+            &Actor::from(&access.caller),
+            &access.user,
+            request.email_id,
+            since.as_deref(),
+        )
+        .await
     }
 }

@@ -1,6 +1,7 @@
 //! SSH keys of users.
 
 use domain::accounts::users::keys;
+use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -21,9 +22,15 @@ impl UserKeysApi for App {
 
     async fn create_own_key(&self, access: InstanceAccess, request: CreateOwnKeyRequest) -> Result<UserKey> {
         let (user, body) = (access.caller.signed_in()?, request.body);
-        keys::add(&self.backend, user.id, body.title, &body.key)
-            .await
-            .map(key)
+        keys::add(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user.id,
+            body.title,
+            &body.key,
+        )
+        .await
+        .map(key)
     }
 
     async fn get_own_key(&self, access: InstanceAccess, request: GetOwnKeyRequest) -> Result<UserKey> {
@@ -33,7 +40,14 @@ impl UserKeysApi for App {
 
     async fn delete_own_key(&self, access: InstanceAccess, request: DeleteOwnKeyRequest) -> Result<()> {
         let (user, since) = (access.caller.signed_in()?, request.if_unmodified_since);
-        keys::remove(&self.backend, user.id, request.key_id, since.as_deref()).await
+        keys::remove(
+            &self.backend,
+            &Actor::from(&access.caller),
+            user,
+            request.key_id,
+            since.as_deref(),
+        )
+        .await
     }
 
     async fn list_user_keys(&self, access: UserAccess, page: PageRequest) -> Result<Page<UserKey>> {
@@ -43,9 +57,15 @@ impl UserKeysApi for App {
 
     async fn create_user_key(&self, access: UserAccess, request: CreateUserKeyRequest) -> Result<UserKey> {
         let body = request.body;
-        keys::add(&self.backend, access.user.id, body.title, &body.key)
-            .await
-            .map(key)
+        keys::add(
+            &self.backend,
+            &Actor::from(&access.caller),
+            access.user.id,
+            body.title,
+            &body.key,
+        )
+        .await
+        .map(key)
     }
 
     async fn get_user_key(&self, access: UserAccess, request: GetUserKeyRequest) -> Result<UserKey> {
@@ -56,6 +76,13 @@ impl UserKeysApi for App {
 
     async fn delete_user_key(&self, access: UserAccess, request: DeleteUserKeyRequest) -> Result<()> {
         let since = request.if_unmodified_since;
-        keys::remove(&self.backend, access.user.id, request.key_id, since.as_deref()).await
+        keys::remove(
+            &self.backend,
+            &Actor::from(&access.caller),
+            &access.user,
+            request.key_id,
+            since.as_deref(),
+        )
+        .await
     }
 }

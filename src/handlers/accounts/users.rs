@@ -5,6 +5,7 @@ use domain::accounts::uploads::UploadedFile;
 use domain::accounts::users::listing::{self, UserFilter};
 use domain::accounts::users::memberships::{self, MembershipFilter};
 use domain::accounts::users::{self, AdminAttributes, NewUser, PasswordSource, deletion};
+use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -49,7 +50,7 @@ impl UsersApi for App {
         let picture = avatars::validate(picture).await?;
         let creator = access.caller.as_user().map(|user| user.id);
         let (new, details) = new_user(request.body, creator)?;
-        let mut user = users::register(&self.backend, new, details).await?;
+        let mut user = users::register(&self.backend, &Actor::from(&access.caller), new, details).await?;
         if picture.is_some() {
             user = avatars::set(&self.backend, user, picture).await?;
         }
@@ -77,7 +78,13 @@ impl UsersApi for App {
         let picture = avatars::validate(picture).await?;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || request.body.avatar.is_some();
-        let mut changed = users::update(&self.backend, access.user, changes(request.body)).await?;
+        let mut changed = users::update(
+            &self.backend,
+            &Actor::from(&access.caller),
+            access.user,
+            changes(request.body),
+        )
+        .await?;
         if pictured {
             changed = avatars::set(&self.backend, changed, picture).await?;
         }
@@ -93,7 +100,7 @@ impl UsersApi for App {
             request.if_unmodified_since.as_deref(),
             access.user.updated_at,
         )?;
-        deletion::delete(&self.backend, &access.user, request.hard_delete).await
+        deletion::delete(&self.backend, &access, request.hard_delete).await
     }
 
     async fn block_user(&self, access: UserAccess) -> Result<bool> {
@@ -105,11 +112,11 @@ impl UsersApi for App {
     }
 
     async fn activate_user(&self, access: UserAccess) -> Result<bool> {
-        users::activate(&self.backend, &access.user).await
+        users::activate(&self.backend, &access).await
     }
 
     async fn unlock_user(&self, access: UserAccess) -> Result<bool> {
-        users::unlock(&self.backend, &access.user).await?;
+        users::unlock(&self.backend, &access).await?;
         Ok(true)
     }
 
@@ -129,7 +136,7 @@ impl UsersApi for App {
     }
 
     async fn unblock_user(&self, access: UserAccess) -> Result<bool> {
-        users::unblock(&self.backend, &access.user).await
+        users::unblock(&self.backend, &access).await
     }
 }
 

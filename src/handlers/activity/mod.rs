@@ -1,3 +1,4 @@
 //! Handlers of events.
 
+pub mod audit_events;
 pub mod events;

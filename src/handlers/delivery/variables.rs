@@ -1,6 +1,6 @@
 //! CI/CD variables of the instance, projects and groups.
 
-use domain::delivery::variables::{self, VariableKey, VariableOwner};
+use domain::delivery::variables::{self, VariableEditor, VariableKey, VariableOwner};
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -41,7 +41,7 @@ impl App {
 
     async fn create_variable(
         &self,
-        holder: impl Into<VariableOwner>,
+        editor: impl Into<VariableEditor>,
         body: VariableCreate,
     ) -> Result<Variable> {
         let new = variables::VariableUpdate {
@@ -51,7 +51,7 @@ impl App {
             masked: body.masked,
             environment_scope: body.environment_scope,
         };
-        let created = variables::create(&self.backend, holder.into(), body.key, new).await?;
+        let created = variables::create(&self.backend, editor.into(), body.key, new).await?;
         Ok(variable(created))
     }
 
@@ -62,7 +62,7 @@ impl App {
 
     async fn update_variable(
         &self,
-        holder: impl Into<VariableOwner>,
+        editor: impl Into<VariableEditor>,
         name: VariableKey,
         body: VariableUpdate,
     ) -> Result<Variable> {
@@ -73,7 +73,7 @@ impl App {
             masked: body.masked,
             environment_scope: body.environment_scope,
         };
-        let changed = variables::update(&self.backend, holder.into(), &name, change).await?;
+        let changed = variables::update(&self.backend, editor.into(), &name, change).await?;
         Ok(variable(changed))
     }
 }

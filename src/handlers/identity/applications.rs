@@ -1,5 +1,6 @@
 //! OAuth applications.
 
+use domain::audit::Actor;
 use domain::identity::access::InstanceAccess;
 use domain::identity::oauth::applications::{self, NewApplication};
 use domain::kernel::error::Result;
@@ -20,7 +21,7 @@ impl ApplicationsApi for App {
 
     async fn create_application(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: CreateApplicationRequest,
     ) -> Result<Application> {
         let body = request.body;
@@ -30,21 +31,32 @@ impl ApplicationsApi for App {
             scopes: body.scopes,
             confidential: body.confidential,
         };
-        let (row, secret) = applications::create(&self.backend, new).await?;
+        let (row, secret) = applications::create(&self.backend, &Actor::from(&access.caller), new).await?;
         Ok(application(row, Some(secret)))
     }
 
-    async fn delete_application(&self, _: InstanceAccess, request: DeleteApplicationRequest) -> Result<()> {
+    async fn delete_application(
+        &self,
+        access: InstanceAccess,
+        request: DeleteApplicationRequest,
+    ) -> Result<()> {
         let since = request.if_unmodified_since;
-        applications::delete(&self.backend, request.id, since.as_deref()).await
+        applications::delete(
+            &self.backend,
+            &Actor::from(&access.caller),
+            request.id,
+            since.as_deref(),
+        )
+        .await
     }
 
     async fn renew_application_secret(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: RenewApplicationSecretRequest,
     ) -> Result<Application> {
-        let (row, secret) = applications::renew_secret(&self.backend, request.id).await?;
+        let (row, secret) =
+            applications::renew_secret(&self.backend, &Actor::from(&access.caller), request.id).await?;
         Ok(application(row, Some(secret)))
     }
 }

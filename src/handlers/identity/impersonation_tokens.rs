@@ -1,5 +1,6 @@
 //! Impersonation tokens, which administrators create for other users.
 
+use domain::audit::Actor;
 use domain::identity::access::UserAccess;
 use domain::identity::access_tokens::{self, NewToken, TokenKind};
 use domain::kernel::error::Result;
@@ -40,7 +41,7 @@ impl ImpersonationTokensApi for App {
             created_by_id: access.caller.as_user().map(|user| user.id),
             secret: None,
         };
-        let (token, secret) = access_tokens::create(&self.backend, new).await?;
+        let (token, secret) = access_tokens::create(&self.backend, &Actor::from(&access.caller), new).await?;
         Ok(views::identity::access_tokens::impersonation(token, Some(secret)))
     }
 
@@ -60,6 +61,6 @@ impl ImpersonationTokensApi for App {
         request: RevokeImpersonationTokenRequest,
     ) -> Result<()> {
         let (id, since) = (request.impersonation_token_id, request.if_unmodified_since);
-        access_tokens::revoke_impersonation(&self.backend, access.user.id, id, since.as_deref()).await
+        access_tokens::revoke_impersonation(&self.backend, &access, id, since.as_deref()).await
     }
 }

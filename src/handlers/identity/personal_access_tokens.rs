@@ -1,5 +1,6 @@
 //! Personal access tokens.
 
+use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::identity::access_tokens::{self, NewToken, TokenKind};
 use domain::kernel::error::Result;
@@ -57,7 +58,7 @@ impl PersonalAccessTokensApi for App {
             created_by_id: access.caller.as_user().map(|user| user.id),
             secret: None,
         };
-        let (token, secret) = access_tokens::create(&self.backend, new).await?;
+        let (token, secret) = access_tokens::create(&self.backend, &Actor::from(&access.caller), new).await?;
         Ok(views::identity::access_tokens::personal(token, Some(secret)))
     }
 }

@@ -1,5 +1,6 @@
 //! Settings of the instance.
 
+use domain::audit::Actor;
 use domain::identity::access::InstanceAccess;
 use domain::instance::settings::{self, SettingsUpdate};
 use domain::kernel::error::Result;
@@ -18,10 +19,11 @@ impl ApplicationSettingsApi for App {
 
     async fn update_application_settings(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: UpdateApplicationSettingsRequest,
     ) -> Result<ApplicationSettings> {
-        let settings = settings::update(&self.backend, update(request.body)).await?;
+        let settings =
+            settings::update(&self.backend, &Actor::from(&access.caller), update(request.body)).await?;
         Ok(application_settings(settings, self.backend.instance.plan))
     }
 }
@@ -31,6 +33,7 @@ fn update(body: ApplicationSettingsUpdate) -> SettingsUpdate {
     SettingsUpdate {
         allow_account_creation_by_groups: body.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: body.allow_local_requests_from_hooks_and_services,
+        audit_event_retention_days: body.audit_event_retention_days,
         default_group_visibility: body.default_group_visibility.map(Convert::convert),
         default_project_visibility: body.default_project_visibility.map(Convert::convert),
         default_projects_limit: body.default_projects_limit,

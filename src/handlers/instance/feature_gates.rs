@@ -1,5 +1,6 @@
 //! Feature gates.
 
+use domain::audit::Actor;
 use domain::identity::access::InstanceAccess;
 use domain::instance::feature_gates::{self, GateSetting, GateTargets, GateUpdate, PercentageBase};
 use domain::kernel::error::Result;
@@ -18,7 +19,7 @@ impl FeatureGatesApi for App {
 
     async fn set_feature_gate(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: SetFeatureGateRequest,
     ) -> Result<FeatureGate> {
         let body = request.body;
@@ -35,12 +36,23 @@ impl FeatureGatesApi for App {
                 project: body.project,
             },
         };
-        let gate = feature_gates::set(&self.backend, request.name, update).await?;
+        let gate =
+            feature_gates::set(&self.backend, &Actor::from(&access.caller), request.name, update).await?;
         Ok(feature_gate(gate))
     }
 
-    async fn delete_feature_gate(&self, _: InstanceAccess, request: DeleteFeatureGateRequest) -> Result<()> {
+    async fn delete_feature_gate(
+        &self,
+        access: InstanceAccess,
+        request: DeleteFeatureGateRequest,
+    ) -> Result<()> {
         let since = request.if_unmodified_since;
-        feature_gates::delete(&self.backend, &request.name, since.as_deref()).await
+        feature_gates::delete(
+            &self.backend,
+            &Actor::from(&access.caller),
+            &request.name,
+            since.as_deref(),
+        )
+        .await
     }
 }

@@ -1,3 +1,4 @@
 //! Views of events.
 
+pub mod audit_events;
 pub mod events;

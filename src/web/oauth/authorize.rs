@@ -13,6 +13,7 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value};
 
 use super::FORM_LIMIT;
+use crate::api::client_address::client_ip;
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
 use crate::web::browser::{redirect, signed_in, with_return};
@@ -86,7 +87,7 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     if text(&sent, "decision").as_deref() != Some("authorize") {
         return redirect(&authorization::deny(&question));
     }
-    match authorization::approve(backend, &session.user, &question).await {
+    match authorization::approve(backend, &session.user, client_ip(request), &question).await {
         Ok(address) => redirect(&address),
         Err(error) => failed(&error),
     }

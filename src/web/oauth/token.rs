@@ -14,7 +14,7 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value, json};
 
 use super::FORM_LIMIT;
-use crate::api::client_address::address_key;
+use crate::api::client_address::{address_key, client_ip};
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
 
@@ -31,12 +31,19 @@ async fn issued(request: &Request, body: Body, backend: &Backend) -> Result<Valu
         Some("authorization_code") => {
             let code = text(&sent, "code").ok_or(OauthError::InvalidRequest("code is missing"))?;
             let (target, verifier) = (text(&sent, "redirect_uri"), text(&sent, "code_verifier"));
-            tokens::exchange(backend, &application, code, target, verifier).await?
+            tokens::exchange(backend, &application, code, target, verifier, client_ip(request)).await?
         }
         Some("refresh_token") => {
             let token = text(&sent, "refresh_token");
             let token = token.ok_or(OauthError::InvalidRequest("refresh_token is missing"))?;
-            tokens::refresh(backend, &application, token, text(&sent, "scope")).await?
+            tokens::refresh(
+                backend,
+                &application,
+                token,
+                text(&sent, "scope"),
+                client_ip(request),
+            )
+            .await?
         }
         Some(_) => return Err(OauthError::UnsupportedGrantType),
         None => return Err(OauthError::InvalidRequest("grant_type is missing")),
@@ -61,7 +68,7 @@ async fn revoked(request: &Request, body: Body, backend: &Backend) -> Result<Val
     let sent = fields(request, body).await?;
     let application = client(request, &sent, backend).await?;
     let token = text(&sent, "token").ok_or(OauthError::InvalidRequest("token is missing"))?;
-    tokens::revoke(backend, &application, token).await?;
+    tokens::revoke(backend, &application, token, client_ip(request)).await?;
     Ok(json!({}))
 }
 

@@ -43,10 +43,11 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
 ];
 
 /// The areas of `domain`, lowest first. An area imports only areas before it.
-const AREAS: [&str; 19] = [
+const AREAS: [&str; 20] = [
     "secrets",
     "integrations",
     "kernel",
+    "audit",
     "instance",
     "identity",
     "activity",

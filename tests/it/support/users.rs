@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::NaiveDate;
 use domain::accounts::users::{NewUser, create as create_user};
+use domain::audit::Actor;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use storage::entities::access_tokens::TokenKind;
@@ -42,7 +43,7 @@ impl TestServer {
             password: None,
             admin: false,
         };
-        let row = create_user(&self.backend, new).await.expect("a user");
+        let row = create_user(&self.backend, &Actor::system(), new).await.expect("a user");
         let token = self.create_token(row.id, scopes).await;
         TestUser { id: row.id, client: self.with_token(&token), token, row }
     }
@@ -71,7 +72,7 @@ impl TestServer {
             created_by_id: None,
             secret: None,
         };
-        create_token(&self.backend, new).await.expect("a token").1
+        create_token(&self.backend, &Actor::system(), new).await.expect("a token").1
     }
 
     /// Returns the row of a token.

@@ -12,6 +12,7 @@ use storage::entities::access_tokens::{Column, Entity, Model, TokenKind};
 use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 
 use crate::accounts::users::deletion::delete_bots;
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::identity::access_tokens::{NewToken, TokenActivity, check_scopes, page_of_tokens, prepare};
 use crate::kernel::Backend;
@@ -123,7 +124,10 @@ pub async fn create(
             home.insert(transaction).await?;
             insert_member(transaction, project_id, &bot, level).await?;
             row.user_id = Set(bot.id);
-            Ok::<_, Error>(row.insert(transaction).await?)
+            let token = row.insert(transaction).await?;
+            let event = event(AuditKind::ProjectTokenCreated, access, &token);
+            audit::record(transaction, &access.caller, event.to(&token.scopes)).await?;
+            Ok::<_, Error>(token)
         })
         .await?;
     let token_detail = ProjectToken {
@@ -138,14 +142,23 @@ pub async fn create(
 /// # Errors
 /// Returns `NotFound` if the token does not exist, or `PreconditionFailed` if it was created after the given
 /// date.
-pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&str>) -> Result<()> {
-    let found = get(backend, project_id, id).await?;
+pub async fn revoke(backend: &Backend, access: &ProjectAccess, id: i64, since: Option<&str>) -> Result<()> {
+    let found = get(backend, access.project.id, id).await?;
     check_unmodified_since(since, found.token.created_at)?;
     let bot = found.token.user_id;
     backend
         .database
-        .transaction(async |transaction| delete_bots(transaction, vec![bot]).await)
+        .transaction(async |transaction| {
+            delete_bots(transaction, vec![bot]).await?;
+            let event = event(AuditKind::ProjectTokenRevoked, access, &found.token);
+            audit::record(transaction, &access.caller, event).await
+        })
         .await
+}
+
+fn event(kind: AuditKind, access: &ProjectAccess, token: &Model) -> AuditEvent {
+    let target = AuditTarget::new("AccessToken", token.id, token.name.clone());
+    AuditEvent::new(kind, access.audit_entity(), target)
 }
 
 fn of_project(project_id: i64) -> Select<Entity> {

@@ -7,6 +7,7 @@ use sea_orm::{
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::code::branch_protection::{self, BranchRules};
 use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
@@ -224,14 +225,23 @@ pub async fn protect(
                 .one(transaction)
                 .await?;
             let protected = protected_branches::of_project(transaction, access.project.id).await?;
-            match protected.into_iter().find(|row| row.name == name) {
-                Some(row) => apply_update(row, update).update(transaction).await,
-                None => {
-                    new_protection(access.project.id, name, update)
-                        .insert(transaction)
-                        .await
+            let known = protected.into_iter().find(|row| row.name == name);
+            let event = match known {
+                Some(former) => {
+                    let row = apply_update(former.clone(), update).update(transaction).await?;
+                    protection_event(access, AuditKind::BranchProtectionChanged, &row)
+                        .from(protection_text(&former))
+                        .to(protection_text(&row))
                 }
-            }
+                None => {
+                    let row = new_protection(access.project.id, name, update)
+                        .insert(transaction)
+                        .await?;
+                    let event = protection_event(access, AuditKind::BranchProtected, &row);
+                    event.to(protection_text(&row))
+                }
+            };
+            audit::record(transaction, &access.caller, event).await
         })
         .await?;
     load_detail(backend, access, &repository, branch).await
@@ -244,12 +254,32 @@ pub async fn protect(
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(branch_name_error)?;
-    protected_branches::Entity::delete_many()
-        .filter(protected_branches::Column::ProjectId.eq(access.project.id))
-        .filter(protected_branches::Column::Name.eq(name))
-        .exec(backend.database.write())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let removed = protected_branches::Entity::delete_many()
+                .filter(protected_branches::Column::ProjectId.eq(access.project.id))
+                .filter(protected_branches::Column::Name.eq(name))
+                .exec_with_returning(transaction)
+                .await?;
+            let events = removed.iter().map(|row| {
+                let event = protection_event(access, AuditKind::BranchUnprotected, row);
+                event.from(protection_text(row))
+            });
+            audit::record_all(transaction, &access.caller, events.collect()).await
+        })
         .await?;
     load_detail(backend, access, &repository, branch).await
+}
+
+fn protection_event(access: &ProjectAccess, kind: AuditKind, row: &protected_branches::Model) -> AuditEvent {
+    let target = AuditTarget::new("ProtectedBranch", row.id, row.name.clone());
+    AuditEvent::new(kind, access.audit_entity(), target)
+}
+
+/// Returns the access levels of a protection.
+fn protection_text(row: &protected_branches::Model) -> String {
+    format!("push {}, merge {}", row.push_access_level, row.merge_access_level)
 }
 
 fn access_level(developers: bool) -> i32 {

@@ -12,6 +12,7 @@ use storage::entities::{
     AccessLevel, deploy_keys as keys, now, project_deploy_keys as project_keys, projects,
 };
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -123,7 +124,7 @@ pub async fn create(
                     return Ok(detail);
                 }
                 if can_see(transaction, &access.caller, existing.id).await? {
-                    return add_to_project(transaction, project_id, existing, can_push).await;
+                    return add_to_project(transaction, access, existing, can_push).await;
                 }
                 return Err(already_taken());
             }
@@ -141,7 +142,7 @@ pub async fn create(
             taken_fingerprints::take(transaction, &key.fingerprint, owner)
                 .await
                 .map_err(insert_error)?;
-            add_to_project(transaction, project_id, key, can_push).await
+            add_to_project(transaction, access, key, can_push).await
         })
         .await
 }
@@ -169,7 +170,7 @@ pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
             if !can_see(transaction, &access.caller, id).await? {
                 return Err(key_not_found());
             }
-            Ok(add_to_project(transaction, project_id, key, false).await?.key)
+            Ok(add_to_project(transaction, access, key, false).await?.key)
         })
         .await
 }
@@ -204,12 +205,18 @@ pub async fn update(
                 (row.title, row.updated_at) = (Set(title), Set(now()));
                 key = row.update(transaction).await?;
             }
+            let could_push = project_key.can_push;
             let mut row = project_key.into_active_model();
             if let Some(can_push) = can_push {
                 row.can_push = Set(can_push);
             }
             row.updated_at = Set(now());
             project_key = row.update(transaction).await?;
+            let event = event(AuditKind::DeployKeyChanged, access, &key);
+            let event = event
+                .from(push_text(could_push))
+                .to(push_text(project_key.can_push));
+            audit::record(transaction, &access.caller, event).await?;
             Ok(DeployKeyDetail { key, project_key })
         })
         .await
@@ -235,13 +242,19 @@ pub async fn remove(
                 .one(transaction)
                 .await?;
             let found = find(transaction, access.project.id, id).await?;
-            let project_key = found.ok_or_else(key_not_found)?.project_key;
+            let DeployKeyDetail { key, project_key } = found.ok_or_else(key_not_found)?;
             preconditions::check_unmodified_since(unmodified_since, project_key.updated_at)?;
             project_keys::Entity::delete_by_id(project_key.id)
                 .exec(transaction)
                 .await?;
             keys::remove_unused(transaction, vec![id]).await?;
-            Ok(())
+            let event = event(AuditKind::DeployKeyRemoved, access, &key);
+            audit::record(
+                transaction,
+                &access.caller,
+                event.from(push_text(project_key.can_push)),
+            )
+            .await
         })
         .await
 }
@@ -292,10 +305,11 @@ async fn can_see(transaction: &DatabaseTransaction, caller: &Caller, id: i64) ->
 /// Adds a key to a project, which is locked.
 async fn add_to_project(
     transaction: &DatabaseTransaction,
-    project_id: i64,
+    access: &ProjectAccess,
     key: keys::Model,
     can_push: bool,
 ) -> Result<DeployKeyDetail> {
+    let project_id = access.project.id;
     if project_keys::of_project(project_id).count(transaction).await? >= MAX_DEPLOY_KEYS {
         let text = format!("The maximum number of deploy keys ({MAX_DEPLOY_KEYS}) is reached");
         return Err(Error::Rejected(text.into()));
@@ -310,7 +324,18 @@ async fn add_to_project(
         ..Default::default()
     };
     let project_key = row.insert(transaction).await?;
+    let event = event(AuditKind::DeployKeyAdded, access, &key).to(push_text(can_push));
+    audit::record(transaction, &access.caller, event).await?;
     Ok(DeployKeyDetail { key, project_key })
+}
+
+fn event(kind: AuditKind, access: &ProjectAccess, key: &keys::Model) -> AuditEvent {
+    let target = AuditTarget::new("DeployKey", key.id, format!("{} {}", key.title, key.fingerprint));
+    AuditEvent::new(kind, access.audit_entity(), target)
+}
+
+fn push_text(can_push: bool) -> &'static str {
+    if can_push { "read and write" } else { "read" }
 }
 
 /// Locks the project, so that concurrent additions of keys wait.

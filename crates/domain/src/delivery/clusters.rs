@@ -14,6 +14,7 @@ use storage::entities::cluster_platforms::Authorization;
 use storage::entities::clusters::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, users};
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::delivery::variables;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -155,7 +156,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
                 authorization_type: Set(new.authorization.unwrap_or(Authorization::Rbac)),
                 ..Default::default()
             };
-            Ok((cluster, platform.insert(transaction).await?))
+            let platform = platform.insert(transaction).await?;
+            audit::record(
+                transaction,
+                &access.caller,
+                event(AuditKind::ClusterAdded, access, &cluster),
+            )
+            .await?;
+            Ok((cluster, platform))
         })
         .await?;
     Ok(ClusterDetail {
@@ -184,9 +192,19 @@ pub async fn delete(
             let cluster = found.ok_or_else(not_found)?;
             preconditions::check_unmodified_since(unmodified_since, cluster.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
-            Ok(())
+            audit::record(
+                transaction,
+                &access.caller,
+                event(AuditKind::ClusterRemoved, access, &cluster),
+            )
+            .await
         })
         .await
+}
+
+fn event(kind: AuditKind, access: &ProjectAccess, cluster: &Model) -> AuditEvent {
+    let target = AuditTarget::new("Cluster", cluster.id, cluster.name.clone());
+    AuditEvent::new(kind, access.audit_entity(), target)
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.

@@ -12,6 +12,7 @@ use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
 use storage::entities::pipelines::PipelineSource;
 use storage::entities::{now, projects, users};
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::delivery::access::check_can_create;
 use crate::delivery::pipelines::{self, NewPipeline, NewVariable};
 use crate::identity::access::ProjectAccess;
@@ -126,7 +127,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
             }
             let encryptor = backend.keyring.encryptor(transaction).await?;
             row.token_encrypted = Set(encryptor.encrypt(token.expose(), &token_context(&digest))?);
-            Ok(row.insert(transaction).await?)
+            let trigger = row.insert(transaction).await?;
+            let event = event(AuditKind::PipelineTriggerCreated, access, &trigger);
+            audit::record(transaction, &access.caller, event).await?;
+            Ok(trigger)
         })
         .await?;
     detail(backend, access, created, owner.clone())
@@ -152,8 +156,9 @@ pub async fn update(
                 row.description = Set(description);
             }
             row.updated_at = Set(now());
-            row.update(transaction).await?;
-            Ok::<_, Error>(())
+            let trigger = row.update(transaction).await?;
+            let event = event(AuditKind::PipelineTriggerChanged, access, &trigger);
+            audit::record(transaction, &access.caller, event).await
         })
         .await?;
     get(backend, access, id).await
@@ -179,9 +184,15 @@ pub async fn delete(
             let row = lock(transaction, project_id, id).await?;
             preconditions::check_unmodified_since(unmodified_since, row.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
-            Ok(())
+            let event = event(AuditKind::PipelineTriggerDeleted, access, &row);
+            audit::record(transaction, &access.caller, event).await
         })
         .await
+}
+
+fn event(kind: AuditKind, access: &ProjectAccess, trigger: &Model) -> AuditEvent {
+    let target = AuditTarget::new("PipelineTrigger", trigger.id, trigger.description.clone());
+    AuditEvent::new(kind, access.audit_entity(), target)
 }
 
 /// Starts a pipeline with the token of a trigger of a project, which is given by ID or full path.

@@ -12,6 +12,7 @@ use storage::entities::access as levels;
 use storage::entities::access::visible_groups;
 use storage::entities::{namespaces, now, projects, saml_providers, users};
 
+use crate::audit::AuditEntity;
 use crate::instance::feature_gates::{self, GateActors};
 use crate::kernel::Backend;
 use crate::kernel::cache::{CachedGroup, CachedProject};
@@ -100,6 +101,8 @@ pub struct ProjectAccess {
 /// Access to the SCIM provisioning of a group, for its identity provider.
 #[derive(Debug, Clone)]
 pub struct ScimAccess {
+    /// The identity provider.
+    pub caller: Caller,
     /// The group.
     pub group: namespaces::Model,
     /// Its SAML provider, which is enabled.
@@ -107,6 +110,12 @@ pub struct ScimAccess {
 }
 
 impl GroupAccess {
+    /// Returns the group as the entity of an audit event.
+    #[must_use]
+    pub fn audit_entity(&self) -> AuditEntity {
+        AuditEntity::namespace(&self.group)
+    }
+
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
     pub fn has_role(&self, role: Role) -> bool {
@@ -115,6 +124,12 @@ impl GroupAccess {
 }
 
 impl ProjectAccess {
+    /// Returns the project as the entity of an audit event.
+    #[must_use]
+    pub fn audit_entity(&self) -> AuditEntity {
+        AuditEntity::project(&self.namespace, &self.project)
+    }
+
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
     pub fn has_role(&self, role: Role) -> bool {
@@ -368,7 +383,11 @@ impl Authorize for ScimAccess {
                 if !provider.enabled {
                     return Err(Error::forbidden_because("Group SAML not enabled."));
                 }
-                Ok(Self { group, provider })
+                Ok(Self {
+                    caller,
+                    group,
+                    provider,
+                })
             }
             Some(group) if group.parent_id.is_none() => Err(Error::Unauthorized),
             _ => Err(Error::not_found(format!("Group {path}"))),

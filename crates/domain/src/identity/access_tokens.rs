@@ -6,6 +6,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
 };
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::access::UserAccess;
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::access_tokens::TokenKind;
 use storage::entities::access_tokens::{self, Column, Entity, Model};
@@ -45,7 +47,7 @@ pub struct NewToken {
 /// # Errors
 /// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope. Returns
 /// `Error::NotFound` if the user was deleted in the meantime.
-pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
+pub async fn create(backend: &Backend, actor: &Actor, new: NewToken) -> Result<(Model, String)> {
     let user_id = new.user_id;
     let (row, secret) = prepare(new)?;
     let token = backend
@@ -53,11 +55,29 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)>
         .transaction(async |transaction| {
             // A deletion waits for the token and then deletes it.
             let user = users::lock(transaction, user_id).await?;
-            user.ok_or_else(|| Error::not_found("User"))?;
-            Ok::<_, Error>(row.insert(transaction).await?)
+            let user = user.ok_or_else(|| Error::not_found("User"))?;
+            let token = row.insert(transaction).await?;
+            let event = event(
+                &token,
+                AuditKind::PersonalTokenCreated,
+                AuditKind::ImpersonationTokenCreated,
+                &user,
+            );
+            audit::record(transaction, actor, event.to(&token.scopes)).await?;
+            Ok::<_, Error>(token)
         })
         .await?;
     Ok((token, secret))
+}
+
+/// Returns the event of a personal or impersonation token.
+fn event(token: &Model, personal: AuditKind, impersonation: AuditKind, user: &users::Model) -> AuditEvent {
+    let kind = match token.kind {
+        TokenKind::Impersonation => impersonation,
+        TokenKind::Personal | TokenKind::Project => personal,
+    };
+    let target = AuditTarget::new("AccessToken", token.id, token.name.clone());
+    AuditEvent::new(kind, AuditEntity::user(user), target)
 }
 
 /// Returns the row of a new token, and the token itself.
@@ -154,13 +174,13 @@ pub async fn get_impersonation(backend: &Backend, user_id: i64, id: i64) -> Resu
 /// created after `unmodified_since`.
 pub async fn revoke_impersonation(
     backend: &Backend,
-    user_id: i64,
+    access: &UserAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let token = get_impersonation(backend, user_id, id).await?;
+    let token = get_impersonation(backend, access.user.id, id).await?;
     preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
-    revoke(backend, token.id).await
+    revoke(backend, &access.caller, token, Some(&access.user)).await
 }
 
 /// Returns a page of personal access tokens: the caller's, or those of any user for administrators.
@@ -215,20 +235,49 @@ pub async fn revoke_personal(
         .one(backend.database.read())
         .await?;
     let token = found.ok_or_else(|| Error::not_found("Personal Access Token"))?;
-    if token.user_id != caller.signed_in()?.id && !caller.is_admin() {
+    let user = caller.signed_in()?;
+    let is_own = token.user_id == user.id;
+    if !is_own && !caller.is_admin() {
         return Err(Error::Rejected("400 Bad request".into()));
     }
     preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
-    revoke(backend, token.id).await
+    revoke(backend, caller, token, is_own.then_some(user)).await
 }
 
-async fn revoke(backend: &Backend, id: i64) -> Result<()> {
-    Entity::update_many()
-        .col_expr(Column::Revoked, Expr::value(true))
-        .filter(Column::Id.eq(id))
-        .exec(backend.database.write())
-        .await?;
-    Ok(())
+/// Revokes a token, whose user may be known.
+async fn revoke(
+    backend: &Backend,
+    caller: &Caller,
+    token: Model,
+    owner: Option<&users::Model>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let revoked = Entity::update_many()
+                .col_expr(Column::Revoked, Expr::value(true))
+                .filter(Column::Id.eq(token.id))
+                .filter(Column::Revoked.eq(false))
+                .exec(transaction)
+                .await?;
+            if revoked.rows_affected == 0 {
+                return Ok(());
+            }
+            let owner = match owner {
+                Some(owner) => Some(owner.clone()),
+                None => users::Entity::find_by_id(token.user_id).one(transaction).await?,
+            };
+            // The owner was deleted concurrently, and the token with the owner.
+            let Some(owner) = owner else { return Ok(()) };
+            let event = event(
+                &token,
+                AuditKind::PersonalTokenRevoked,
+                AuditKind::ImpersonationTokenRevoked,
+                &owner,
+            );
+            audit::record(transaction, caller, event).await
+        })
+        .await
 }
 
 /// Returns a page of the tokens that match `activity`.

@@ -3,14 +3,18 @@
 //! A client without credentials is asked for them for every resource that is not public, whether or not it
 //! exists. An authenticated client gets a 404 for resources that it cannot see.
 
+use std::net::IpAddr;
+
 use git::TransportService;
 use storage::entities::users;
 
+use crate::audit::{self, Actor, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::{
     caller_of_job_token, caller_of_token, check_account_active, identify_again,
 };
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
+use crate::identity::sessions::failed_login;
 use crate::identity::two_factor::requirement;
 use crate::identity::{known_addresses, password_attempts};
 use crate::instance::settings;
@@ -25,8 +29,10 @@ pub struct BasicCredentials {
     pub name: String,
     /// A token, or the user's password.
     pub password: String,
-    /// Network address of the client.
+    /// Network address of the client, under which failures are counted.
     pub address: Option<String>,
+    /// The same address for audit events.
+    pub ip_address: Option<IpAddr>,
 }
 
 /// Maximum length of a password, in bytes.
@@ -63,6 +69,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
         name,
         password,
         address,
+        ip_address,
     } = basic;
     // No username contains NUL, and PostgreSQL does not accept it in a query.
     if name.is_empty() || name.contains('\0') {
@@ -80,6 +87,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
         None => users::by_email(database, &name).await?,
     };
     let address = address.as_deref();
+    let failed = failed_login(AuditKind::GitPasswordFailed, user.as_ref());
     let source =
         AttemptSource::of_login(backend, CredentialContext::Git, &name, user.as_ref(), address).await?;
     password_attempts::check_limits(backend, &source).await?;
@@ -90,6 +98,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     let (verified, permit) = password_attempts::verify(backend, permit, password, user).await?;
     let Some(user) = verified else {
         password_attempts::record_failure(backend, &source).await?;
+        audit::record_attempt(backend, Actor::unauthenticated(ip_address), failed).await?;
         return Err(Error::Unauthorized);
     };
     drop(permit);
@@ -102,7 +111,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     if let Some(address) = address
         && check_account_active(&user).is_ok()
     {
-        known_addresses::record_use(backend, &user, address).await?;
+        known_addresses::record_use(backend, &user, address, ip_address).await?;
     }
     Ok(Caller::password(user))
 }

@@ -3,12 +3,15 @@
 //!
 //! Only keyed digests are stored: an address could be guessed from an ordinary digest.
 
+use std::net::IpAddr;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::known_addresses::{ActiveModel, Column, Entity, Model, of_user};
 use storage::entities::{now, users};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::secrets::Keyring;
@@ -49,7 +52,12 @@ fn context(user_id: i64) -> String {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn record_use(backend: &Backend, verified: &users::Model, address: &str) -> Result<()> {
+pub(super) async fn record_use(
+    backend: &Backend,
+    verified: &users::Model,
+    address: &str,
+    ip_address: Option<IpAddr>,
+) -> Result<()> {
     let instant = now();
     let found = find(backend, verified.id, address).await?;
     if found.is_some_and(|known| known.used_at > instant - USE_GRANULARITY) {
@@ -63,7 +71,9 @@ pub(super) async fn record_use(backend: &Backend, verified: &users::Model, addre
             if user.is_none_or(|user| user.password_hash != verified.password_hash) {
                 return Ok(());
             }
-            record(transaction, &backend.keyring, verified.id, address, instant).await
+            record(transaction, &backend.keyring, verified.id, address, instant).await?;
+            let event = AuditEvent::of(AuditKind::GitPasswordUsed, AuditEntity::user(verified));
+            audit::record(transaction, Actor::user(verified, ip_address), event).await
         })
         .await
 }

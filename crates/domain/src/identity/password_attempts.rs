@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QuerySelect, Select,
 };
 use storage::entities::{fold, now, sign_in_failures, users};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -260,15 +261,18 @@ pub async fn reset(backend: &Backend, failure_id: i64) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn delete_all(backend: &Backend, user: &users::Model) -> Result<()> {
-    let key = backend.keyring.current(&backend.database).await?;
-    let logins = [&user.username, &user.email].map(|login| user_account(&key, login));
+pub async fn delete_all(
+    transaction: &DatabaseTransaction,
+    key: &CurrentKey,
+    user: &users::Model,
+) -> Result<()> {
+    let logins = [&user.username, &user.email].map(|login| user_account(key, login));
     let id = user.id.to_string();
-    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(&key, kind, &id));
+    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(key, kind, &id));
     let accounts = logins.into_iter().chain(proofs);
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Account.is_in(accounts))
-        .exec(backend.database.write())
+        .exec(transaction)
         .await?;
     Ok(())
 }

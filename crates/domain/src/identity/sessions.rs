@@ -1,6 +1,8 @@
 //! Browser sessions: started with a password and a second factor, identified by a cookie that is stored only as a
 //! digest.
 
+use std::net::IpAddr;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, ExprTrait,
@@ -9,6 +11,7 @@ use sea_orm::{
 use storage::entities::users::UserState;
 use storage::entities::{now, sessions, users};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::authentication::{self, csrf_token};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement::{self, GracePeriod, TwoFactorRequirement};
@@ -32,8 +35,10 @@ pub struct SignInAttempt {
     pub password: String,
     /// The new password, if it must be changed.
     pub new_password: Option<String>,
-    /// The client address, as text.
+    /// The client address, as text, under which failures are counted.
     pub address: Option<String>,
+    /// The client address for audit events.
+    pub ip_address: Option<IpAddr>,
     /// The current session of the browser, which is ended.
     pub replaces: Option<String>,
 }
@@ -45,8 +50,10 @@ pub struct SecondFactorAttempt {
     pub pending: String,
     /// A code of the authenticator app or a recovery code.
     pub code: String,
-    /// The client address, as text.
+    /// The client address, as text, under which failures are counted.
     pub address: Option<String>,
+    /// The client address for audit events.
+    pub ip_address: Option<IpAddr>,
     /// The current session of the browser, which is ended.
     pub replaces: Option<String>,
 }
@@ -88,6 +95,8 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
         false => users::by_username(db, &attempt.login).await?,
     };
     let address = attempt.address.as_deref();
+    let failed = failed_login(AuditKind::SignInFailed, found.as_ref());
+    let client = Actor::unauthenticated(attempt.ip_address);
     let context = CredentialContext::SignIn;
     let source = AttemptSource::of_login(backend, context, &attempt.login, found.as_ref(), address).await?;
     password_attempts::check_limits(backend, &source).await?;
@@ -97,11 +106,16 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     let password = attempt.password.clone();
     let (verified, permit) = password_attempts::verify(backend, permit, password, found).await?;
     let Some(user) = verified else {
+        audit::record_attempt(backend, client, failed).await?;
         return Ok(SignInOutcome::Wrong);
     };
     password_attempts::reset(backend, failure_id).await?;
     drop(permit);
-    check_may_sign_in(&user)?;
+    if let Err(refusal) = check_may_sign_in(&user) {
+        let refused = AuditEvent::of(AuditKind::SignInRefused, AuditEntity::user(&user));
+        audit::record_attempt(backend, client, refused.to(user.state.name())).await?;
+        return Err(refusal);
+    }
     let new_password_hash = match (user.password_change_required, attempt.new_password) {
         (false, _) => None,
         (true, None) => return Ok(SignInOutcome::PasswordChangeRequired),
@@ -116,9 +130,27 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     let new = NewSession {
         new_password_hash,
         address: attempt.address,
+        ip_address: attempt.ip_address,
         replaces: attempt.replaces,
     };
-    start(backend, &user, new).await
+    let outcome = start(backend, &user, new).await?;
+    if matches!(outcome, SignInOutcome::Wrong) {
+        audit::record_attempt(backend, client, failed).await?;
+    }
+    Ok(outcome)
+}
+
+/// Returns the event of a wrong login or password. The login that was sent is not part of it, because users enter
+/// passwords in the wrong field.
+pub(super) fn failed_login(kind: AuditKind, user: Option<&users::Model>) -> AuditEvent {
+    match user {
+        Some(user) => AuditEvent::of(kind, AuditEntity::user(user)),
+        None => AuditEvent::new(
+            kind,
+            AuditEntity::instance(),
+            AuditTarget::named("User", "Unknown login"),
+        ),
+    }
 }
 
 /// Rejects accounts that are not active. Deactivated users are activated by signing in.
@@ -134,8 +166,10 @@ fn check_may_sign_in(user: &users::Model) -> Result<()> {
 pub struct NewSession {
     /// The hash of the new password, if it must be changed.
     pub new_password_hash: Option<String>,
-    /// The client address, as text.
+    /// The client address, as text, under which failures are counted.
     pub address: Option<String>,
+    /// The client address for audit events.
+    pub ip_address: Option<IpAddr>,
     /// The current session of the browser, which is ended.
     pub replaces: Option<String>,
 }
@@ -213,12 +247,15 @@ pub async fn confirm(backend: &Backend, attempt: SecondFactorAttempt) -> Result<
             check_may_sign_in(&user)?;
             let keyring = &backend.keyring;
             if !codes::consume(transaction, keyring, user_id, &attempt.code, now()).await? {
+                let wrong = AuditEvent::of(AuditKind::SecondFactorFailed, AuditEntity::user(&user));
+                audit::record(transaction, Actor::unauthenticated(attempt.ip_address), wrong).await?;
                 return Ok(SignInOutcome::Wrong);
             }
             pending_sign_ins::delete(transaction, &pending).await?;
             let new = NewSession {
                 new_password_hash: pending.new_password_hash,
                 address: attempt.address,
+                ip_address: attempt.ip_address,
                 replaces: attempt.replaces,
             };
             let started = insert(backend, transaction, &user, period, new).await?;
@@ -267,10 +304,33 @@ async fn insert(
         ..Default::default()
     };
     row.insert(transaction).await?;
+    let events = sign_in_events(user, has_new_password);
+    audit::record_all(transaction, Actor::user(user, new.ip_address), events).await?;
     Ok(StartedSession {
         secret: secret.expose().to_owned().into(),
         requirement,
     })
+}
+
+/// Returns the events of a sign-in of a user, given as before the sign-in.
+fn sign_in_events(user: &users::Model, has_new_password: bool) -> Vec<AuditEvent> {
+    let of = |kind| AuditEvent::of(kind, AuditEntity::user(user));
+    let signed_in = of(AuditKind::UserSignedIn);
+    let mut events = vec![match user.two_factor_enabled {
+        true => signed_in.attribute("signed_in_with_second_factor"),
+        false => signed_in,
+    }];
+    if user.state == UserState::Deactivated {
+        events.push(
+            of(AuditKind::UserActivated)
+                .from(UserState::Deactivated.name())
+                .to(UserState::Active.name()),
+        );
+    }
+    if has_new_password {
+        events.push(of(AuditKind::UserPasswordChanged));
+    }
+    events
 }
 
 /// Records a sign-in in the row of a user who is locked.
@@ -379,14 +439,28 @@ pub async fn find_limited(backend: &Backend, secret: &str) -> Result<Option<Acti
     }))
 }
 
-/// Ends a session.
+/// Ends a session, for a user who signs out.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn delete(backend: &Backend, secret: &str) -> Result<()> {
-    sessions::Entity::delete_many()
-        .filter(sessions::Column::Digest.eq(secrets::digest(secret)))
-        .exec(backend.database.write())
-        .await?;
-    Ok(())
+pub async fn delete(
+    backend: &Backend,
+    secret: &str,
+    user: &users::Model,
+    ip_address: Option<IpAddr>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let ended = sessions::Entity::delete_many()
+                .filter(sessions::Column::Digest.eq(secrets::digest(secret)))
+                .exec(transaction)
+                .await?;
+            if ended.rows_affected == 0 {
+                return Ok(());
+            }
+            let event = AuditEvent::of(AuditKind::UserSignedOut, AuditEntity::user(user));
+            audit::record(transaction, Actor::user(user, ip_address), event).await
+        })
+        .await
 }

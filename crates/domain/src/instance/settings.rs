@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use storage::entities::{Visibility, settings};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::InstanceSettings;
@@ -17,6 +18,8 @@ pub struct SettingsUpdate {
     pub allow_account_creation_by_groups: Option<bool>,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: Option<bool>,
+    /// Days after which audit events are deleted; 0 never deletes them.
+    pub audit_event_retention_days: Option<i64>,
     /// Default visibility of groups.
     pub default_group_visibility: Option<Visibility>,
     /// Default visibility of projects.
@@ -75,7 +78,7 @@ pub async fn get(backend: &Backend) -> Result<InstanceSettings> {
 ///
 /// # Errors
 /// Returns a validation error if no setting is given or a value is not supported by this server.
-pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<InstanceSettings> {
+pub async fn update(backend: &Backend, actor: &Actor, change: SettingsUpdate) -> Result<InstanceSettings> {
     let fixed = [
         ("signup_enabled", change.signup_enabled, SIGNUP_ENABLED),
         (
@@ -95,16 +98,35 @@ pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Instanc
     if changed.is_empty() && !sent {
         return Err(Error::no_parameters(&["settings"]));
     }
+    let events = events(&get(backend).await?, &changed)?;
     backend
         .database
         .transaction(async |transaction| {
             for (key, value) in &changed {
                 settings::put(transaction, key, &value.to_string()).await?;
             }
-            Ok::<_, Error>(())
+            audit::record_all(transaction, actor, events).await
         })
         .await?;
     get(backend).await
+}
+
+/// Returns the events of settings whose value changes.
+fn events(before: &InstanceSettings, changed: &[(&'static str, Value)]) -> Result<Vec<AuditEvent>> {
+    let before = serde_json::to_value(before).map_err(Error::internal)?;
+    let differs = |(key, value): &&(&'static str, Value)| before.get(*key) != Some(value);
+    let text = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    let event = |(key, value): &(&'static str, Value)| {
+        AuditEvent::of(AuditKind::ApplicationSettingChanged, AuditEntity::instance())
+            .attribute(key)
+            .from(text(before.get(*key)))
+            .to(text(Some(value)))
+    };
+    Ok(changed.iter().filter(differs).map(event).collect())
 }
 
 /// Converts the given settings to rows.
@@ -122,6 +144,7 @@ fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
     let rows = rows! {
         allow_account_creation_by_groups: change.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: change.allow_local_requests_from_hooks_and_services,
+        audit_event_retention_days: change.audit_event_retention_days,
         default_group_visibility: change.default_group_visibility,
         default_project_visibility: change.default_project_visibility,
         default_projects_limit: change.default_projects_limit,

@@ -1,5 +1,6 @@
 //! The caller of a request and the limits of its credentials.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use git::SlotHolder;
@@ -21,8 +22,10 @@ pub struct Caller {
     limits: CredentialLimits,
     /// Memory of the request; `None` outside of REST requests.
     memory: Option<RequestMemory>,
-    /// ID of the administrator who acts as the user by `sudo`.
-    administrator_id: Option<i64>,
+    /// Administrator who acts as the user by `sudo`.
+    administrator: Option<Arc<users::Model>>,
+    /// Address of the client, if known.
+    ip_address: Option<IpAddr>,
 }
 
 /// Limits of the credentials.
@@ -95,7 +98,8 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Whole(Box::new(Proof::None)),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -124,7 +128,7 @@ impl Caller {
             user_id: user.id,
         };
         Self {
-            administrator_id: administrator.as_user().map(|user| user.id),
+            administrator: administrator.user.clone(),
             ..Self::with_proof(user, proof)
         }
     }
@@ -135,7 +139,8 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Whole(Box::new(proof)),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -144,6 +149,7 @@ impl Caller {
     pub(crate) fn continuing(self, request: &Self) -> Self {
         Self {
             address: request.address.clone(),
+            ip_address: request.ip_address,
             memory: request.memory.clone(),
             ..self
         }
@@ -156,7 +162,8 @@ impl Caller {
             user: Some(Arc::clone(user)),
             limits: CredentialLimits::Scopes(Arc::clone(token)),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -167,7 +174,8 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Granted(Box::new(token)),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -178,7 +186,8 @@ impl Caller {
             user: Some(Arc::new(user)),
             limits: CredentialLimits::Job(token),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -189,7 +198,8 @@ impl Caller {
             user: None,
             limits: CredentialLimits::Provisioning(provider),
             memory: None,
-            administrator_id: None,
+            administrator: None,
+            ip_address: None,
         }
     }
 
@@ -197,7 +207,8 @@ impl Caller {
     /// the administrator; or the identity provider. Returns `None` for an anonymous caller.
     #[must_use]
     pub fn rate_client(&self) -> Option<RateClient> {
-        let user_id = self.administrator_id.or(self.user.as_ref().map(|user| user.id));
+        let user = self.administrator.as_ref().or(self.user.as_ref());
+        let user_id = user.map(|user| user.id);
         let provider = || self.saml_provider().map(|provider| provider.id);
         user_id
             .map(RateClient::User)
@@ -228,6 +239,25 @@ impl Caller {
             self.address = address.map(Arc::from);
         }
         self
+    }
+
+    /// Returns the caller with the address of the client, which audit events contain.
+    #[must_use]
+    pub fn at_ip_address(mut self, ip_address: Option<IpAddr>) -> Self {
+        self.ip_address = ip_address;
+        self
+    }
+
+    /// Returns the address of the client, if known.
+    #[must_use]
+    pub fn ip_address(&self) -> Option<IpAddr> {
+        self.ip_address
+    }
+
+    /// Returns the administrator who acts as the user by `sudo`.
+    #[must_use]
+    pub fn administrator(&self) -> Option<&users::Model> {
+        self.administrator.as_deref()
     }
 
     /// Returns the holder of the slots of the caller's Git operations.

@@ -14,6 +14,8 @@ pub struct InstanceSettings {
     pub allow_account_creation_by_groups: bool,
     /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: bool,
+    /// Days after which audit events are deleted; 0 never deletes them.
+    pub audit_event_retention_days: u64,
     /// Default visibility of new groups.
     pub default_group_visibility: Visibility,
     /// Default visibility of new projects.
@@ -43,6 +45,7 @@ impl Default for InstanceSettings {
         Self {
             allow_account_creation_by_groups: true,
             allow_local_requests_from_hooks_and_services: false,
+            audit_event_retention_days: 0,
             default_group_visibility: Visibility::Private,
             default_project_visibility: Visibility::Private,
             default_projects_limit: 100_000,

@@ -6,6 +6,7 @@ use storage::entities::users;
 
 use crate::accounts::users as accounts;
 use crate::accounts::users::NewUser;
+use crate::audit::Actor;
 use crate::identity::access_tokens::{self, NewToken};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -61,7 +62,7 @@ pub async fn first_start(
         password,
         admin: true,
     };
-    let root = match accounts::create(backend, root).await {
+    let root = match accounts::create(backend, &Actor::system(), root).await {
         Ok(root) => root,
         // Another node that started at the same time was faster.
         Err(_) if has_users(backend).await? => return Ok(None),
@@ -82,7 +83,7 @@ pub async fn first_start(
         created_by_id: None,
         secret: chosen.token.map(Secret::into_exposed),
     };
-    let (_, token) = access_tokens::create(backend, new).await?;
+    let (_, token) = access_tokens::create(backend, &Actor::system(), new).await?;
     let made_token = (!chosen_token).then(|| Secret::new(token));
     Ok(Some(GeneratedCredentials {
         token: made_token,

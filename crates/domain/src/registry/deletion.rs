@@ -6,6 +6,7 @@ use storage::entities::registry_tags::{self, Column};
 use storage::jobs;
 
 use super::{check_can_pull, find_repository, repositories, tags};
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -59,6 +60,13 @@ pub async fn delete_repository(backend: &Backend, access: &ProjectAccess, reposi
             if !repositories::begin_deletion(transaction, repository.id).await? {
                 return Err(Error::not_found(""));
             }
+            let target = AuditTarget::new("RegistryRepository", repository.id, repository.name.clone());
+            let event = AuditEvent::new(
+                AuditKind::RegistryRepositoryDeleted,
+                access.audit_entity(),
+                target,
+            );
+            audit::record(transaction, &access.caller, event).await?;
             let job = DeleteRegistryRepository {
                 repository_id: repository.id,
             };

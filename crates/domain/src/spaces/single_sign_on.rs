@@ -7,6 +7,7 @@ use sea_orm::{
 };
 use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens, verified_domains};
 
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -97,6 +98,7 @@ pub async fn update(
         .transaction(async |transaction| {
             let group = lock(transaction, access.group.id).await?;
             let known = saml_providers::of_group(group.id).one(transaction).await?;
+            let former = known.as_ref().map_or_else(String::new, saml_text);
             let was = known.as_ref().is_some_and(|provider| provider.enabled);
             if enabled == Some(true) && !was && group.parent_id.is_some() {
                 let text = "can be true only for top-level groups";
@@ -127,9 +129,17 @@ pub async fn update(
                     row.insert(transaction).await?
                 }
             };
+            let event = AuditEvent::of(AuditKind::GroupSamlChanged, AuditEntity::namespace(&group));
+            let event = event.from(former).to(saml_text(&provider));
+            audit::record(transaction, &access.caller, event).await?;
             from_rows(transaction, group.id, Some(provider)).await
         })
         .await
+}
+
+fn saml_text(provider: &saml_providers::Model) -> String {
+    let state = if provider.enabled { "enabled" } else { "disabled" };
+    format!("{state}, {}", provider.default_membership_role.name())
 }
 
 /// Locks a group until the transaction ends, which serializes changes of its provisioning, and returns its
@@ -169,7 +179,8 @@ pub async fn create_token(backend: &Backend, access: &GroupAccess) -> Result<Sec
                 ..Default::default()
             };
             row.insert(transaction).await?;
-            Ok::<_, Error>(())
+            let event = AuditEvent::of(AuditKind::ScimTokenCreated, AuditEntity::namespace(&group));
+            audit::record(transaction, &access.caller, event).await
         })
         .await?;
     Ok(Secret::new(token.expose().to_owned()))
@@ -197,7 +208,8 @@ pub async fn revoke_token(
             scim_tokens::Entity::delete_by_id(token.id)
                 .exec(transaction)
                 .await?;
-            Ok(())
+            let event = AuditEvent::of(AuditKind::ScimTokenRevoked, AuditEntity::namespace(&group));
+            audit::record(transaction, &access.caller, event).await
         })
         .await
 }

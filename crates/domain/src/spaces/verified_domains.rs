@@ -10,6 +10,7 @@ use sea_orm::{
 use storage::entities::{fold, namespaces, now, saml_providers, scim_identities, users, verified_domains};
 
 use crate::accounts::users::names;
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::query::ends_with;
@@ -47,7 +48,9 @@ pub async fn add(backend: &Backend, group: &str, domain: &str) -> Result<u64> {
                 let text = "must be a top-level group or have single sign-on";
                 return Err(Error::attribute("group", text));
             }
-            insert(transaction, group.id, &domain).await?;
+            if insert(transaction, group.id, &domain).await? {
+                record(transaction, AuditKind::VerifiedDomainAdded, &group, &domain).await?;
+            }
             let Some(provider) = provider else {
                 return Ok(0);
             };
@@ -78,6 +81,7 @@ pub async fn remove(backend: &Backend, group: &str, domain: &str) -> Result<u64>
             if done.rows_affected == 0 {
                 return Err(Error::not_found("Domain"));
             }
+            record(transaction, AuditKind::VerifiedDomainRemoved, &group, &domain).await?;
             let Some(provider) = saml_providers::of_group(group.id).one(transaction).await? else {
                 return Ok(0);
             };
@@ -106,10 +110,23 @@ fn folded(domain: &str) -> Result<String> {
     }
 }
 
-async fn insert(transaction: &DatabaseTransaction, group_id: i64, domain: &str) -> Result<()> {
+/// Records a change by the command line.
+async fn record(
+    transaction: &DatabaseTransaction,
+    kind: AuditKind,
+    group: &namespaces::Model,
+    domain: &str,
+) -> Result<()> {
+    let target = AuditTarget::named("VerifiedDomain", domain);
+    let event = AuditEvent::new(kind, AuditEntity::namespace(group), target);
+    audit::record(transaction, Actor::system(), event).await
+}
+
+/// Inserts a domain; returns `false` if it exists.
+async fn insert(transaction: &DatabaseTransaction, group_id: i64, domain: &str) -> Result<bool> {
     let known = verified_domains::of_group(group_id).all(transaction).await?;
     if known.iter().any(|known| known.domain == domain) {
-        return Ok(());
+        return Ok(false);
     }
     if known.len() >= MAX_DOMAINS {
         let text = format!("are too many (maximum is {MAX_DOMAINS})");
@@ -122,7 +139,7 @@ async fn insert(transaction: &DatabaseTransaction, group_id: i64, domain: &str) 
         ..Default::default()
     };
     row.insert(transaction).await?;
-    Ok(())
+    Ok(true)
 }
 
 /// Sets when the addresses of these users in a domain were confirmed, and returns the number of changes.

@@ -15,7 +15,9 @@ use sea_orm::{
 };
 use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, projects};
+use url::Url;
 
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::integrations::webhooks::{MASKED_PASSWORD, WebhookTarget};
 use crate::kernel::Backend;
@@ -122,6 +124,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
                 return Err(Error::Unprocessable(text.into()));
             }
             let hook = row.insert(transaction).await?;
+            audit::record(
+                transaction,
+                &access.caller,
+                event(AuditKind::WebhookAdded, access, &hook),
+            )
+            .await?;
             let mut secrets = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
             if let Some(password) = &target.password {
@@ -191,7 +199,11 @@ pub async fn update(
             }
             apply(&mut row, &settings)?;
             row.updated_at = Set(now());
-            row.update(transaction).await?;
+            let former = address(&hook.url);
+            let changed = row.update(transaction).await?;
+            let event = event(AuditKind::WebhookChanged, access, &changed);
+            let event = event.from(former).to(address(&changed.url));
+            audit::record(transaction, &access.caller, event).await?;
             delivery::reenable(transaction, id).await?;
             find(transaction, access, id).await
         })
@@ -211,8 +223,39 @@ pub async fn delete(
 ) -> Result<()> {
     let hook = get(backend, access, id).await?;
     preconditions::check_unmodified_since(unmodified_since, hook.updated_at)?;
-    Entity::delete_by_id(id).exec(backend.database.write()).await?;
-    Ok(())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let deleted = Entity::delete_by_id(id).exec(transaction).await?;
+            if deleted.rows_affected == 0 {
+                return Ok(());
+            }
+            audit::record(
+                transaction,
+                &access.caller,
+                event(AuditKind::WebhookRemoved, access, &hook),
+            )
+            .await
+        })
+        .await
+}
+
+fn event(kind: AuditKind, access: &ProjectAccess, hook: &Model) -> AuditEvent {
+    let target = AuditTarget::new("ProjectHook", hook.id, address(&hook.url));
+    AuditEvent::new(kind, access.audit_entity(), target)
+}
+
+/// Returns the origin and the path of a URL. Users and queries can contain secrets.
+fn address(url: &str) -> String {
+    let Ok(mut url) = Url::parse(url) else {
+        return String::new();
+    };
+    url.set_query(None);
+    url.set_fragment(None);
+    // Fails only for URLs without a host, which have no user.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
 }
 
 /// Removes all secrets that are sent to the receiver. Users can change the URL without knowing the secrets, and must

@@ -6,6 +6,7 @@
 pub mod access;
 mod access_level;
 pub mod access_tokens;
+pub mod audit_events;
 pub mod award_emoji;
 pub mod badges;
 pub mod board_labels;

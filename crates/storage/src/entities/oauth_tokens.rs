@@ -97,10 +97,14 @@ pub async fn by_id(
 ///
 /// # Errors
 /// Any database error.
-pub async fn revoke_family(db: &impl ConnectionTrait, family: &str, now: DateTime<Utc>) -> Result<(), DbErr> {
+pub async fn revoke_family(
+    db: &impl ConnectionTrait,
+    family: &str,
+    now: DateTime<Utc>,
+) -> Result<u64, DbErr> {
     let update = Entity::update_many()
         .col_expr(Column::RevokedAt, Expr::value(now))
         .filter(Column::Family.eq(family))
         .filter(Column::RevokedAt.is_null());
-    update.exec(db).await.map(drop)
+    Ok(update.exec(db).await?.rows_affected)
 }

@@ -23,6 +23,19 @@ pub enum UserState {
     LdapBlocked,
 }
 
+impl UserState {
+    /// Returns the name of the state.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Blocked => "blocked",
+            Self::Deactivated => "deactivated",
+            Self::LdapBlocked => "ldap_blocked",
+        }
+    }
+}
+
 /// Users, including bots.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "users")]

@@ -1,11 +1,13 @@
 //! Resources that the operations are called on: groups and projects of each visibility, with all their content.
 
 use chrono::Days;
+use domain::audit::AuditEntityType;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
 
 use super::ROLES;
+use crate::audit;
 use crate::code::{deploy_keys, snippets};
 use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
@@ -30,6 +32,8 @@ pub struct Space<'a> {
     /// A project in `top/mid` for operations that change the project itself.
     pub spare: i64,
     pub access_token: i64,
+    pub audit_event: i64,
+    pub group_audit_event: i64,
     pub commit: String,
     pub blob: String,
     pub hook: i64,
@@ -144,6 +148,8 @@ pub async fn create_space<'a>(
     let (label, group_label) =
         (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
     Space {
+        audit_event: audit::insert(server, AuditEntityType::Project, project.id).await,
+        group_audit_event: audit::insert(server, AuditEntityType::Group, group).await,
         badge: badges::badge(&root, &in_project, "there").await,
         group_badge: badges::badge(&root, &in_group, "there").await,
         board: board_with(&root, &in_project, label).await,

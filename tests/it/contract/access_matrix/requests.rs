@@ -102,6 +102,8 @@ impl Fixture<'_> {
             ("award_id", _) => number(space.issue_award),
             ("label_id", ResourceKind::Group) => number(space.group_label),
             ("label_id", _) => number(space.label),
+            ("audit_event_id", ResourceKind::Group) => number(space.group_audit_event),
+            ("audit_event_id", _) => number(space.audit_event),
             ("badge_id", ResourceKind::Group) => number(space.group_badge),
             ("badge_id", _) => number(space.badge),
             ("board_id", ResourceKind::Group) => number(space.group_board.0),

@@ -6,6 +6,7 @@ mod races;
 
 use chrono::TimeDelta;
 use domain::accounts::users::{PasswordSource, UserUpdate, update};
+use domain::audit::Actor;
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
@@ -197,7 +198,7 @@ async fn sign_in_requires_change_of_password_set_by_administrator(server: TestSe
 async fn sign_in_to_account_without_password_fails(server: TestServer) {
     let ada = ada(&server).await;
     let changes = UserUpdate { password: Some(PasswordSource::Unknown), ..UserUpdate::default() };
-    update(&server.backend, ada.row, changes).await.expect("a change");
+    update(&server.backend, &Actor::system(), ada.row, changes).await.expect("a change");
     assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 422);
 }
 

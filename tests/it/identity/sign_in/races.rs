@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::accounts::users::{PasswordSource, UserUpdate, activate, deactivate, unblock, update};
+use domain::audit::Actor;
 use domain::identity::access::UserAccess;
 use domain::identity::access_tokens::{self, NewToken};
 use domain::identity::oauth::authorization::{self, AuthorizationRequest};
@@ -183,7 +184,7 @@ async fn session_start_requires_unchanged_user(server: TestServer) {
 
     let reset_user = user(&server, "bob").await;
     let verified = row(&server, reset_user.id).await;
-    update(backend, verified.clone(), reset()).await.expect("a change");
+    update(backend, &Actor::system(), verified.clone(), reset()).await.expect("a change");
     assert!(matches!(start_with(&server, &verified).await, Ok(SignInOutcome::Wrong)));
     let overtaken = NewSession { new_password_hash: Some("other".to_owned()), ..NewSession::default() };
     let hash = row(&server, reset_user.id).await.password_hash;
@@ -234,7 +235,7 @@ async fn verification_returns_current_user(server: TestServer) {
     assert!(check("wrong password", &known).await.is_none());
     server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
     assert_eq!(check(PASSWORD, &known).await.expect("a user").state, UserState::Blocked);
-    update(backend, known.clone(), reset()).await.expect("a change");
+    update(backend, &Actor::system(), known.clone(), reset()).await.expect("a change");
     assert!(check(PASSWORD, &known).await.is_none());
     let current = row(&server, ada.id).await;
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
@@ -257,9 +258,9 @@ async fn state_changes_check_current_row(server: TestServer) {
     assert_eq!(row(&server, ada.id).await.state, UserState::Active);
     assert_eq!(sessions_of(&server, ada.id).await, 1);
     set(UserState::Blocked).await;
-    assert!(matches!(activate(backend, &known).await, Err(Error::Forbidden(_))));
+    assert!(matches!(activate(backend, &access).await, Err(Error::Forbidden(_))));
     set(UserState::LdapBlocked).await;
-    assert!(matches!(unblock(backend, &known).await, Err(Error::Forbidden(_))));
+    assert!(matches!(unblock(backend, &access).await, Err(Error::Forbidden(_))));
     let refused = domain::accounts::users::block(backend, &access).await;
     assert!(matches!(refused, Err(Error::Forbidden(_))));
     set(UserState::Active).await;
@@ -281,11 +282,11 @@ async fn deleted_user_gets_no_new_credentials(server: TestServer) {
         ..AuthorizationRequest::default()
     };
     let question = authorization::check(backend, request).await.expect("a valid request");
-    authorization::approve(backend, &known, &question).await.expect("a code");
+    authorization::approve(backend, &known, None, &question).await.expect("a code");
     server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-    assert!(matches!(authorization::approve(backend, &known, &question).await, Err(Error::Unauthorized)));
+    assert!(matches!(authorization::approve(backend, &known, None, &question).await, Err(Error::Unauthorized)));
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-    assert!(matches!(authorization::approve(backend, &known, &question).await, Err(Error::Unauthorized)));
+    assert!(matches!(authorization::approve(backend, &known, None, &question).await, Err(Error::Unauthorized)));
     let new = NewToken {
         user_id: ada.id,
         name: "late".to_owned(),
@@ -295,8 +296,8 @@ async fn deleted_user_gets_no_new_credentials(server: TestServer) {
         created_by_id: None,
         secret: None,
     };
-    assert!(matches!(access_tokens::create(backend, new).await, Err(Error::NotFound(_))));
-    assert!(matches!(update(backend, known.clone(), reset()).await, Err(Error::NotFound(_))));
+    assert!(matches!(access_tokens::create(backend, &Actor::system(), new).await, Err(Error::NotFound(_))));
+    assert!(matches!(update(backend, &Actor::system(), known.clone(), reset()).await, Err(Error::NotFound(_))));
     // Credentials that were stored in spite of the deletion are useless.
     let secret = "a session of a deleted user";
     let session = sessions::ActiveModel {
@@ -318,8 +319,8 @@ async fn update_with_outdated_row_releases_current_address(server: TestServer) {
     let backend = &server.backend;
     let ada = ada(&server).await;
     let change = |email: &str| UserUpdate { email: Some(email.to_owned()), ..UserUpdate::default() };
-    update(backend, ada.row.clone(), change("first@example.com")).await.expect("a change");
-    update(backend, ada.row.clone(), change("second@example.com")).await.expect("a change");
+    update(backend, &Actor::system(), ada.row.clone(), change("first@example.com")).await.expect("a change");
+    update(backend, &Actor::system(), ada.row.clone(), change("second@example.com")).await.expect("a change");
     let bob = server.create_user("bob").await;
     let path = format!("/users/{}", bob.id);
     server.root().put(&path, json!({ "email": "second@example.com" })).await.expect(409);

@@ -14,7 +14,9 @@ use storage::entities::{
 use storage::jobs;
 
 use crate::accounts::jobs::delete_user::DeleteUser;
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::code::snippets;
+use crate::identity::access::UserAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -25,7 +27,8 @@ use crate::kernel::error::{Error, Result};
 /// # Errors
 /// Returns `Conflict` for the sole Owner of a group unless `hard` is true, and for the last administrator.
 /// Returns `NotFound` if the user was deleted concurrently.
-pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Result<()> {
+pub async fn delete(backend: &Backend, access: &UserAccess, hard: bool) -> Result<()> {
+    let user = &access.user;
     backend
         .database
         .transaction(async |transaction| {
@@ -44,9 +47,28 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
             if current.admin && administrators.iter().all(|other| other.id == user.id) {
                 return Err(Error::Conflict("The last administrator cannot be deleted".into()));
             }
+            let mut events = vec![AuditEvent::of(
+                AuditKind::UserDeleted,
+                AuditEntity::user(&current),
+            )];
+            events.extend(deleted_groups(transaction, &groups).await?);
+            audit::record_all(transaction, &access.caller, events).await?;
             mark_for_deletion(transaction, user.id, hard, groups).await
         })
         .await
+}
+
+/// Returns the events of groups that are deleted with their Owner.
+async fn deleted_groups(db: &impl ConnectionTrait, groups: &[i64]) -> Result<Vec<AuditEvent>> {
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let deleted = namespaces::Entity::find()
+        .filter(namespaces::Column::Id.is_in(groups.iter().copied()))
+        .all(db)
+        .await?;
+    let event = |group| AuditEvent::of(AuditKind::GroupDeleted, AuditEntity::namespace(group));
+    Ok(deleted.iter().map(event).collect())
 }
 
 /// Hides bots, which own no resources.

@@ -9,6 +9,7 @@ use storage::entities::user_emails::{self, Column, Entity, Model};
 use storage::entities::{fold, now, taken_emails, users};
 
 use super::names;
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -43,7 +44,14 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// # Errors
 /// Returns a validation error for an invalid address, for one that any user has as primary or secondary
 /// address, and beyond the maximum number.
-pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool) -> Result<Model> {
+pub async fn add(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    email: String,
+    confirmed: bool,
+) -> Result<Model> {
+    let user_id = user.id;
     names::check_email(&email)?;
     let map_unique_error = |error: DbErr| match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("email", "has already been taken"),
@@ -70,9 +78,16 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
                 created_at: Set(at),
                 ..Default::default()
             };
-            row.insert(transaction).await.map_err(map_unique_error)
+            let email = row.insert(transaction).await.map_err(map_unique_error)?;
+            audit::record(transaction, actor, event(AuditKind::UserEmailAdded, user, &email)).await?;
+            Ok(email)
         })
         .await
+}
+
+fn event(kind: AuditKind, user: &users::Model, email: &Model) -> AuditEvent {
+    let target = AuditTarget::new("Email", email.id, email.email.clone());
+    AuditEvent::new(kind, AuditEntity::user(user), target)
 }
 
 /// Deletes a secondary address of a user.
@@ -80,8 +95,14 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
 /// # Errors
 /// Returns `NotFound` if the address does not exist, or `PreconditionFailed` if it was created after the
 /// given date.
-pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
-    let email = get(backend, user_id, id).await?;
+pub async fn remove(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    id: i64,
+    since: Option<&str>,
+) -> Result<()> {
+    let email = get(backend, user.id, id).await?;
     check_unmodified_since(since, email.created_at)?;
     backend
         .database
@@ -90,7 +111,13 @@ pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str
             if done.rows_affected == 0 {
                 return Err(Error::not_found("Email"));
             }
-            Ok(taken_emails::release(transaction, &email.email_key, user_id).await?)
+            taken_emails::release(transaction, &email.email_key, user.id).await?;
+            audit::record(
+                transaction,
+                actor,
+                event(AuditKind::UserEmailRemoved, user, &email),
+            )
+            .await
         })
         .await
 }

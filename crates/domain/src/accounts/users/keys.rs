@@ -8,6 +8,7 @@ use storage::entities::taken_fingerprints::{self, FingerprintOwner};
 use storage::entities::user_keys::{self, Column, Entity, Model};
 use storage::entities::{now, users};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -43,7 +44,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// # Errors
 /// Returns a validation error for an invalid key, for one that is already registered, and beyond the maximum
 /// number. Returns `NotFound` if the user was deleted in the meantime.
-pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
+pub async fn add(backend: &Backend, actor: &Actor, user_id: i64, title: String, key: &str) -> Result<Model> {
     let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
     let row = user_keys::ActiveModel {
         user_id: Set(user_id),
@@ -58,7 +59,7 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
         .transaction(async |transaction| {
             // Lock the user, so that parallel requests cannot exceed the limit together.
             let user = users::lock(transaction, user_id).await?;
-            user.ok_or_else(|| Error::not_found("User"))?;
+            let user = user.ok_or_else(|| Error::not_found("User"))?;
             if user_keys::of_user(user_id).count(transaction).await? >= MAX_KEYS {
                 let text = format!("are too many (maximum is {MAX_KEYS})");
                 return Err(Error::attribute("keys", text));
@@ -68,9 +69,15 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
             taken_fingerprints::take(transaction, &key.fingerprint, owner)
                 .await
                 .map_err(map_insert_error)?;
+            audit::record(transaction, actor, event(AuditKind::UserKeyAdded, &user, &key)).await?;
             Ok(key)
         })
         .await
+}
+
+fn event(kind: AuditKind, user: &users::Model, key: &Model) -> AuditEvent {
+    let target = AuditTarget::new("Key", key.id, format!("{} {}", key.title, key.fingerprint));
+    AuditEvent::new(kind, AuditEntity::user(user), target)
 }
 
 /// Maps the error of an insert.
@@ -86,14 +93,23 @@ fn map_insert_error(error: DbErr) -> Error {
 /// # Errors
 /// Returns `NotFound` if the key does not exist, or `PreconditionFailed` if it was created after the given
 /// date.
-pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
-    let key = get(backend, user_id, id).await?;
+pub async fn remove(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    id: i64,
+    since: Option<&str>,
+) -> Result<()> {
+    let key = get(backend, user.id, id).await?;
     check_unmodified_since(since, key.created_at)?;
-    let done = Entity::delete_by_id(key.id)
-        .exec(backend.database.write())
-        .await?;
-    match done.rows_affected {
-        0 => Err(Error::not_found("Key")),
-        _ => Ok(()),
-    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let done = Entity::delete_by_id(key.id).exec(transaction).await?;
+            match done.rows_affected {
+                0 => Err(Error::not_found("Key")),
+                _ => audit::record(transaction, actor, event(AuditKind::UserKeyRemoved, user, &key)).await,
+            }
+        })
+        .await
 }

@@ -9,6 +9,7 @@ use storage::entities::{
     Visibility, fold, namespace_ancestors, namespaces, now, taken_emails, user_identities, users,
 };
 
+use crate::audit::{self, Actor};
 use crate::identity::passwords::hash_password;
 use crate::identity::sessions;
 use crate::instance::settings;
@@ -17,6 +18,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::assign;
 use crate::kernel::settings::InstanceSettings;
 
+mod auditing;
 mod avatar;
 pub mod deletion;
 pub mod emails;
@@ -166,12 +168,12 @@ impl PasswordSource {
 /// # Errors
 /// Returns `Conflict` if the name or address is taken. Returns a validation error if the password is too
 /// short or the name is not a valid path.
-pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
+pub async fn create(backend: &Backend, actor: &Actor, new: NewUser) -> Result<users::Model> {
     let confirmed = AdminAttributes {
         confirmed: Some(true),
         ..AdminAttributes::default()
     };
-    register(backend, new, confirmed).await
+    register(backend, actor, new, confirmed).await
 }
 
 /// Creates a user with the attributes set by an administrator, and a personal namespace.
@@ -179,7 +181,12 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
 /// # Errors
 /// Returns the errors of [`create`], and a validation error for an incomplete or duplicate identity and for
 /// numbers out of range.
-pub async fn register(backend: &Backend, mut new: NewUser, details: AdminAttributes) -> Result<users::Model> {
+pub async fn register(
+    backend: &Backend,
+    actor: &Actor,
+    mut new: NewUser,
+    details: AdminAttributes,
+) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
     let hash = match new.password.take() {
@@ -194,7 +201,10 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: AdminAttribu
         .database
         .transaction(async |transaction| {
             let user = insert(transaction, row).await?;
+            let mut events = vec![auditing::created(&user)];
+            events.extend(auditing::identity_added(&user, identity.as_ref()));
             store_identity(transaction, user.id, identity).await?;
+            audit::record_all(transaction, actor, events).await?;
             Ok(user)
         })
         .await
@@ -258,7 +268,12 @@ fn namespace_columns(user: &users::Model) -> namespaces::ActiveModel {
 ///
 /// # Errors
 /// Returns the errors of [`register`], and `NotFound` if the user was deleted in the meantime.
-pub async fn update(backend: &Backend, user: users::Model, changes: UserUpdate) -> Result<users::Model> {
+pub async fn update(
+    backend: &Backend,
+    actor: &Actor,
+    user: users::Model,
+    changes: UserUpdate,
+) -> Result<users::Model> {
     let id = user.id;
     let mut row = user.into_active_model();
     rename(&mut row, changes.username, changes.name, changes.email)?;
@@ -274,12 +289,15 @@ pub async fn update(backend: &Backend, user: users::Model, changes: UserUpdate) 
         .transaction(async |transaction| {
             // Hashing the password took time, in which the address may have changed or the user been deleted.
             let current = users::lock(transaction, id).await?;
-            let former = current.ok_or_else(|| Error::not_found("User"))?.email_key;
-            let user = save(transaction, row, &former).await?;
+            let former = current.ok_or_else(|| Error::not_found("User"))?;
+            let user = save(transaction, row, &former.email_key).await?;
+            let mut events = auditing::changes(&former, &user, new_password);
+            events.extend(auditing::identity_added(&user, identity.as_ref()));
             store_identity(transaction, id, identity).await?;
             if new_password {
                 sessions::revoke_former_password(transaction, id).await?;
             }
+            audit::record_all(transaction, actor, events).await?;
             Ok(user)
         })
         .await

@@ -3,7 +3,8 @@
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::{now, users};
 
-use super::{NewUser, insert, names, new_row, rename, save};
+use super::{NewUser, auditing, insert, names, new_row, rename, save};
+use crate::audit::{self, Actor};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::InstanceSettings;
 
@@ -22,6 +23,7 @@ pub(crate) struct ProvidedEmail {
 /// Returns the errors of [`super::create`].
 pub(crate) async fn create(
     transaction: &DatabaseTransaction,
+    actor: &Actor,
     in_force: &InstanceSettings,
     new: NewUser,
     confirmed: bool,
@@ -31,7 +33,9 @@ pub(crate) async fn create(
     let mut row = new_row(in_force, new, None);
     row.provisioned = Set(true);
     row.confirmed_at = Set(confirmed.then(now));
-    insert(transaction, row).await
+    let user = insert(transaction, row).await?;
+    audit::record(transaction, actor, auditing::created(&user)).await?;
+    Ok(user)
 }
 
 /// Updates the names and the address of an account. A new address is confirmed only on request. The personal
@@ -42,6 +46,7 @@ pub(crate) async fn create(
 /// change.
 pub(crate) async fn update(
     transaction: &DatabaseTransaction,
+    actor: &Actor,
     user: users::Model,
     username: Option<String>,
     name: Option<String>,
@@ -52,7 +57,7 @@ pub(crate) async fn update(
             "Accounts of administrators cannot be changed by provisioning",
         ));
     }
-    let former = user.email_key.clone();
+    let before = user.clone();
     let confirmed = email.as_ref().is_some_and(|email| email.confirmed);
     let mut row = user.into_active_model();
     rename(&mut row, username, name, email.map(|email| email.address))?;
@@ -60,7 +65,9 @@ pub(crate) async fn update(
         row.confirmed_at = Set(Some(now()));
     }
     row.updated_at = Set(now());
-    save(transaction, row, &former).await
+    let user = save(transaction, row, &before.email_key).await?;
+    audit::record_all(transaction, actor, auditing::changes(&before, &user, false)).await?;
+    Ok(user)
 }
 
 /// Replaces the unconfirmed address of an account that the provider of another group created. The placeholder
@@ -68,12 +75,16 @@ pub(crate) async fn update(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn replace_unconfirmed(transaction: &DatabaseTransaction, user: users::Model) -> Result<()> {
-    let former = user.email_key.clone();
+pub(crate) async fn replace_unconfirmed(
+    transaction: &DatabaseTransaction,
+    actor: &Actor,
+    user: users::Model,
+) -> Result<()> {
+    let before = user.clone();
     let placeholder = format!("user-{}-{:016x}@noreply.invalid", user.id, rand::random::<u64>());
     let mut row = user.into_active_model();
     rename(&mut row, None, None, Some(placeholder))?;
     row.updated_at = Set(now());
-    save(transaction, row, &former).await?;
-    Ok(())
+    let user = save(transaction, row, &before.email_key).await?;
+    audit::record_all(transaction, actor, auditing::changes(&before, &user, false)).await
 }

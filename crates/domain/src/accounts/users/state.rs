@@ -11,9 +11,11 @@ use sea_orm::{
 use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::UserAccess;
 use crate::identity::{password_attempts, sessions};
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 
 /// Minimum time without activity before a user can be deactivated.
@@ -38,7 +40,7 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
             check_not_directory_managed(&user)?;
             let changes = user.state != UserState::Blocked;
             if changes {
-                set_state(transaction, id, UserState::Blocked).await?;
+                set_state(transaction, &access.caller, &user, UserState::Blocked).await?;
             }
             sessions::delete_all(transaction, id).await?;
             pipeline_schedules::deactivate_of(transaction, id, now()).await?;
@@ -52,8 +54,8 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
 /// # Errors
 /// Returns `Forbidden` for users blocked by the directory, and for deactivated ones, who are activated by
 /// signing in. Returns `NotFound` if the user was deleted concurrently.
-pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
-    let id = user.id;
+pub async fn unblock(backend: &Backend, access: &UserAccess) -> Result<bool> {
+    let id = access.user.id;
     backend
         .database
         .transaction(async |transaction| {
@@ -63,7 +65,9 @@ pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
                 UserState::Deactivated => Err(Error::forbidden_because(
                     "Deactivated users cannot be unblocked by the API",
                 )),
-                UserState::Blocked => set_state(transaction, id, UserState::Active).await.map(|()| true),
+                UserState::Blocked => set_state(transaction, &access.caller, &user, UserState::Active)
+                    .await
+                    .map(|()| true),
                 UserState::Active | UserState::LdapBlocked => Ok(false),
             }
         })
@@ -90,7 +94,7 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
                 return Ok(false);
             }
             check_can_be_deactivated(transaction, &user).await?;
-            set_state(transaction, id, UserState::Deactivated).await?;
+            set_state(transaction, &access.caller, &user, UserState::Deactivated).await?;
             sessions::delete_all(transaction, id).await?;
             Ok(true)
         })
@@ -135,16 +139,20 @@ async fn was_active(transaction: &DatabaseTransaction, user: &users::Model) -> R
 ///
 /// # Errors
 /// Returns `Forbidden` for blocked users. Returns `NotFound` if the user was deleted concurrently.
-pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
-    let id = user.id;
+pub async fn activate(backend: &Backend, access: &UserAccess) -> Result<bool> {
     backend
         .database
-        .transaction(async |transaction| match lock(transaction, id).await?.state {
-            UserState::Blocked | UserState::LdapBlocked => Err(Error::forbidden_because(
-                "A blocked user must be unblocked to be activated",
-            )),
-            UserState::Deactivated => set_state(transaction, id, UserState::Active).await.map(|()| true),
-            UserState::Active => Ok(false),
+        .transaction(async |transaction| {
+            let user = lock(transaction, access.user.id).await?;
+            match user.state {
+                UserState::Blocked | UserState::LdapBlocked => Err(Error::forbidden_because(
+                    "A blocked user must be unblocked to be activated",
+                )),
+                UserState::Deactivated => set_state(transaction, &access.caller, &user, UserState::Active)
+                    .await
+                    .map(|()| true),
+                UserState::Active => Ok(false),
+            }
         })
         .await
 }
@@ -153,8 +161,16 @@ pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn unlock(backend: &Backend, user: &users::Model) -> Result<()> {
-    password_attempts::delete_all(backend, user).await
+pub async fn unlock(backend: &Backend, access: &UserAccess) -> Result<()> {
+    let key = backend.keyring.current(&backend.database).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            password_attempts::delete_all(transaction, &key, &access.user).await?;
+            let event = AuditEvent::of(AuditKind::UserUnlocked, AuditEntity::user(&access.user));
+            audit::record(transaction, &access.caller, event).await
+        })
+        .await
 }
 
 fn check_not_directory_managed(user: &users::Model) -> Result<()> {
@@ -171,10 +187,24 @@ async fn lock(transaction: &DatabaseTransaction, user_id: i64) -> Result<users::
     found.ok_or_else(|| Error::not_found("User"))
 }
 
-/// Sets the state of a locked user.
-async fn set_state(transaction: &DatabaseTransaction, user_id: i64, state: UserState) -> Result<()> {
+/// Sets the state of a locked user, and records the change.
+async fn set_state(
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    user: &users::Model,
+    state: UserState,
+) -> Result<()> {
+    let kind = match (user.state, state) {
+        (UserState::Blocked | UserState::LdapBlocked, UserState::Active) => AuditKind::UserUnblocked,
+        (_, UserState::Active) => AuditKind::UserActivated,
+        (_, UserState::Deactivated) => AuditKind::UserDeactivated,
+        (_, UserState::Blocked | UserState::LdapBlocked) => AuditKind::UserBlocked,
+    };
+    let event = AuditEvent::of(kind, AuditEntity::user(user));
+    let event = event.from(user.state.name()).to(state.name());
+    audit::record(transaction, caller, event).await?;
     let change = users::ActiveModel {
-        id: Set(user_id),
+        id: Set(user.id),
         state: Set(state),
         updated_at: Set(now()),
         ..Default::default()

@@ -15,6 +15,7 @@ use storage::database::Violation;
 use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE_ID, Model, VariableKind};
 use storage::entities::{Scope, namespaces, now, projects};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -81,6 +82,61 @@ pub struct VariableKey {
     pub environment_scope: Option<String>,
 }
 
+/// The owner whose variables are changed, and the author of the change.
+#[derive(Debug, Clone)]
+pub struct VariableEditor {
+    owner: VariableOwner,
+    actor: Actor,
+    entity: AuditEntity,
+}
+
+impl From<InstanceAccess> for VariableEditor {
+    fn from(access: InstanceAccess) -> Self {
+        Self {
+            actor: Actor::from(&access.caller),
+            entity: AuditEntity::instance(),
+            owner: access.into(),
+        }
+    }
+}
+
+impl From<GroupAccess> for VariableEditor {
+    fn from(access: GroupAccess) -> Self {
+        Self {
+            actor: Actor::from(&access.caller),
+            entity: access.audit_entity(),
+            owner: access.into(),
+        }
+    }
+}
+
+impl From<ProjectAccess> for VariableEditor {
+    fn from(access: ProjectAccess) -> Self {
+        Self {
+            actor: Actor::from(&access.caller),
+            entity: access.audit_entity(),
+            owner: access.into(),
+        }
+    }
+}
+
+impl VariableEditor {
+    async fn record(
+        &self,
+        transaction: &DatabaseTransaction,
+        kind: AuditKind,
+        variable: &Model,
+    ) -> Result<()> {
+        let text = format!("{} ({})", variable.key, variable.environment_scope);
+        let event = AuditEvent::new(
+            kind,
+            self.entity.clone(),
+            AuditTarget::new("Variable", variable.id, text),
+        );
+        audit::record(transaction, &self.actor, event).await
+    }
+}
+
 /// Lists the variables of an owner, oldest first.
 ///
 /// # Errors
@@ -114,10 +170,11 @@ pub async fn get(backend: &Backend, holder: VariableOwner, name: &VariableKey) -
 /// of variables.
 pub async fn create(
     backend: &Backend,
-    holder: VariableOwner,
+    editor: VariableEditor,
     key: String,
     change: VariableUpdate,
 ) -> Result<VariableDetail> {
+    let holder = editor.owner;
     let value = change.value.unwrap_or_default();
     let scope = change
         .environment_scope
@@ -149,7 +206,11 @@ pub async fn create(
             let encryptor = backend.keyring.encryptor(transaction).await?;
             let mut sealed = variable.clone().into_active_model();
             sealed.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(variable.id))?);
-            Ok::<_, Error>(sealed.update(transaction).await?)
+            let variable = sealed.update(transaction).await?;
+            editor
+                .record(transaction, AuditKind::VariableCreated, &variable)
+                .await?;
+            Ok::<_, Error>(variable)
         })
         .await?;
     decrypt(backend, variable)
@@ -162,14 +223,14 @@ pub async fn create(
 /// [`create`].
 pub async fn update(
     backend: &Backend,
-    holder: VariableOwner,
+    editor: VariableEditor,
     name: &VariableKey,
     change: VariableUpdate,
 ) -> Result<VariableDetail> {
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let variable = find(transaction, holder, name, true).await?;
+            let variable = find(transaction, editor.owner, name, true).await?;
             let (id, mut row) = (variable.id, variable.clone().into_active_model());
             let value = match &change.value {
                 Some(value) => value.clone(),
@@ -187,7 +248,11 @@ pub async fn update(
             (row.masked, row.environment_scope) = (Set(masked), Set(scope));
             row.updated_at = Set(now());
             let changed = row.update(transaction).await;
-            changed.map_err(|error| map_insert_error(error, &name.key))
+            let changed = changed.map_err(|error| map_insert_error(error, &name.key))?;
+            editor
+                .record(transaction, AuditKind::VariableChanged, &changed)
+                .await?;
+            Ok::<_, Error>(changed)
         })
         .await?;
     decrypt(backend, changed)
@@ -200,17 +265,19 @@ pub async fn update(
 /// if it was modified after the given date.
 pub async fn delete(
     backend: &Backend,
-    holder: VariableOwner,
+    editor: VariableEditor,
     name: &VariableKey,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            let variable = find(transaction, holder, name, true).await?;
+            let variable = find(transaction, editor.owner, name, true).await?;
             preconditions::check_unmodified_since(unmodified_since, variable.updated_at)?;
             Entity::delete_by_id(variable.id).exec(transaction).await?;
-            Ok(())
+            editor
+                .record(transaction, AuditKind::VariableDeleted, &variable)
+                .await
         })
         .await
 }

@@ -7,6 +7,7 @@ use storage::entities::oauth_tokens;
 use url::Url;
 
 use super::OauthError;
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access_tokens::check_scopes;
 use crate::identity::password_attempts::{self, AttemptSource};
 use crate::kernel::Backend;
@@ -52,7 +53,7 @@ pub struct NewApplication {
 ///
 /// # Errors
 /// Returns a validation error for `redirect_uri` or `scopes`.
-pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Application, String)> {
+pub async fn create(backend: &Backend, actor: &Actor, new: NewApplication) -> Result<(Application, String)> {
     let addresses: Vec<&str> = new.redirect_uri.split_ascii_whitespace().collect();
     if addresses.is_empty() {
         return Err(Error::attribute("redirect_uri", "can't be blank"));
@@ -78,8 +79,21 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         updated_at: Set(at),
         ..Default::default()
     };
-    let application = row.insert(backend.database.write()).await?;
+    let application = backend
+        .database
+        .transaction(async |transaction| {
+            let application = row.insert(transaction).await?;
+            let event = event(AuditKind::OauthApplicationCreated, &application);
+            audit::record(transaction, actor, event.to(&application.scopes)).await?;
+            Ok::<_, Error>(application)
+        })
+        .await?;
     Ok((application, secret.expose().to_owned()))
+}
+
+fn event(kind: AuditKind, application: &Application) -> AuditEvent {
+    let target = AuditTarget::new("OauthApplication", application.id, application.name.clone());
+    AuditEvent::new(kind, AuditEntity::instance(), target)
 }
 
 /// Returns the fault of a redirect URI, if any.
@@ -114,12 +128,19 @@ pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Applicat
 ///
 /// # Errors
 /// Returns `NotFound` if the application does not exist.
-pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, String)> {
+pub async fn renew_secret(backend: &Backend, actor: &Actor, id: i64) -> Result<(Application, String)> {
     let secret = Token::generate(PREFIX);
     let mut row = get(backend, id).await?.into_active_model();
     row.secret_digest = Set(secret.digest());
     row.updated_at = Set(now());
-    let changed = row.update(backend.database.write()).await?;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let changed = row.update(transaction).await?;
+            audit::record(transaction, actor, event(AuditKind::OauthSecretRenewed, &changed)).await?;
+            Ok::<_, Error>(changed)
+        })
+        .await?;
     Ok((changed, secret.expose().to_owned()))
 }
 
@@ -128,11 +149,20 @@ pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, St
 /// # Errors
 /// Returns `NotFound` if the application does not exist, or `PreconditionFailed` if it was modified after the
 /// given date.
-pub async fn delete(backend: &Backend, id: i64, since: Option<&str>) -> Result<()> {
+pub async fn delete(backend: &Backend, actor: &Actor, id: i64, since: Option<&str>) -> Result<()> {
     let application = get(backend, id).await?;
     check_unmodified_since(since, application.updated_at)?;
-    Entity::delete_by_id(id).exec(backend.database.write()).await?;
-    Ok(())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let deleted = Entity::delete_by_id(id).exec(transaction).await?;
+            if deleted.rows_affected > 0 {
+                let event = event(AuditKind::OauthApplicationDeleted, &application);
+                audit::record(transaction, actor, event).await?;
+            }
+            Ok(())
+        })
+        .await
 }
 
 async fn get(backend: &Backend, id: i64) -> Result<Application> {

@@ -1,5 +1,7 @@
 //! Authorization requests of applications and the codes that follow from consent.
 
+use std::net::IpAddr;
+
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::users::{self, UserState};
@@ -8,6 +10,7 @@ use url::Url;
 
 use super::applications::Application;
 use super::{OauthError, granted_scopes, pkce};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
 use crate::secrets::Token;
@@ -132,6 +135,7 @@ pub async fn check(
 pub async fn approve(
     backend: &Backend,
     user: &users::Model,
+    ip_address: Option<IpAddr>,
     question: &ConsentRequest,
 ) -> Result<String, Error> {
     let (code, instant) = (Token::generate(""), now());
@@ -163,7 +167,11 @@ pub async fn approve(
                 .exec(transaction)
                 .await?;
             row.insert(transaction).await?;
-            Ok(())
+            let (id, name) = (question.application.id, question.application.name.clone());
+            let target = AuditTarget::new("OauthApplication", id, name);
+            let event = AuditEvent::new(AuditKind::OauthAccessGranted, AuditEntity::user(user), target);
+            let actor = Actor::user(user, ip_address);
+            audit::record(transaction, actor, event.to(&question.scopes)).await
         })
         .await?;
     let code = [("code", code.expose())];

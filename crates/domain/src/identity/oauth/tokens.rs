@@ -3,6 +3,8 @@
 //! A refresh token works once: its successor revokes it together with its access token. Reuse of a code or
 //! refresh token indicates theft, so it revokes all tokens of its family.
 
+use std::net::IpAddr;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -13,6 +15,7 @@ use storage::entities::{now, oauth_grants, oauth_tokens};
 
 use super::applications::Application;
 use super::{OauthError, granted_scopes, pkce};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result, TokenFault};
 use crate::secrets::{self, Token};
@@ -62,11 +65,13 @@ pub async fn exchange(
     code: &str,
     redirect_uri: Option<&str>,
     verifier: Option<&str>,
+    ip_address: Option<IpAddr>,
 ) -> Result<IssuedTokens, OauthError> {
     let sent = CodeExchange {
         digest: secrets::digest(code),
         redirect_uri,
         verifier,
+        ip_address,
     };
     backend
         .database
@@ -80,6 +85,7 @@ struct CodeExchange<'a> {
     digest: String,
     redirect_uri: Option<&'a str>,
     verifier: Option<&'a str>,
+    ip_address: Option<IpAddr>,
 }
 
 /// A refused grant is returned as `Ok`, so that the transaction commits the revocations.
@@ -99,7 +105,14 @@ async fn exchange_within(
     let user = users::lock(transaction, grant.user_id).await?;
     let instant = now();
     if grant.used_at.is_some() {
-        oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
+        revoke_family(
+            transaction,
+            application,
+            user.as_ref(),
+            &grant.family,
+            sent.ip_address,
+        )
+        .await?;
         return Ok(Err(OauthError::InvalidGrant));
     }
     let challenge = grant
@@ -120,7 +133,14 @@ async fn exchange_within(
         .await?;
     if used.rows_affected == 0 {
         // A concurrent request used the code, and one of the two is not entitled to it.
-        oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
+        revoke_family(
+            transaction,
+            application,
+            user.as_ref(),
+            &grant.family,
+            sent.ip_address,
+        )
+        .await?;
         return Ok(Err(OauthError::InvalidGrant));
     }
     let basis = TokenGrant {
@@ -142,11 +162,14 @@ pub async fn refresh(
     application: &Application,
     token: &str,
     scope: Option<&str>,
+    ip_address: Option<IpAddr>,
 ) -> Result<IssuedTokens, OauthError> {
     let digest = secrets::digest(token);
     backend
         .database
-        .transaction(async |transaction| refresh_within(transaction, application, digest, scope).await)
+        .transaction(async |transaction| {
+            refresh_within(transaction, application, digest, scope, ip_address).await
+        })
         .await
         .map_err(OauthError::Internal)?
 }
@@ -156,6 +179,7 @@ async fn refresh_within(
     application: &Application,
     digest: String,
     scope: Option<&str>,
+    ip_address: Option<IpAddr>,
 ) -> Result<std::result::Result<IssuedTokens, OauthError>> {
     let found = oauth_tokens::Entity::find()
         .filter(oauth_tokens::Column::RefreshDigest.eq(digest))
@@ -178,7 +202,7 @@ async fn refresh_within(
         .exec(transaction)
         .await?;
     if replaced.rows_affected == 0 {
-        oauth_tokens::revoke_family(transaction, &token.family, instant).await?;
+        revoke_family(transaction, application, user.as_ref(), &token.family, ip_address).await?;
         return Ok(Err(OauthError::InvalidGrant));
     }
     let basis = TokenGrant {
@@ -228,20 +252,70 @@ async fn issue(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn revoke(backend: &Backend, application: &Application, token: &str) -> Result<()> {
+pub async fn revoke(
+    backend: &Backend,
+    application: &Application,
+    token: &str,
+    ip_address: Option<IpAddr>,
+) -> Result<()> {
     let digest = secrets::digest(token);
-    oauth_tokens::Entity::update_many()
-        .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(now()))
-        .filter(oauth_tokens::Column::ApplicationId.eq(application.id))
-        .filter(oauth_tokens::Column::RevokedAt.is_null())
-        .filter(
-            Condition::any()
-                .add(oauth_tokens::Column::Digest.eq(digest.as_str()))
-                .add(oauth_tokens::Column::RefreshDigest.eq(digest.as_str())),
-        )
-        .exec(backend.database.write())
-        .await?;
-    Ok(())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = oauth_tokens::Entity::find()
+                .filter(oauth_tokens::Column::ApplicationId.eq(application.id))
+                .filter(
+                    Condition::any()
+                        .add(oauth_tokens::Column::Digest.eq(digest.as_str()))
+                        .add(oauth_tokens::Column::RefreshDigest.eq(digest.as_str())),
+                )
+                .one(transaction)
+                .await?;
+            let Some(token) = found else { return Ok(()) };
+            let revoked = oauth_tokens::Entity::update_many()
+                .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(now()))
+                .filter(oauth_tokens::Column::Id.eq(token.id))
+                .filter(oauth_tokens::Column::RevokedAt.is_null())
+                .exec(transaction)
+                .await?;
+            let user = users::Entity::find_by_id(token.user_id).one(transaction).await?;
+            match user.filter(|_| revoked.rows_affected > 0) {
+                Some(user) => record_revocation(transaction, application, &user, ip_address).await,
+                None => Ok(()),
+            }
+        })
+        .await
+}
+
+/// Revokes all tokens of a family after the reuse of a code or refresh token.
+async fn revoke_family(
+    transaction: &DatabaseTransaction,
+    application: &Application,
+    user: Option<&users::Model>,
+    family: &str,
+    ip_address: Option<IpAddr>,
+) -> Result<()> {
+    let revoked = oauth_tokens::revoke_family(transaction, family, now()).await?;
+    match user.filter(|_| revoked > 0) {
+        Some(user) => record_revocation(transaction, application, user, ip_address).await,
+        None => Ok(()),
+    }
+}
+
+async fn record_revocation(
+    transaction: &DatabaseTransaction,
+    application: &Application,
+    user: &users::Model,
+    ip_address: Option<IpAddr>,
+) -> Result<()> {
+    let target = AuditTarget::new("OauthApplication", application.id, application.name.clone());
+    let event = AuditEvent::new(AuditKind::OauthTokensRevoked, AuditEntity::user(user), target);
+    audit::record(
+        transaction,
+        Actor::application(&application.name, ip_address),
+        event,
+    )
+    .await
 }
 
 /// Returns an access token and its user.

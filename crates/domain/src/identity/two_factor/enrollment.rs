@@ -13,6 +13,7 @@ use url::Url;
 use super::codes;
 use super::requirement::{self, TwoFactorRequirement};
 use super::totp::SharedSecret;
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::password_attempts::{self, AttemptSource};
 use crate::identity::sessions;
 use crate::kernel::Backend;
@@ -87,9 +88,14 @@ pub async fn status(backend: &Backend, user: &users::Model) -> Result<TwoFactorS
 /// # Errors
 /// Returns a validation error if the password is wrong or the user has none, `Conflict` if the user has a second
 /// factor, and [`Error::RateLimited`] after too many wrong passwords.
-pub async fn start(backend: &Backend, user: &users::Model, password: String) -> Result<TwoFactorSetup> {
+pub async fn start(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    password: String,
+) -> Result<TwoFactorSetup> {
     check_not_enabled(user)?;
-    let user = verified(backend, user, password).await?;
+    let user = verified(backend, actor, user, password).await?;
     let secret = SharedSecret::generate();
     let uri = secret.uri(&issuer(backend), &user.username)?;
     let mut row = two_factor_secrets::ActiveModel {
@@ -126,7 +132,12 @@ fn issuer(backend: &Backend) -> String {
 }
 
 /// Returns the current row of a user if the password is correct.
-async fn verified(backend: &Backend, user: &users::Model, password: String) -> Result<users::Model> {
+async fn verified(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    password: String,
+) -> Result<users::Model> {
     if user.password_hash.is_none() {
         return Err(Error::attribute(
             "current_password",
@@ -138,7 +149,11 @@ async fn verified(backend: &Backend, user: &users::Model, password: String) -> R
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let known = Some(user.clone());
     let (found, permit) = password_attempts::verify(backend, permit, password, known).await?;
-    let user = found.ok_or_else(wrong_password)?;
+    let Some(user) = found else {
+        let event = AuditEvent::of(AuditKind::CurrentPasswordFailed, AuditEntity::user(user));
+        audit::record_attempt(backend, actor, event).await?;
+        return Err(wrong_password());
+    };
     password_attempts::reset(backend, attempt).await?;
     drop(permit);
     Ok(user)
@@ -152,6 +167,7 @@ async fn verified(backend: &Backend, user: &users::Model, password: String) -> R
 /// has a second factor, and [`Error::RateLimited`] after too many wrong codes.
 pub async fn confirm(
     backend: &Backend,
+    actor: &Actor,
     user: &users::Model,
     code: &str,
     session: Option<&str>,
@@ -161,8 +177,14 @@ pub async fn confirm(
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let enabled = backend
         .database
-        .transaction(async |transaction| enable(backend, transaction, user.id, code, session).await)
-        .await?;
+        .transaction(async |transaction| {
+            let codes = enable(backend, transaction, user.id, code, session).await?;
+            let event = AuditEvent::of(AuditKind::TwoFactorEnabled, AuditEntity::user(user));
+            audit::record(transaction, actor, event).await?;
+            Ok(codes)
+        })
+        .await;
+    let enabled = with_recorded_failure(backend, actor, user, enabled).await?;
     password_attempts::reset(backend, attempt).await?;
     Ok(enabled)
 }
@@ -206,10 +228,13 @@ async fn enable(
 /// [`Error::RateLimited`] after too many wrong codes.
 pub async fn replace_recovery_codes(
     backend: &Backend,
+    actor: &Actor,
     user: &users::Model,
     code: &str,
 ) -> Result<Vec<Secret<String>>> {
-    with_code(backend, user, code, async |transaction| {
+    with_code(backend, actor, user, code, async |transaction| {
+        let event = AuditEvent::of(AuditKind::RecoveryCodesCreated, AuditEntity::user(user));
+        audit::record(transaction, actor, event).await?;
         codes::replace_recovery_codes(transaction, user.id).await
     })
     .await
@@ -221,11 +246,14 @@ pub async fn replace_recovery_codes(
 /// As [`replace_recovery_codes`].
 pub async fn disable(
     backend: &Backend,
+    actor: &Actor,
     user: &users::Model,
     code: &str,
     session: Option<&str>,
 ) -> Result<()> {
-    with_code(backend, user, code, async |transaction| {
+    with_code(backend, actor, user, code, async |transaction| {
+        let event = AuditEvent::of(AuditKind::TwoFactorDisabled, AuditEntity::user(user));
+        audit::record(transaction, actor, event).await?;
         remove(transaction, user.id, session).await
     })
     .await
@@ -234,6 +262,7 @@ pub async fn disable(
 /// Runs a change in the transaction that consumes a code of the user.
 async fn with_code<T>(
     backend: &Backend,
+    actor: &Actor,
     user: &users::Model,
     code: &str,
     change: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T>,
@@ -250,20 +279,38 @@ async fn with_code<T>(
                 false => Err(wrong_code()),
             }
         })
-        .await?;
+        .await;
+    let changed = with_recorded_failure(backend, actor, user, changed).await?;
     password_attempts::reset(backend, attempt).await?;
     Ok(changed)
+}
+
+/// Records a wrong code after the transaction was rolled back.
+async fn with_recorded_failure<T>(
+    backend: &Backend,
+    actor: &Actor,
+    user: &users::Model,
+    outcome: Result<T>,
+) -> Result<T> {
+    if matches!(outcome, Err(Error::InvalidAttributes(_))) {
+        let event = AuditEvent::of(AuditKind::SecondFactorFailed, AuditEntity::user(user));
+        audit::record_attempt(backend, actor, event).await?;
+    }
+    outcome
 }
 
 /// Removes the second factor of a user who cannot prove it, for an administrator. All sessions end.
 ///
 /// # Errors
 /// Returns `Rejected` without a second factor, and `NotFound` if the user was deleted concurrently.
-pub async fn reset(backend: &Backend, user_id: i64) -> Result<()> {
+pub async fn reset(backend: &Backend, actor: &Actor, user_id: i64) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            check_enabled(&lock(transaction, user_id).await?)?;
+            let user = lock(transaction, user_id).await?;
+            check_enabled(&user)?;
+            let event = AuditEvent::of(AuditKind::TwoFactorReset, AuditEntity::user(&user));
+            audit::record(transaction, actor, event).await?;
             remove(transaction, user_id, None).await
         })
         .await
@@ -297,14 +344,14 @@ pub async fn discard_secret(backend: &Backend, row_id: i64, secret_encrypted: &s
 ///
 /// # Errors
 /// As [`reset`]. Returns `Forbidden` for administrators: a stolen token must not weaken the account of its user.
-pub async fn reset_by_api(backend: &Backend, user: &users::Model) -> Result<()> {
+pub async fn reset_by_api(backend: &Backend, actor: &Actor, user: &users::Model) -> Result<()> {
     if user.admin {
         return Err(Error::forbidden_because(
             "Two-factor authentication of administrators cannot be disabled via the API. Use the command `holdfast \
              admin disable-two-factor` on the server",
         ));
     }
-    reset(backend, user.id).await
+    reset(backend, actor, user.id).await
 }
 
 /// Removes the second factor of a locked user.

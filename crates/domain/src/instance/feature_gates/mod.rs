@@ -4,6 +4,7 @@
 mod evaluate;
 mod update;
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 pub use crate::instance::feature_gates::evaluate::{GateActors, is_open};
 pub use crate::instance::feature_gates::update::{GateSetting, GateTargets, GateUpdate, PercentageBase, set};
 
@@ -48,7 +49,12 @@ pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<GateDeta
 ///
 /// # Errors
 /// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
-pub async fn delete(backend: &Backend, name: &str, unmodified_since: Option<&str>) -> Result<()> {
+pub async fn delete(
+    backend: &Backend,
+    actor: &Actor,
+    name: &str,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
@@ -58,6 +64,9 @@ pub async fn delete(backend: &Backend, name: &str, unmodified_since: Option<&str
                 feature_gates::Entity::delete_by_id(gate.id)
                     .exec(transaction)
                     .await?;
+                let target = AuditTarget::new("FeatureGate", gate.id, gate.name);
+                let event = AuditEvent::new(AuditKind::FeatureGateDeleted, AuditEntity::instance(), target);
+                audit::record(transaction, actor, event).await?;
             }
             Ok(())
         })

@@ -11,6 +11,7 @@ use storage::entities::feature_gate_targets::{ActiveModel as TargetRow, Column a
 use storage::entities::feature_gates::{ActiveModel, Column, Entity, Model};
 use storage::entities::{namespaces, now, projects, users};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::instance::feature_gates::{GateDetail, targets_of};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -103,7 +104,7 @@ impl GateTargets {
 ///
 /// # Errors
 /// Returns `Error::InvalidParameters` if both a key and a target are given.
-pub async fn set(backend: &Backend, name: String, update: GateUpdate) -> Result<GateDetail> {
+pub async fn set(backend: &Backend, actor: &Actor, name: String, update: GateUpdate) -> Result<GateDetail> {
     let sent = update.targets.sent();
     if update.key.is_some() && !sent.is_empty() {
         let fault = |target: &&str| format!("key, {target} are mutually exclusive");
@@ -137,10 +138,33 @@ pub async fn set(backend: &Backend, name: String, update: GateUpdate) -> Result<
             }
             row.updated_at = Set(now());
             let gate = row.update(transaction).await?;
+            audit::record(transaction, actor, event(&gate, &update)).await?;
             let targets = targets_of(transaction, [id]).await?;
             Ok(GateDetail { gate, targets })
         })
         .await
+}
+
+/// Returns the event of a change.
+fn event(gate: &Model, update: &GateUpdate) -> AuditEvent {
+    let setting = match (update.setting, update.key) {
+        (GateSetting::Open(open), _) => open.to_string(),
+        (GateSetting::Percentage(percent), Some(PercentageBase::Actors)) => format!("{percent}% of actors"),
+        (GateSetting::Percentage(percent), _) => format!("{percent}% of time"),
+    };
+    let targets = &update.targets;
+    let named = [
+        ("feature group", &targets.feature_group),
+        ("user", &targets.user),
+        ("group", &targets.group),
+        ("project", &targets.project),
+    ];
+    let named = named
+        .into_iter()
+        .filter_map(|(kind, name)| Some(format!(" for {kind} {}", name.as_ref()?)));
+    let target = AuditTarget::new("FeatureGate", gate.id, gate.name.clone());
+    AuditEvent::new(AuditKind::FeatureGateChanged, AuditEntity::instance(), target)
+        .to(format!("{setting}{}", named.collect::<String>()))
 }
 
 /// Inserts the gate if it does not exist, and locks it until the transaction ends.

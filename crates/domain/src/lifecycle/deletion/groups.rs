@@ -6,6 +6,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, Into
 use storage::entities::{namespaces, now};
 use storage::jobs::{self, JobFailure};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -46,6 +47,12 @@ pub async fn delete(
                 // A concurrent request started the deletion.
                 return Ok(());
             }
+            let kind = match marked_on {
+                None => AuditKind::GroupDeleted,
+                Some(_) => AuditKind::GroupDeletionScheduled,
+            };
+            let event = AuditEvent::of(kind, access.audit_entity());
+            audit::record(transaction, &access.caller, event).await?;
             let job = DeleteGroup { group_id, marked_on };
             jobs::enqueue_at(transaction, &job, due)
                 .await
@@ -59,10 +66,22 @@ pub async fn delete(
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
+    let event = access
+        .group
+        .marked_for_deletion_on
+        .map(|_| AuditEvent::of(AuditKind::GroupRestored, access.audit_entity()));
     let mut row = access.group.into_active_model();
     row.marked_for_deletion_on = Set(None);
     row.updated_at = Set(now());
-    let group = row.update(backend.database.write()).await?;
+    let group = backend
+        .database
+        .transaction(async |transaction| {
+            if let Some(event) = event {
+                audit::record(transaction, &access.caller, event).await?;
+            }
+            Ok::<_, Error>(row.update(transaction).await?)
+        })
+        .await?;
     Ok(GroupAccess { group, ..access })
 }
 
@@ -86,8 +105,11 @@ pub async fn delete_permanently(
                     .one(transaction)
                     .await?;
                 match marked {
-                    Some(_) => namespaces::hide(transaction, group_id).await.map(drop),
-                    None => Ok(()),
+                    Some(group) if namespaces::hide(transaction, group_id).await? => {
+                        let event = AuditEvent::of(AuditKind::GroupDeleted, AuditEntity::namespace(&group));
+                        audit::record(transaction, Actor::system(), event).await
+                    }
+                    Some(_) | None => Ok(()),
                 }
             })
             .await?;

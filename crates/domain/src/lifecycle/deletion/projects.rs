@@ -10,6 +10,7 @@ use storage::jobs::{self, JobFailure};
 use crate::accounts::uploads;
 use crate::accounts::users::deletion::delete_bots;
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::code::deploy_keys;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -55,6 +56,12 @@ pub async fn delete(
                 // A concurrent request started the deletion.
                 return Ok(());
             }
+            let kind = match marked_on {
+                None => AuditKind::ProjectDeleted,
+                Some(_) => AuditKind::ProjectDeletionScheduled,
+            };
+            let audited = AuditEvent::of(kind, access.audit_entity());
+            audit::record(transaction, &access.caller, audited).await?;
             if marked_on.is_none() {
                 events::record(transaction, deletion_event(&access.project, user_id)).await?;
             }
@@ -90,23 +97,30 @@ pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<Project
     if access.project.marked_for_deletion_on.is_none() {
         return Ok(access);
     }
-    let db = backend.database.write();
-    let restored = projects::Entity::update_many()
-        .col_expr(
-            projects::Column::MarkedForDeletionOn,
-            Expr::value(None::<NaiveDate>),
-        )
-        .col_expr(projects::Column::UpdatedAt, Expr::value(now()))
-        .filter(projects::Column::Id.eq(access.project.id))
-        .filter(projects::Column::DeletionStartedAt.is_null())
-        .exec(db)
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let restored = projects::Entity::update_many()
+                .col_expr(
+                    projects::Column::MarkedForDeletionOn,
+                    Expr::value(None::<NaiveDate>),
+                )
+                .col_expr(projects::Column::UpdatedAt, Expr::value(now()))
+                .filter(projects::Column::Id.eq(access.project.id))
+                .filter(projects::Column::DeletionStartedAt.is_null())
+                .exec(transaction)
+                .await?;
+            let project = projects::not_deleted()
+                .filter(projects::Column::Id.eq(access.project.id))
+                .one(transaction)
+                .await?
+                .filter(|_| restored.rows_affected > 0)
+                .ok_or_else(|| Error::not_found("Project"))?;
+            let event = AuditEvent::of(AuditKind::ProjectRestored, access.audit_entity());
+            audit::record(transaction, &access.caller, event).await?;
+            Ok::<_, Error>(project)
+        })
         .await?;
-    let project = projects::not_deleted()
-        .filter(projects::Column::Id.eq(access.project.id))
-        .one(db)
-        .await?
-        .filter(|_| restored.rows_affected > 0)
-        .ok_or_else(|| Error::not_found("Project"))?;
     Ok(ProjectAccess { project, ..access })
 }
 
@@ -131,8 +145,14 @@ pub async fn delete_permanently(
                     .filter(projects::Column::MarkedForDeletionOn.eq(day))
                     .filter(projects::Column::DeletionStartedAt.is_null());
                 if started.exec(transaction).await?.rows_affected > 0
-                    && let Some(project) = projects::Entity::find_by_id(project_id).one(transaction).await?
+                    && let Some((project, Some(namespace))) = projects::Entity::find_by_id(project_id)
+                        .find_also_related(namespaces::Entity)
+                        .one(transaction)
+                        .await?
                 {
+                    let entity = AuditEntity::project(&namespace, &project);
+                    let event = AuditEvent::of(AuditKind::ProjectDeleted, entity);
+                    audit::record(transaction, Actor::system(), event).await?;
                     events::record(transaction, deletion_event(&project, user_id)).await?;
                 }
                 Ok::<_, Error>(())

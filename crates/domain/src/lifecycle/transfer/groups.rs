@@ -5,8 +5,9 @@ use sea_orm::{
     QueryFilter, QuerySelect,
 };
 use storage::entities::members::{self, MembershipSource};
-use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
+use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now, users};
 
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::lifecycle::transfer::inherited::InheritedItems;
 use crate::lifecycle::transfer::projects;
 use crate::spaces::groups::edit::lock_sharing_below;
 use crate::spaces::groups::rules::{self, MAX_DEPTH};
+use crate::spaces::members::auditing::assigned;
 
 /// Transfers a group with its contents to another parent or to the top level.
 ///
@@ -22,7 +24,7 @@ use crate::spaces::groups::rules::{self, MAX_DEPTH};
 /// parent is not visible to the caller. Returns `Error::InvalidAttributes` if the target is invalid.
 pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
     let GroupAccess { caller, group, .. } = access;
-    let user_id = caller.signed_in()?.id;
+    let user = caller.signed_in()?;
     let parent = rules::find_parent(backend, &caller, parent_id).await?;
     backend
         .database
@@ -53,13 +55,16 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
             let inherited = InheritedItems::new(Scope::Group(moved.id), &before, &after);
             inherited.lock(transaction).await?;
             inherited.reassign(transaction).await?;
+            let event = AuditEvent::of(AuditKind::GroupTransferred, AuditEntity::namespace(&moved));
+            let mut audited = vec![event.from(&current.full_path).to(&moved.full_path)];
             match parent {
                 Some(parent) if parent.share_with_group_lock => {
-                    lock_sharing_below(transaction, moved.id).await
+                    lock_sharing_below(transaction, moved.id).await?;
                 }
-                Some(_) => Ok(()),
-                None => ensure_owner(transaction, moved.id, user_id).await,
+                Some(_) => {}
+                None => audited.extend(ensure_owner(transaction, &moved, user).await?),
             }
+            audit::record_all(transaction, &caller, audited).await
         })
         .await?;
     GroupAccess::find(backend, caller, &group.id.to_string()).await
@@ -112,12 +117,18 @@ async fn check_target(
 }
 
 /// Assigns the Owner role to a user in a group without direct Owners, which relied on those of its previous
-/// parent.
-async fn ensure_owner(transaction: &DatabaseTransaction, group_id: i64, user_id: i64) -> Result<()> {
+/// parent. Returns the audit event.
+async fn ensure_owner(
+    transaction: &DatabaseTransaction,
+    group: &namespaces::Model,
+    user: &users::Model,
+) -> Result<Option<AuditEvent>> {
+    let (group_id, user_id) = (group.id, user.id);
     if members::owners(transaction, group_id, now().date_naive()).await? > 0 {
-        return Ok(());
+        return Ok(None);
     }
-    let row = match members::direct(transaction, MembershipSource::Group(group_id), user_id).await? {
+    let known = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
+    let row = match known.clone() {
         Some(member) => member.into_active_model(),
         None => members::ActiveModel {
             user_id: Set(user_id),
@@ -134,5 +145,6 @@ async fn ensure_owner(transaction: &DatabaseTransaction, group_id: i64, user_id:
         ..row
     };
     row.save(transaction).await?;
-    Ok(())
+    let entity = AuditEntity::namespace(group);
+    Ok(Some(assigned(entity, user, known.as_ref(), AccessLevel::Owner)))
 }

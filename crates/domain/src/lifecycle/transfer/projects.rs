@@ -1,16 +1,20 @@
 //! Transfers projects to other namespaces.
 
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
 };
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::namespaces::{self, NamespaceKind};
-use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
+use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects, users};
 
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::lifecycle::transfer::inherited::InheritedItems;
+use crate::spaces::members::auditing::assigned;
+use crate::spaces::projects::auditing::changes;
 use crate::spaces::projects::create::{check_available, map_unique_violation, target_id, target_namespace};
 
 /// Like [`transfer`], with the ID or full path of the namespace.
@@ -48,7 +52,8 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
                 .await?;
             let current = current.ok_or_else(|| Error::not_found("Project"))?;
             // Every change of the project locks its namespace.
-            namespaces::lock(transaction, current.namespace_id).await?;
+            let source = namespaces::lock(transaction, current.namespace_id).await?;
+            let source = source.ok_or_else(|| Error::not_found("Project"))?;
             if current.namespace_id == target.id {
                 return Err(Error::attribute("namespace", "already contains the project"));
             }
@@ -61,24 +66,34 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             let after = namespace_ancestors::of(transaction, target.id).await?;
             let inherited = InheritedItems::new(Scope::Project(project_id), &before, &after);
             inherited.lock(transaction).await?;
-            let mut row = current.into_active_model();
+            let mut row = current.clone().into_active_model();
             row.namespace_id = Set(target.id);
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
-            row.update(transaction).await.map_err(map_unique_violation)?;
+            let moved = row.update(transaction).await.map_err(map_unique_violation)?;
             inherited.reassign(transaction).await?;
-            match target.owner_id {
-                Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
-                None => Ok(()),
+            let entity = AuditEntity::project(&target, &moved);
+            let event = AuditEvent::of(AuditKind::ProjectTransferred, entity.clone());
+            let mut audited = vec![event.from(&source.full_path).to(&target.full_path)];
+            audited.extend(changes(&target, &current, &moved));
+            if let Some(owner) = target.owner_id {
+                audited.extend(ensure_maintainer(transaction, entity, owner).await?);
             }
+            audit::record_all(transaction, &caller, audited).await
         })
         .await?;
     ProjectAccess::find(backend, caller, &project_id.to_string()).await
 }
 
-/// Makes the owner of a personal namespace a Maintainer of the project.
-async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
-    let row = match members::direct(transaction, MembershipSource::Project(project_id), user_id).await? {
+/// Makes the owner of a personal namespace a Maintainer of the project, and returns the audit event.
+async fn ensure_maintainer(
+    transaction: &DatabaseTransaction,
+    entity: AuditEntity,
+    user_id: i64,
+) -> Result<Option<AuditEvent>> {
+    let project_id = entity.id();
+    let known = members::direct(transaction, MembershipSource::Project(project_id), user_id).await?;
+    let row = match known.clone() {
         Some(member) => member.into_active_model(),
         None => members::ActiveModel {
             user_id: Set(user_id),
@@ -95,5 +110,11 @@ async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, u
         ..row
     };
     row.save(transaction).await?;
-    Ok(())
+    let is_unchanged =
+        |known: &members::Model| known.access_level == AccessLevel::Maintainer && known.expires_at.is_none();
+    if known.as_ref().is_some_and(is_unchanged) {
+        return Ok(None);
+    }
+    let user = users::Entity::find_by_id(user_id).one(transaction).await?;
+    Ok(user.map(|user| assigned(entity, &user, known.as_ref(), AccessLevel::Maintainer)))
 }

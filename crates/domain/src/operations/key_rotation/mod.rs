@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use sea_orm::EntityTrait;
 use storage::entities::{instances, known_addresses, pending_sign_ins, sessions, sign_in_failures};
 
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::operations::instance_identity::KEY;
@@ -217,9 +218,13 @@ async fn switch(backend: &Backend, former: &str, key: &str) -> Result<()> {
     let replaced = backend
         .database
         .transaction(async |transaction| {
-            instances::replace_key_fingerprint(transaction, former, key)
-                .await
-                .map_err(Error::from)
+            let is_replaced = instances::replace_key_fingerprint(transaction, former, key).await?;
+            if is_replaced {
+                let event = AuditEvent::of(AuditKind::EncryptionKeyReplaced, AuditEntity::instance());
+                let event = event.from(secrets::shortened(former)).to(secrets::shortened(key));
+                audit::record(transaction, Actor::system(), event).await?;
+            }
+            Ok::<_, Error>(is_replaced)
         })
         .await?;
     match replaced {

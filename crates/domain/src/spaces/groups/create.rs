@@ -1,5 +1,8 @@
 //! Creates groups.
 
+use super::auditing;
+use crate::audit::{self, AuditEntity};
+use crate::spaces::members::auditing::added;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
@@ -85,7 +88,8 @@ pub(crate) async fn insert_with(
     admitted: CheckedGroup,
     further: impl AsyncFnOnce(&DatabaseTransaction, &namespaces::Model) -> Result<()>,
 ) -> Result<GroupAccess> {
-    let user_id = caller.signed_in()?.id;
+    let user = caller.signed_in()?;
+    let user_id = user.id;
     let CheckedGroup {
         new,
         parent,
@@ -116,6 +120,8 @@ pub(crate) async fn insert_with(
                 ..Default::default()
             };
             owner.insert(transaction).await?;
+            let member = added(AuditEntity::namespace(&group), user, AccessLevel::Owner, None);
+            audit::record_all(transaction, caller, vec![auditing::created(&group), member]).await?;
             further(transaction, &group).await?;
             Ok(group)
         })

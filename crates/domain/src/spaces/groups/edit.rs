@@ -1,5 +1,7 @@
 //! Updates groups.
 
+use super::auditing;
+use crate::audit;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
@@ -128,6 +130,7 @@ async fn changed(
         .update(transaction)
         .await
         .map_err(rules::map_unique_violation)?;
+    audit::record_all(transaction, caller, auditing::changes(&current, &group)).await?;
     if moved.is_some() {
         namespaces::rename_below(transaction, &current, &group.full_path).await?;
     }

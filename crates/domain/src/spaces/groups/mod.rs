@@ -1,6 +1,7 @@
 //! Groups, which contain projects and other groups.
 
 mod attributes;
+pub(crate) mod auditing;
 mod avatar;
 mod create;
 pub(crate) mod edit;

@@ -5,10 +5,12 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, Quer
 use storage::database::Violation;
 use storage::entities::{AccessLevel, group_shares, namespace_ancestors, namespaces, now};
 
+use crate::audit::{self, AuditKind, AuditTarget};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::spaces::members::shares;
 
 /// Shares a group: members of another group get their role in this one, limited to `level`.
 ///
@@ -26,6 +28,13 @@ pub async fn share(
     let level = AccessLevel::from_number(level)
         .ok_or_else(|| Error::parameter("group_access does not have a valid value"))?;
     let guest = GroupAccess::find(backend, access.caller.clone(), &with_group_id.to_string()).await?;
+    let event = shares::added(
+        AuditKind::GroupShared,
+        access.audit_entity(),
+        &guest.group,
+        level,
+        expires_at,
+    );
     let (group_id, guest_id) = (access.group.id, guest.group.id);
     backend
         .database
@@ -59,7 +68,7 @@ pub async fn share(
                     Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
                     _ => error.into(),
                 })?;
-            Ok(())
+            audit::record(transaction, &access.caller, event).await
         })
         .await?;
     Ok(access)
@@ -88,7 +97,7 @@ pub async fn unshare(
                 .filter(group_shares::Column::WithGroupId.eq(with_group_id))
                 .one(transaction)
                 .await?;
-            let (share, _) = share.ok_or_else(missing)?;
+            let (share, group) = share.ok_or_else(missing)?;
             check_unmodified_since(if_unmodified_since, share.updated_at)?;
             let ended = group_shares::Entity::delete_by_id(share.id)
                 .exec(transaction)
@@ -96,7 +105,10 @@ pub async fn unshare(
             if ended.rows_affected == 0 {
                 return Err(missing());
             }
-            Ok(())
+            let group = AuditTarget::group(&group.ok_or_else(missing)?);
+            let (entity, level) = (access.audit_entity(), share.access_level);
+            let event = shares::removed(AuditKind::GroupUnshared, entity, group, level, share.expires_at);
+            audit::record(transaction, &access.caller, event).await
         })
         .await
 }

@@ -10,7 +10,8 @@ use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, fold, namespaces, now, users};
 
 use super::inherited::at_least_inherited;
-use super::{MemberSource, Membership, delete_below, identities, lock_member};
+use super::{MemberSource, Membership, auditing, delete_below, identities, lock_member};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
@@ -36,10 +37,19 @@ pub async fn set_override(
             if !member.ldap {
                 return Err(Error::forbidden());
             }
+            let former = member.r#override;
             let mut row = member.into_active_model();
             row.r#override = Set(overridden);
             row.updated_at = Set(now());
             let row = row.update(transaction).await?;
+            let (entity, target) = (member_source.entity.clone(), AuditTarget::user(&user));
+            let event = AuditEvent::new(AuditKind::MemberOverrideChanged, entity, target);
+            audit::record(
+                transaction,
+                &member_source.caller,
+                event.from(former).to(overridden),
+            )
+            .await?;
             Ok(Membership::new(row, user))
         })
         .await?;
@@ -91,9 +101,12 @@ pub async fn synchronize(
             let mut step = DirectorySync {
                 transaction,
                 group_id: group.id,
+                entity: AuditEntity::namespace(&group),
                 done: SyncResult::default(),
+                audited: Vec::new(),
             };
             step.run(listed).await?;
+            audit::record_all(transaction, Actor::system(), step.audited).await?;
             Ok(step.done)
         })
         .await
@@ -103,7 +116,9 @@ pub async fn synchronize(
 struct DirectorySync<'a> {
     transaction: &'a DatabaseTransaction,
     group_id: i64,
+    entity: AuditEntity,
     done: SyncResult,
+    audited: Vec<AuditEvent>,
 }
 
 impl DirectorySync<'_> {
@@ -143,7 +158,12 @@ impl DirectorySync<'_> {
             members::Entity::delete_by_id(member.id)
                 .exec(self.transaction)
                 .await?;
-            delete_below(self.transaction, self.group_id, member.user_id).await?;
+            if let Some(user) = &user {
+                self.audited
+                    .push(auditing::removed(self.entity.clone(), user, &member));
+                let below = delete_below(self.transaction, self.group_id, user).await?;
+                self.audited.extend(below);
+            }
             self.done.left += 1;
         }
         Ok(())
@@ -169,6 +189,8 @@ impl DirectorySync<'_> {
                 ..Default::default()
             };
             row.insert(self.transaction).await?;
+            self.audited
+                .push(auditing::added(self.entity.clone(), user, level, None));
             self.done.joined += 1;
             return Ok(());
         };
@@ -186,16 +208,21 @@ impl DirectorySync<'_> {
             return Ok(());
         }
         let overridden = member.r#override && !ended;
-        let mut row = member.into_active_model();
+        let mut row = member.clone().into_active_model();
         row.access_level = Set(level);
         row.ldap = Set(true);
         row.r#override = Set(overridden);
         row.expires_at = Set(None);
         row.updated_at = Set(now());
-        row.update(self.transaction).await?;
-        match ended {
-            true => self.done.joined += 1,
-            false => self.done.changed += 1,
+        let row = row.update(self.transaction).await?;
+        if ended {
+            self.audited
+                .push(auditing::added(self.entity.clone(), user, level, None));
+            self.done.joined += 1;
+        } else {
+            self.audited
+                .push(auditing::changed(self.entity.clone(), user, &member, &row));
+            self.done.changed += 1;
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Deletes expired memberships and shares.
 
+use super::{auditing, shares};
+use crate::audit::{self, Actor};
 use chrono::NaiveDate;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
-use storage::entities::{group_shares, members, now, project_shares};
+use storage::entities::{members, now};
 
 use crate::activity::events::{self, EventAction, NewEvent};
 use crate::kernel::Backend;
@@ -27,30 +29,20 @@ pub async fn sweep_expired(backend: &Backend) -> Result<u64> {
             break;
         }
     }
-    macro_rules! sweep {
-        ($($table:ident),*) => {$(
-            loop {
-                let ended = $table::Entity::find()
-                    .select_only()
-                    .column($table::Column::Id)
-                    .filter($table::Column::ExpiresAt.lte(today))
-                    .order_by_asc($table::Column::ExpiresAt)
-                    .limit(BATCH)
-                    .into_query();
-                let removed = $table::Entity::delete_many()
-                    .filter($table::Column::Id.in_subquery(ended))
-                    .exec(backend.database.write())
-                    .await?
-                    .rows_affected;
-                swept += removed;
-                if removed < BATCH {
-                    break;
-                }
-            }
-        )*};
+    loop {
+        let removed = shares::sweep_groups(backend, today, BATCH).await?;
+        swept += removed;
+        if removed < BATCH {
+            break;
+        }
     }
-    sweep!(group_shares, project_shares);
-    Ok(swept)
+    loop {
+        let removed = shares::sweep_projects(backend, today, BATCH).await?;
+        swept += removed;
+        if removed < BATCH {
+            return Ok(swept);
+        }
+    }
 }
 
 /// Deletes a batch of expired memberships, records an event for those of projects, and returns their number.
@@ -70,25 +62,24 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
                 .filter(members::Column::Id.in_subquery(ended))
                 .exec_with_returning(transaction)
                 .await?;
-            for member in &removed {
-                record_expired(transaction, member).await?;
-            }
+            record_expired(transaction, &removed).await?;
             u64::try_from(removed.len()).map_err(Error::internal)
         })
         .await
 }
 
-/// Records that a membership of a project has expired. The event has no acting user, so it is not an activity
-/// of the project.
-pub(super) async fn record_expired(transaction: &DatabaseTransaction, member: &members::Model) -> Result<()> {
-    match member.project_id {
-        Some(id) => {
-            events::insert(
-                transaction,
-                NewEvent::new(id, member.user_id, EventAction::Expired),
-            )
-            .await
+/// Records that memberships have expired. The events have no acting user, so they are no activity of the projects.
+pub(super) async fn record_expired(
+    transaction: &DatabaseTransaction,
+    expired: &[members::Model],
+) -> Result<()> {
+    let removals = auditing::removals(transaction, expired).await?;
+    audit::record_all(transaction, Actor::system(), removals).await?;
+    for member in expired {
+        if let Some(id) = member.project_id {
+            let event = NewEvent::new(id, member.user_id, EventAction::Expired);
+            events::insert(transaction, event).await?;
         }
-        None => Ok(()),
     }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! Members of groups and projects.
 
+pub(crate) mod auditing;
 mod directory;
 mod expiry;
 mod identities;
 mod inherited;
 mod listing;
 mod provisioning;
+pub(crate) mod shares;
 
 use chrono::NaiveDate;
 use sea_orm::{
@@ -27,6 +29,7 @@ use storage::entities::{
 };
 
 use crate::activity::events::{self, EventAction, NewEvent};
+use crate::audit::{self, AuditEntity, AuditEvent};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -71,12 +74,14 @@ pub struct MemberSource {
     pub namespace: namespaces::Model,
     caller: Caller,
     manages: bool,
+    entity: AuditEntity,
 }
 
 impl From<GroupAccess> for MemberSource {
     fn from(access: GroupAccess) -> Self {
         Self {
             source: MembershipSource::Group(access.group.id),
+            entity: access.audit_entity(),
             manages: access.has_role(AccessLevel::Owner),
             namespace: access.group,
             caller: access.caller,
@@ -88,6 +93,7 @@ impl From<ProjectAccess> for MemberSource {
     fn from(access: ProjectAccess) -> Self {
         Self {
             source: MembershipSource::Project(access.project.id),
+            entity: access.audit_entity(),
             manages: access.has_role(AccessLevel::Maintainer),
             namespace: access.namespace,
             caller: access.caller,
@@ -137,7 +143,7 @@ pub async fn add(
                 // An expired membership only waits for the sweep.
                 Some(ended) if ended.has_ended(now().date_naive()) => {
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
-                    expiry::record_expired(transaction, &ended).await?;
+                    expiry::record_expired(transaction, std::slice::from_ref(&ended)).await?;
                 }
                 Some(_) => return Err(already_member()),
                 None => {}
@@ -170,6 +176,8 @@ pub async fn add(
             if let MembershipSource::Project(id) = member_source.source {
                 events::record(transaction, NewEvent::new(id, user_id, EventAction::Joined)).await?;
             }
+            let event = auditing::added(member_source.entity.clone(), &user, level, expires_at);
+            audit::record(transaction, &member_source.caller, event).await?;
             Ok(Membership::new(row, user))
         })
         .await?;
@@ -233,7 +241,7 @@ pub async fn update(
             if member.ldap && !member.r#override {
                 return Err(Error::forbidden());
             }
-            let mut row = member.into_active_model();
+            let mut row = member.clone().into_active_model();
             row.access_level = Set(level);
             match expires_at {
                 Patch::Keep => {}
@@ -242,6 +250,8 @@ pub async fn update(
             }
             row.updated_at = Set(now());
             let row = row.update(transaction).await?;
+            let event = auditing::changed(member_source.entity.clone(), &user, &member, &row);
+            audit::record(transaction, &member_source.caller, event).await?;
             Ok(Membership::new(row, user))
         })
         .await?;
@@ -265,22 +275,24 @@ pub async fn remove(
     backend
         .database
         .transaction(async |transaction| {
-            let (member, _) = lock_member(transaction, member_source, user_id).await?;
+            let (member, user) = lock_member(transaction, member_source, user_id).await?;
             if caller != user_id && !member_source.manages {
                 return Err(Error::forbidden());
             }
             check_replaceable(transaction, member_source, &member).await?;
             check_unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
+            let mut audited = vec![auditing::removed(member_source.entity.clone(), &user, &member)];
             match member_source.source {
                 MembershipSource::Group(id) => {
                     provisioning::detach(transaction, id, user_id, caller == user_id).await?;
-                    delete_below(transaction, id, user_id).await
+                    audited.extend(delete_below(transaction, id, &user).await?);
                 }
                 MembershipSource::Project(id) => {
-                    events::record(transaction, NewEvent::new(id, user_id, EventAction::Left)).await
+                    events::record(transaction, NewEvent::new(id, user_id, EventAction::Left)).await?;
                 }
             }
+            audit::record_all(transaction, &member_source.caller, audited).await
         })
         .await
 }
@@ -317,8 +329,13 @@ async fn check_replaceable(
     }
 }
 
-/// Deletes a user's direct memberships in the subgroups and projects of a group.
-async fn delete_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
+/// Deletes a user's direct memberships in a group, its subgroups and its projects, and returns their audit events.
+async fn delete_below(
+    transaction: &DatabaseTransaction,
+    group: i64,
+    user: &users::Model,
+) -> Result<Vec<AuditEvent>> {
+    let user_id = user.id;
     let below = || namespace_ancestors::at_or_below(group);
     let projects = projects::Entity::find()
         .select_only()
@@ -330,20 +347,18 @@ async fn delete_below(transaction: &DatabaseTransaction, group: i64, user_id: i6
             .add(members::Column::NamespaceId.in_subquery(below()))
             .add(members::Column::ProjectId.in_subquery(projects)),
     );
-    let memberships: Vec<i64> = members::Entity::find()
-        .select_only()
-        .column(members::Column::ProjectId)
-        .filter(ended.clone())
-        .filter(members::Column::ProjectId.is_not_null())
-        .into_tuple()
-        .all(transaction)
-        .await?;
-    members::Entity::delete_many()
+    let deleted = members::Entity::delete_many()
         .filter(ended)
-        .exec(transaction)
+        .exec_with_returning(transaction)
         .await?;
-    for project in memberships {
+    for project in deleted.iter().filter_map(|member| member.project_id) {
         events::record(transaction, NewEvent::new(project, user_id, EventAction::Left)).await?;
     }
-    Ok(())
+    let sources: Vec<_> = deleted.iter().map(auditing::source).collect();
+    let entities = auditing::entities(transaction, &sources).await?;
+    let event = |member: &members::Model| {
+        let entity = entities.get(&auditing::source(member))?.clone();
+        Some(auditing::removed(entity, user, member))
+    };
+    Ok(deleted.iter().filter_map(event).collect())
 }

@@ -2,10 +2,11 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, ModelTrait};
 use storage::entities::members::{self, MembershipSource};
-use storage::entities::{AccessLevel, now, scim_identities};
+use storage::entities::{AccessLevel, namespaces, now, scim_identities, users};
 
 use super::inherited::at_least_inherited;
-use super::{delete_below, insert};
+use super::{auditing, delete_below, insert};
+use crate::audit::{self, Actor, AuditEntity};
 use crate::kernel::error::{Error, Result};
 
 /// Adds a user to a group with this role, or with the inherited role if that is higher. A current membership
@@ -15,10 +16,12 @@ use crate::kernel::error::{Error, Result};
 /// Returns `NotFound` if the user was deleted concurrently.
 pub(crate) async fn add_provisioned(
     transaction: &DatabaseTransaction,
-    group_id: i64,
-    user_id: i64,
+    actor: &Actor,
+    group: &namespaces::Model,
+    user: &users::Model,
     level: AccessLevel,
 ) -> Result<()> {
+    let (group_id, user_id) = (group.id, user.id);
     let known = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
     if known
         .as_ref()
@@ -38,8 +41,11 @@ pub(crate) async fn add_provisioned(
             ..Default::default()
         };
         insert(transaction, row).await?;
-        return Ok(());
+        let event = auditing::added(AuditEntity::namespace(group), user, level, None);
+        return audit::record(transaction, actor, event).await;
     };
+    let event = auditing::added(AuditEntity::namespace(group), user, level, None);
+    audit::record(transaction, actor, event).await?;
     let mut row = member.into_active_model();
     row.access_level = Set(level);
     row.expires_at = Set(None);
@@ -77,10 +83,11 @@ pub(super) async fn detach(
 /// Returns `Forbidden` for the last Owner of the group.
 pub(crate) async fn remove_provisioned(
     transaction: &DatabaseTransaction,
+    actor: &Actor,
     group_id: i64,
-    user_id: i64,
+    user: &users::Model,
 ) -> Result<()> {
-    let member = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
+    let member = members::direct(transaction, MembershipSource::Group(group_id), user.id).await?;
     if let Some(member) = member
         && member.is_last_owner(transaction, now().date_naive()).await?
     {
@@ -88,5 +95,6 @@ pub(crate) async fn remove_provisioned(
             "The last owner of the group cannot be deprovisioned",
         ));
     }
-    delete_below(transaction, group_id, user_id).await
+    let removals = delete_below(transaction, group_id, user).await?;
+    audit::record_all(transaction, actor, removals).await
 }

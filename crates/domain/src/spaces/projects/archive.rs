@@ -3,9 +3,10 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::now;
 
+use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
 
 /// Archives or unarchives a project; nothing is written if the state is unchanged.
 ///
@@ -15,9 +16,20 @@ pub async fn set_archived(backend: &Backend, access: ProjectAccess, archived: bo
     if access.project.archived == archived {
         return Ok(access);
     }
+    let kind = match archived {
+        true => AuditKind::ProjectArchived,
+        false => AuditKind::ProjectUnarchived,
+    };
+    let event = AuditEvent::of(kind, access.audit_entity());
     let mut row = access.project.into_active_model();
     row.archived = Set(archived);
     row.updated_at = Set(now());
-    let project = row.update(backend.database.write()).await?;
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            audit::record(transaction, &access.caller, event).await?;
+            Ok::<_, Error>(row.update(transaction).await?)
+        })
+        .await?;
     Ok(ProjectAccess { project, ..access })
 }

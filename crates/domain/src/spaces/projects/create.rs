@@ -1,5 +1,7 @@
 //! Creates projects: first the rows, then the repository.
 
+use super::auditing;
+use crate::audit::{self, Actor};
 use git::{BranchStart, CommitRequest, FileAction, RepositoryId, Signature};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
@@ -83,7 +85,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
             let project = insert(backend, transaction, &namespace, row).await?;
             replace_topics(transaction, project.id, topics).await?;
-            add_maintainer(transaction, &namespace, &project, &user).await?;
+            let maintainer = add_maintainer(transaction, &namespace, &project, &user).await?;
+            let audited = auditing::created(&namespace, &project, maintainer.as_ref());
+            audit::record_all(transaction, caller, audited).await?;
             let event = NewEvent {
                 target: Some(project_target(&project)),
                 ..NewEvent::new(project.id, user.id, EventAction::Created)
@@ -138,6 +142,8 @@ pub async fn insert_bare(
                 ..NewEvent::new(project.id, creator_id, EventAction::Created)
             };
             events::record(transaction, event).await?;
+            let audited = auditing::created(&namespace, &project, None);
+            audit::record_all(transaction, Actor::system(), audited).await?;
             Ok(project)
         })
         .await
@@ -373,21 +379,25 @@ pub(crate) fn map_unique_violation(error: DbErr) -> Error {
 }
 
 /// Adds the creator, or the owner of the personal namespace, as a Maintainer. A user with a role at least as
-/// high in the group is skipped, because a membership cannot be lower than the inherited one.
+/// high in the group is skipped, because a membership cannot be lower than the inherited one. Returns the new Maintainer.
 pub(super) async fn add_maintainer(
     transaction: &DatabaseTransaction,
     namespace: &namespaces::Model,
     project: &projects::Model,
     user: &users::Model,
-) -> Result<()> {
+) -> Result<Option<users::Model>> {
     let user_id = namespace.owner_id.unwrap_or(user.id);
     let inherited = match namespace.kind {
         NamespaceKind::User => None,
         NamespaceKind::Group => group_level(transaction, user_id, namespace.id, now().date_naive()).await?,
     };
     if inherited >= Some(AccessLevel::Maintainer) {
-        return Ok(());
+        return Ok(None);
     }
+    let maintainer = match user_id == user.id {
+        true => Some(user.clone()),
+        false => users::Entity::find_by_id(user_id).one(transaction).await?,
+    };
     let at = now();
     let row = members::ActiveModel {
         user_id: Set(user_id),
@@ -399,7 +409,7 @@ pub(super) async fn add_maintainer(
         ..Default::default()
     };
     row.insert(transaction).await?;
-    Ok(())
+    Ok(maintainer)
 }
 
 /// Creates the repository, with the initial commit if requested.

@@ -1,5 +1,7 @@
 //! Updates projects.
 
+use super::auditing;
+use crate::audit;
 use git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
 use storage::database::Violation;
@@ -172,6 +174,8 @@ pub async fn update(
             }
             row.updated_at = Set(now());
             let project = row.update(transaction).await.map_err(map_update_error)?;
+            let audited = auditing::changes(&namespace, &current, &project);
+            audit::record_all(transaction, &caller, audited).await?;
             if let Some(topics) = topics {
                 replace_topics(transaction, project.id, topics).await?;
             }

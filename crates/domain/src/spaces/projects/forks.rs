@@ -1,5 +1,7 @@
 //! Forks of projects.
 
+use super::auditing;
+use crate::audit;
 use futures_util::TryStreamExt;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
@@ -85,7 +87,9 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
             let topics = project_topics::of_projects(transaction, [source_id]).await?;
             let topics = topics.into_values().flatten().collect();
             replace_topics(transaction, project.id, topics).await?;
-            add_maintainer(transaction, &namespace, &project, &user).await?;
+            let maintainer = add_maintainer(transaction, &namespace, &project, &user).await?;
+            let audited = auditing::created(&namespace, &project, maintainer.as_ref());
+            audit::record_all(transaction, caller, audited).await?;
             add_to_fork_count(transaction, source_id, 1).await?;
             let job = ForkRepository {
                 project_id: project.id,

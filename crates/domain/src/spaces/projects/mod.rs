@@ -2,6 +2,7 @@
 
 mod archive;
 mod attributes;
+pub(crate) mod auditing;
 mod avatar;
 pub(crate) mod create;
 mod edit;

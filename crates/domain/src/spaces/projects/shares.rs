@@ -3,12 +3,14 @@
 use chrono::NaiveDate;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, ModelTrait, QueryFilter};
 use storage::database::Violation;
-use storage::entities::{AccessLevel, namespace_ancestors, now, project_shares, unexpired};
+use storage::entities::{AccessLevel, namespace_ancestors, namespaces, now, project_shares, unexpired};
 
+use crate::audit::{self, AuditKind, AuditTarget};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::spaces::members::shares;
 
 /// Shares a project with a group. Its members get their own role, limited to `level`.
 ///
@@ -34,6 +36,13 @@ pub async fn share(
         let text = "The project sharing with group is disabled";
         return Err(Error::Rejected(text.into()));
     }
+    let event = shares::added(
+        AuditKind::ProjectShared,
+        access.audit_entity(),
+        &group,
+        level,
+        expires_at,
+    );
     let (project_id, group_id) = (access.project.id, group.id);
     backend
         .database
@@ -61,7 +70,8 @@ pub async fn share(
                 updated_at: Set(at),
                 ..Default::default()
             };
-            row.insert(transaction)
+            let share = row
+                .insert(transaction)
                 .await
                 .map_err(|error| match Violation::of(&error) {
                     Some(Violation::Unique(_)) => {
@@ -70,7 +80,9 @@ pub async fn share(
                     // The group or the project was deleted concurrently.
                     Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
                     _ => error.into(),
-                })
+                })?;
+            audit::record(transaction, &access.caller, event).await?;
+            Ok(share)
         })
         .await
 }
@@ -86,15 +98,32 @@ pub async fn unshare(
     group_id: i64,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let db = backend.database.write();
-    let found = project_shares::Entity::find()
-        .filter(project_shares::Column::ProjectId.eq(access.project.id))
-        .filter(project_shares::Column::GroupId.eq(group_id))
-        .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
-        .one(db)
-        .await?;
-    let share = found.ok_or_else(|| Error::not_found("Group Link"))?;
-    check_unmodified_since(if_unmodified_since, share.updated_at)?;
-    share.delete(db).await?;
-    Ok(())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = project_shares::Entity::find()
+                .filter(project_shares::Column::ProjectId.eq(access.project.id))
+                .filter(project_shares::Column::GroupId.eq(group_id))
+                .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
+                .find_also_related(namespaces::Entity)
+                .one(transaction)
+                .await?;
+            let (share, group) = found.ok_or_else(|| Error::not_found("Group Link"))?;
+            check_unmodified_since(if_unmodified_since, share.updated_at)?;
+            let (level, ends) = (share.access_level, share.expires_at);
+            if share.delete(transaction).await?.rows_affected == 0 {
+                return Err(Error::not_found("Group Link"));
+            }
+            let group = group.ok_or_else(|| Error::not_found("Group Link"))?;
+            let group = AuditTarget::group(&group);
+            let event = shares::removed(
+                AuditKind::ProjectUnshared,
+                access.audit_entity(),
+                group,
+                level,
+                ends,
+            );
+            audit::record(transaction, &access.caller, event).await
+        })
+        .await
 }

@@ -4,6 +4,7 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, QueryFilter};
 use storage::entities::{fold, scim_identities, users, verified_domains};
 
 use crate::accounts::users::{emails, provisioning};
+use crate::audit::Actor;
 use crate::identity::access::ScimAccess;
 use crate::kernel::error::Result;
 
@@ -31,7 +32,7 @@ pub(super) async fn claim(
         && let Some(found) = users::lock(transaction, found.id).await?
         && is_unconfirmed_account_of_other_group(transaction, access, &found).await?
     {
-        provisioning::replace_unconfirmed(transaction, found).await?;
+        provisioning::replace_unconfirmed(transaction, &Actor::from(&access.caller), found).await?;
     }
     Ok(true)
 }

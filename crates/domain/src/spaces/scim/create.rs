@@ -7,6 +7,7 @@ use storage::entities::{fold, now, scim_identities, users};
 use super::{ScimUser, addresses, usernames};
 use crate::accounts::users::provisioning::{self, ProvidedEmail};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ScimAccess;
 use crate::instance::settings;
 use crate::kernel::error::{Error, Result, ScimErrorType};
@@ -95,12 +96,20 @@ impl ProvisioningAttempt<'_> {
             .transaction(async |transaction| {
                 // The lock serializes requests: of two with the same ID, the second finds the first user.
                 let group = lock(transaction, self.access.group.id).await?;
+                let actor = Actor::from(&self.access.caller);
                 let provisioned = match self.find_provisioned(transaction).await? {
                     Some(known) => known,
-                    None => self.provision(transaction).await?,
+                    None => {
+                        let user = self.provision(transaction).await?;
+                        let target = AuditTarget::user(&user.user);
+                        let entity = AuditEntity::namespace(&group);
+                        let event = AuditEvent::new(AuditKind::ScimUserProvisioned, entity, target);
+                        audit::record(transaction, &actor, event).await?;
+                        user
+                    }
                 };
                 let role = self.access.provider.default_membership_role;
-                members::add_provisioned(transaction, group.id, provisioned.user.id, role).await?;
+                members::add_provisioned(transaction, &actor, &group, &provisioned.user, role).await?;
                 Ok(provisioned)
             })
             .await
@@ -151,7 +160,8 @@ impl ProvisioningAttempt<'_> {
             address: user.email.clone(),
             confirmed,
         };
-        let user = provisioning::update(transaction, user, None, None, Some(email)).await?;
+        let actor = Actor::from(&self.access.caller);
+        let user = provisioning::update(transaction, &actor, user, None, None, Some(email)).await?;
         Ok(ScimUser { identity, user })
     }
 
@@ -174,7 +184,8 @@ impl ProvisioningAttempt<'_> {
             password: None,
             admin: false,
         };
-        let user = provisioning::create(transaction, self.in_force, account, confirmed).await?;
+        let actor = Actor::from(&self.access.caller);
+        let user = provisioning::create(transaction, &actor, self.in_force, account, confirmed).await?;
         let at = now();
         let row = scim_identities::ActiveModel {
             saml_provider_id: Set(provider),

@@ -7,6 +7,7 @@ use storage::entities::{fold, now, scim_identities, users};
 
 use super::{ScimUser, addresses, not_found, usernames};
 use crate::accounts::users::provisioning::{self, ProvidedEmail};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ScimAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -74,9 +75,24 @@ async fn end_provisioning(
     access: &ScimAccess,
     found: ScimUser,
 ) -> Result<()> {
-    members::remove_provisioned(transaction, access.group.id, found.user.id).await?;
+    let actor = Actor::from(&access.caller);
+    members::remove_provisioned(transaction, &actor, access.group.id, &found.user).await?;
+    audit::record(
+        transaction,
+        &actor,
+        event(AuditKind::ScimUserDeprovisioned, access, &found.user),
+    )
+    .await?;
     found.identity.ended().update(transaction).await?;
     Ok(())
+}
+
+fn event(kind: AuditKind, access: &ScimAccess, user: &users::Model) -> AuditEvent {
+    AuditEvent::new(
+        kind,
+        AuditEntity::namespace(&access.group),
+        AuditTarget::user(user),
+    )
 }
 
 async fn apply(
@@ -105,6 +121,12 @@ async fn apply(
         }
         row.updated_at = Set(now());
         identity = row.update(transaction).await.map_err(uid_taken)?;
+        audit::record(
+            transaction,
+            &access.caller,
+            event(AuditKind::ScimUserChanged, access, &user),
+        )
+        .await?;
     }
     let username = match &changes.username {
         Some(sent) => usernames::rename(transaction, &user, sent).await?,
@@ -116,7 +138,8 @@ async fn apply(
         None => None,
     };
     if username.is_some() || name.is_some() || email.is_some() {
-        user = provisioning::update(transaction, user, username, name, email).await?;
+        let actor = Actor::from(&access.caller);
+        user = provisioning::update(transaction, &actor, user, username, name, email).await?;
     }
     Ok(ScimUser { identity, user })
 }

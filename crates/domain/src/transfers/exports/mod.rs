@@ -21,6 +21,7 @@ use storage::jobs::{self, JobFailure};
 use tokio::fs::File;
 use writer::ArchiveWriter;
 
+use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
@@ -59,9 +60,11 @@ pub async fn enqueue(backend: &Backend, access: &GroupAccess) -> Result<()> {
         group_id: access.group.id,
         user_id,
     };
-    let transaction = backend
-        .database
-        .transaction(async |transaction| jobs::enqueue(transaction, &job).await.map_err(Error::internal));
+    let transaction = backend.database.transaction(async |transaction| {
+        let event = AuditEvent::of(AuditKind::GroupExported, access.audit_entity());
+        audit::record(transaction, &access.caller, event).await?;
+        jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+    });
     transaction.await
 }
 

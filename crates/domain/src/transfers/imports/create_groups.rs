@@ -10,12 +10,14 @@ use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
 use super::checks::text_of;
 use super::report::{ImportReport, ItemKind};
 use super::save_report;
+use crate::audit;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::settings::InstanceSettings;
+use crate::spaces::groups::auditing;
 use crate::spaces::groups::{self, GroupSettings, MAX_DEPTH, NewGroup};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Importer;
@@ -65,6 +67,7 @@ impl Importer<'_> {
         };
         let unlocks = groups::can_unlock_sharing(transaction, &self.caller, parent.as_ref()).await?;
         let mut created: HashMap<i64, namespaces::Model> = HashMap::new();
+        let mut audited = Vec::new();
         for at in 0..self.groups.len() {
             let record = self.attributes(at).await?;
             let group = &self.groups[at];
@@ -94,7 +97,9 @@ impl Importer<'_> {
                     let mut row = root.clone().into_active_model();
                     settings.apply(self.backend, &mut row)?;
                     row.updated_at = Set(now());
-                    row.update(transaction).await?
+                    let changed = row.update(transaction).await?;
+                    audited.extend(auditing::changes(&root, &changed));
+                    changed
                 }
                 Some(parent) => {
                     let requested = record.visibility_level.and_then(visibility_of);
@@ -108,7 +113,10 @@ impl Importer<'_> {
                         settings,
                     };
                     let created = groups::insert_subgroup(self.backend, transaction, parent, new).await;
-                    created.map_err(|error| with_group_path(self.backend, &group.full_path, error))?
+                    let created =
+                        created.map_err(|error| with_group_path(self.backend, &group.full_path, error))?;
+                    audited.push(auditing::created(&created));
+                    created
                 }
             };
             report_visibility(
@@ -119,6 +127,7 @@ impl Importer<'_> {
             );
             created.insert(record.id, model);
         }
+        audit::record_all(transaction, &self.caller, audited).await?;
         self.report_unknown_files();
         self.report.groups = self.groups.len() as u64;
         self.nodes = created

@@ -120,7 +120,7 @@ impl<'a> Importer<'a> {
         self.import_milestones(transaction, at, &space).await?;
         self.import_labels(transaction, at, &space).await?;
         self.import_badges(transaction, at, &space).await?;
-        self.import_members(transaction, at, space.namespace.id).await?;
+        self.import_members(transaction, at, &space.namespace).await?;
         self.import_boards(transaction, at, &space).await?;
         self.import_epics(transaction, at, &space).await?;
         let done = ActiveModel {

@@ -8,10 +8,12 @@ use sea_orm::{
     QuerySelect,
 };
 use storage::entities::members::ActiveModel;
-use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
+use storage::entities::{AccessLevel, fold, members, namespaces, now, user_emails, users};
 
 use super::report::ItemKind;
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::error::Result;
+use crate::spaces::members::auditing::access_text;
 use crate::spaces::members::inherited_levels;
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::record_reader::RecordReader;
@@ -108,8 +110,9 @@ impl Importer<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        group_id: i64,
+        namespace: &namespaces::Model,
     ) -> Result<()> {
+        let group_id = namespace.id;
         let group = &self.groups[at];
         let Some(range) = group.records(Relation::Members) else {
             return Ok(());
@@ -128,6 +131,7 @@ impl Importer<'_> {
             let users = batch.iter().filter_map(user_of);
             let above = inherited_levels(transaction, group_id, users).await?;
             let mut rows = Vec::new();
+            let mut audited = Vec::new();
             for member in batch {
                 let found = user_of(&member);
                 let bounds = RoleLimits {
@@ -160,6 +164,10 @@ impl Importer<'_> {
                                 .add(ItemKind::Level, &group.full_path, &name(), reason);
                         }
                         direct.insert(user_id);
+                        let target = AuditTarget::new("User", user_id, name());
+                        let entity = AuditEntity::namespace(namespace);
+                        let event = AuditEvent::new(AuditKind::MemberAdded, entity, target);
+                        audited.push(event.to(access_text(level, ends)));
                         let at = now();
                         rows.push(ActiveModel {
                             user_id: Set(user_id),
@@ -179,6 +187,7 @@ impl Importer<'_> {
                     .exec_without_returning(transaction)
                     .await?;
             }
+            audit::record_all(transaction, &self.caller, audited).await?;
         }
         Ok(())
     }

@@ -1,0 +1,46 @@
+//! Deletes events whose retention has ended.
+
+use chrono::TimeDelta;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::audit_events::{Column, Entity};
+use storage::entities::now;
+
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+
+/// Maximum number of rows that one statement deletes, so that other writers wait only briefly.
+const BATCH: u64 = 500;
+
+/// Deletes the events older than this number of days, and returns their number. Deletes none with 0 days. Nothing else
+/// deletes events.
+///
+/// # Errors
+/// Returns an error if the database fails; events deleted before that stay deleted.
+pub async fn sweep(backend: &Backend, days: u64) -> Result<u64> {
+    let days = i64::try_from(days).ok().and_then(TimeDelta::try_days);
+    let Some(oldest) = days
+        .filter(|days| *days > TimeDelta::zero())
+        .and_then(|days| now().checked_sub_signed(days))
+    else {
+        return Ok(0);
+    };
+    let mut swept = 0;
+    loop {
+        let expired = Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(Column::CreatedAt.lt(oldest))
+            .order_by_asc(Column::CreatedAt)
+            .limit(BATCH)
+            .into_query();
+        let deleted = Entity::delete_many()
+            .filter(Column::Id.in_subquery(expired))
+            .exec(backend.database.write())
+            .await?
+            .rows_affected;
+        swept += deleted;
+        if deleted < BATCH {
+            return Ok(swept);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Audit events of projects.
+
+use storage::entities::projects::{Column, Model};
+use storage::entities::{AccessLevel, namespaces, users};
+
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
+use crate::spaces::members::auditing::added;
+
+/// Columns that affect who can do what, or which code is accepted.
+const SETTINGS: [Column; 25] = [
+    Column::Name,
+    Column::Path,
+    Column::DefaultBranch,
+    Column::IssuesAccessLevel,
+    Column::RepositoryAccessLevel,
+    Column::MergeRequestsAccessLevel,
+    Column::ForkingAccessLevel,
+    Column::WikiAccessLevel,
+    Column::BuildsAccessLevel,
+    Column::SnippetsAccessLevel,
+    Column::ContainerRegistryAccessLevel,
+    Column::MergeMethod,
+    Column::RequestAccessEnabled,
+    Column::SharedRunnersEnabled,
+    Column::PublicJobs,
+    Column::CiConfigPath,
+    Column::OnlyAllowMergeIfPipelineSucceeds,
+    Column::OnlyAllowMergeIfAllDiscussionsAreResolved,
+    Column::ApprovalsBeforeMerge,
+    Column::Mirror,
+    Column::MirrorUserId,
+    Column::OnlyMirrorProtectedBranches,
+    Column::MirrorOverwritesDivergedBranches,
+    Column::ExternalAuthorizationClassificationLabel,
+    Column::RepositoryStorage,
+];
+
+/// Returns the events of a new project, and of its first Maintainer if one was added.
+pub(super) fn created(
+    namespace: &namespaces::Model,
+    project: &Model,
+    maintainer: Option<&users::Model>,
+) -> Vec<AuditEvent> {
+    let entity = AuditEntity::project(namespace, project);
+    let created = AuditEvent::of(AuditKind::ProjectCreated, entity.clone());
+    let mut events = vec![created.to(project.visibility.as_str())];
+    events.extend(maintainer.map(|user| added(entity, user, AccessLevel::Maintainer, None)));
+    events
+}
+
+/// Returns the events of the changes of a project.
+pub(crate) fn changes(namespace: &namespaces::Model, before: &Model, after: &Model) -> Vec<AuditEvent> {
+    let entity = AuditEntity::project(namespace, after);
+    let kind = AuditKind::ProjectSettingChanged;
+    let mut events = audit::changes(kind, &entity, before, after, &SETTINGS);
+    if before.visibility != after.visibility {
+        let event = AuditEvent::of(AuditKind::ProjectVisibilityChanged, entity);
+        events.push(
+            event
+                .from(before.visibility.as_str())
+                .to(after.visibility.as_str()),
+        );
+    }
+    events
+}
