@@ -10,7 +10,7 @@ use std::path::Path;
 use contract::table::operations;
 
 /// Statuses that every operation documents and that occur only on failure or overload.
-const FAULTS: [u16; 3] = [429, 500, 503];
+const FAULTS: [u16; 4] = [429, 500, 503, 507];
 
 #[test]
 fn every_documented_status_is_tested() {

@@ -286,6 +286,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - Too much data is in transfer; retry the request later",
         ),
+        Error::StorageFull => message(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "507 Insufficient Storage - No space is left on the disk of the server",
+        ),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }
 }

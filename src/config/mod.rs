@@ -107,6 +107,9 @@ pub struct ConfigOptions {
     /// in the data directory]
     #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
     pub object_store_url: Option<String>,
+    /// Free disk space below which health endpoints, metrics and `doctor` report low space, in bytes [default: 1 GiB]
+    #[arg(long, env = "HOLDFAST_LOW_DISK_BYTES")]
+    pub low_disk_bytes: Option<u64>,
     /// Write logs as JSON
     #[arg(long, env = "HOLDFAST_LOG_JSON", num_args = 0..=1, default_missing_value = "true")]
     pub log_json: Option<bool>,
@@ -176,6 +179,8 @@ pub struct ServerSettings {
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of a group can create.
     pub max_scim_users: u32,
+    /// Free disk space below which low space is reported, in bytes.
+    pub low_disk_bytes: u64,
     /// Storage of uploaded files and container images; the data directory if absent.
     pub object_store_url: Option<String>,
 }
@@ -210,6 +215,8 @@ const MAX_PUSH_BYTES: u64 = 10 << 30;
 const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 /// Default maximum size of a container image layer.
 const MAX_LAYER_BYTES: u64 = 10 << 30;
+/// Default of the free disk space below which low space is reported.
+const LOW_DISK_BYTES: u64 = 1 << 30;
 /// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
@@ -264,6 +271,7 @@ impl ConfigOptions {
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
             max_scim_users: self.max_scim_users.or(under.max_scim_users),
             object_store_url: self.object_store_url.or(under.object_store_url),
+            low_disk_bytes: self.low_disk_bytes.or(under.low_disk_bytes),
             log_json: self.log_json.or(under.log_json),
             log: self.log.or(under.log),
             root_token: self.root_token.or(under.root_token),
@@ -329,6 +337,7 @@ impl ConfigOptions {
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),
+            low_disk_bytes: self.low_disk_bytes.unwrap_or(LOW_DISK_BYTES),
             object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
         })
     }

@@ -119,6 +119,8 @@ async fn open_as(
         max_json_file_bytes: settings.max_json_file_bytes,
         untagged_image_days: settings.untagged_image_days,
         max_scim_users: settings.max_scim_users,
+        data_dir: settings.data_dir.clone(),
+        low_disk_bytes: settings.low_disk_bytes,
         compat: settings.compat,
     };
     let webhooks = webhooks::WebhookClient::new(settings.allow_local_webhooks);

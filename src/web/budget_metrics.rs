@@ -1,10 +1,13 @@
-//! Metrics of the budgets (`docs/LIMITS.md`). Their values are read when the metrics are requested.
+//! Metrics of the budgets (`docs/LIMITS.md`) and of the disk. Their values are read when the metrics are requested.
 
 use domain::kernel::Backend;
 use domain::kernel::budget_report;
+use domain::kernel::full_disk::DiskSpace;
 
 const LIMIT: &str = "holdfast_budget_limit";
 const USED: &str = "holdfast_budget_used";
+const FREE_DISK: &str = "holdfast_disk_free_bytes";
+const TOTAL_DISK: &str = "holdfast_disk_size_bytes";
 const REJECTIONS: &str = "holdfast_budget_rejections_total";
 
 /// Describes the metrics.
@@ -14,6 +17,11 @@ pub fn describe() {
         USED,
         "Amount of a budget that all requests of this process use now."
     );
+    metrics::describe_gauge!(
+        FREE_DISK,
+        "Free space of the disk with the data directory, or with the repositories if it has less."
+    );
+    metrics::describe_gauge!(TOTAL_DISK, "Size of that disk.");
     metrics::describe_counter!(
         REJECTIONS,
         "Requests that were refused because they exceeded a limit of a budget."
@@ -45,6 +53,12 @@ pub fn set(backend: &Backend) {
             }
         }
     }
+}
+
+/// Sets the metrics of the disk.
+pub fn set_disk_space(space: DiskSpace) {
+    metrics::gauge!(FREE_DISK).set(number(space.free));
+    metrics::gauge!(TOTAL_DISK).set(number(space.total));
 }
 
 /// Returns the value of a gauge. Limits above 2^53 lose their last digits.

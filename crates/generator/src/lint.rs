@@ -23,7 +23,7 @@ const MINIMA: [&str; 7] = [
     "owner",
     "admin",
 ];
-const ALWAYS: [&str; 4] = ["400", "429", "500", "503"];
+const ALWAYS: [&str; 5] = ["400", "429", "500", "503", "507"];
 const PAGING_HEADERS: [&str; 7] = [
     "X-Total",
     "X-Total-Pages",

@@ -137,6 +137,12 @@ impl RepositoryStore {
         })
     }
 
+    /// Returns the directory of the repositories.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.shared.root
+    }
+
     /// Returns whether the directory of the repositories can be accessed.
     pub async fn is_reachable(&self) -> bool {
         tokio::fs::metadata(&self.shared.root)

@@ -16,7 +16,7 @@ const FILES: [&str; 6] = [
 /// Beginnings of the names of constants that are limits.
 const LIMIT_NAMES: [&str; 6] = ["MAX_", "UNLIMITED_", "GRACE_PERIOD", "CHUNK_TIMEOUT", "SLOT_TIMEOUT", "DRAIN_TIMEOUT"];
 /// Settings that limit nothing that requests use.
-const OTHER_SETTINGS: [&str; 1] = ["untagged_image_days"];
+const OTHER_SETTINGS: [&str; 2] = ["untagged_image_days", "low_disk_bytes"];
 
 fn read(path: impl AsRef<Path>) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

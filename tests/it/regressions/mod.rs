@@ -3,6 +3,7 @@
 mod api_commits;
 mod concurrent_writers;
 mod crashes;
+mod full_disk;
 mod large_push;
 mod memory_attacks;
 mod merges;

@@ -1,6 +1,7 @@
 //! The context that all services share.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use storage::database::{self, Database};
@@ -66,6 +67,10 @@ pub struct Instance {
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of one group may create.
     pub max_scim_users: u32,
+    /// Directory of the repositories, the key and the embedded database.
+    pub data_dir: PathBuf,
+    /// Free disk space below which the instance reports low space, in bytes.
+    pub low_disk_bytes: u64,
     /// Whether `X-Service-*` headers are also sent under the names of the reference service.
     pub compat: bool,
 }

@@ -7,6 +7,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parsers::scim::ScimError;
+use storage::error_chain;
+
+use super::full_disk;
 
 pub use parsers::scim::ScimErrorType;
 
@@ -105,6 +108,9 @@ pub enum Error {
     /// [`budgets`](crate::kernel::budgets)); nothing was changed.
     #[error("too much data is in transfer; retry the request later")]
     Overloaded,
+    /// No space is left on a disk of the server.
+    #[error("no space is left on the disk of the server")]
+    StorageFull,
     /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -176,8 +182,14 @@ impl Error {
         ))
     }
 
-    /// Wraps an internal failure.
+    /// Wraps an internal failure. A full disk becomes [`Error::StorageFull`].
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Internal(cause.into())
+        let cause = cause.into();
+        if full_disk::is_cause_of(cause.as_ref()) {
+            // The operator must act, and the response does not name the disk.
+            tracing::error!(cause = %error_chain(cause.as_ref()), "no space is left on a disk");
+            return Self::StorageFull;
+        }
+        Self::Internal(cause)
     }
 }

@@ -10,6 +10,7 @@ pub mod cron;
 pub mod download;
 pub mod durations;
 pub mod error;
+pub mod full_disk;
 pub mod names;
 pub mod page;
 pub mod patch;

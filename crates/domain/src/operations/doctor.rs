@@ -11,6 +11,7 @@ use storage::entities::{namespaces, now, projects, ref_updates};
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::full_disk::{DiskSpace, SpaceState};
 use crate::operations::{data_directory, key_rotation};
 use crate::registry;
 
@@ -83,6 +84,7 @@ pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result
     }
     findings.problems.extend(check_keys(backend).await?);
     findings.problems.extend(check_access(data_dir).await?);
+    findings.problems.extend(check_disk(backend).await?);
     Ok(findings)
 }
 
@@ -109,6 +111,20 @@ async fn check_keys(backend: &Backend) -> Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// Returns a problem if little disk space is left.
+async fn check_disk(backend: &Backend) -> Result<Option<String>> {
+    let space = DiskSpace::of_instance(backend).await.map_err(Error::internal)?;
+    let low = backend.instance.low_disk_bytes;
+    Ok((space.state(low) != SpaceState::Sufficient).then(|| {
+        format!(
+            "disk: {} MiB are free, less than the {} MiB of low_disk_bytes; delete files, or move the data directory to a \
+             larger disk",
+            space.free >> 20,
+            low >> 20
+        )
+    }))
 }
 
 /// Returns a problem if other users of the machine can access the data directory or a part of it.

@@ -39,7 +39,7 @@ pub use request::{is_time_exceeded, measure, refusals, use_share};
 pub use statement_limit::allow_statements_of;
 pub use version::DataVersion;
 pub use versioned_cache::VersionedCache;
-pub use violation::{Violation, is_deadlock};
+pub use violation::{Violation, is_deadlock, is_disk_full};
 
 /// Duration from which a statement is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);

@@ -52,6 +52,19 @@ pub fn is_deadlock(error: &DbErr) -> bool {
         && cause.code().as_deref() == Some("40P01")
 }
 
+/// Returns whether the database could not write because its disk is full.
+#[must_use]
+pub fn is_disk_full(error: &DbErr) -> bool {
+    let Some(cause) = reported(error) else {
+        return false;
+    };
+    match cause.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+        // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE for the index of the log.
+        Some(_) => matches!(cause.code().as_deref(), Some("13" | "4874")),
+        None => cause.code().as_deref() == Some("53100"),
+    }
+}
+
 /// Returns whether PostgreSQL canceled a statement because it took too long.
 pub(super) fn is_canceled(error: &DbErr) -> bool {
     let Some(cause) = reported(error) else {
@@ -65,7 +78,9 @@ pub(super) fn is_canceled(error: &DbErr) -> bool {
 
 /// Returns the error reported by the database itself, if any.
 fn reported(error: &DbErr) -> Option<&dyn sqlx::error::DatabaseError> {
-    let (DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause))) = error
+    let (DbErr::Exec(RuntimeErr::SqlxError(cause))
+    | DbErr::Query(RuntimeErr::SqlxError(cause))
+    | DbErr::Conn(RuntimeErr::SqlxError(cause))) = error
     else {
         return None;
     };

@@ -236,7 +236,9 @@ pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
             });
             Some(errors.collect::<Vec<_>>().join(", "))
         }
-        Error::Internal(_) | Error::Contention | Error::Overloaded | Error::TimedOut => None,
+        Error::Internal(_) | Error::StorageFull | Error::Contention | Error::Overloaded | Error::TimedOut => {
+            None
+        }
         other => Some(reason(other)),
     }
 }
