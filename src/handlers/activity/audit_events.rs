@@ -9,10 +9,11 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::AuditEventsApi;
 use crate::app::App;
 use crate::views::activity::audit_events::{audit_event, entity_type};
+use contract::timestamp::Timestamp;
 use contract::{
     AuditEvent, AuditEventFilter, GetAuditEventRequest, GetGroupAuditEventRequest,
     GetProjectAuditEventRequest, ListAuditEventsRequest, ListGroupAuditEventsRequest,
-    ListProjectAuditEventsRequest, Timestamp,
+    ListProjectAuditEventsRequest,
 };
 
 fn filter(filter: AuditEventFilter) -> listing::AuditEventFilter {

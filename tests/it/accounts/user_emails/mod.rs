@@ -1,6 +1,7 @@
 //! Additional email addresses of users.
 
 use domain::accounts::users::emails::add;
+use domain::audit::Actor;
 use sea_orm::EntityTrait;
 use serde_json::json;
 use storage::entities::taken_emails;
@@ -74,7 +75,9 @@ async fn concurrent_claims_of_one_email_succeed_once(server: TestServer) {
 async fn create_email_over_limit_of_100_returns_400(server: TestServer) {
     let ada = server.create_user("ada").await;
     for number in 0..100 {
-        add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
+        add(&server.backend, &Actor::system(), &ada.row, format!("a{number}@example.net"), true)
+            .await
+            .expect("an address");
     }
     let rejected = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
     assert_eq!(rejected.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));

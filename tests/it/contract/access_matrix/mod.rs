@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicUsize;
 
 use contract::operation::{MinimumAccess, Operation, ResourceKind};
 use contract::table::operations;
+use domain::audit::Actor;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use domain::identity::job_tokens;
 use fixtures::{Space, attach, create_space};
@@ -226,7 +227,7 @@ impl<'a> Fixture<'a> {
             created_by_id: None,
             secret: None,
         };
-        let impersonation = create_token(&server.backend, new).await.expect("a token").0;
+        let impersonation = create_token(&server.backend, &Actor::system(), new).await.expect("a token").0;
         let key = json!({ "title": "laptop", "key": KEY });
         let key = target.client.post("/user/keys", key).await.expect(201);
         let mut built = Vec::new();

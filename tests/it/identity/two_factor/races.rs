@@ -1,5 +1,6 @@
 //! Changes of a user between the two steps of signing in, and during them.
 
+use domain::audit::Actor;
 use domain::identity::sessions::{self, NewSession, SecondFactorAttempt, SignInOutcome, start};
 use domain::identity::two_factor::enrollment;
 use domain::kernel::error::Error;
@@ -107,7 +108,8 @@ async fn concurrent_confirmations_enable_second_factor_once(server: TestServer) 
     let ada = user(&server, "ada").await;
     let app = start_setup(&ada.client).await;
     let (code, known) = (app.code(), row(&server, ada.id).await);
-    let attempts = (0..6).map(|_| enrollment::confirm(&server.backend, &known, &code, None));
+    let actor = Actor::system();
+    let attempts = (0..6).map(|_| enrollment::confirm(&server.backend, &actor, &known, &code, None));
     let outcomes = join_all(attempts).await;
     let enabled = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let conflicts = outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::Conflict(_)))).count();
