@@ -221,7 +221,7 @@ impl Scenario<'_> {
         let share = json!({ "group_id": space, "group_access": 30 });
         self.post("share_project", &format!("{path}/share"), share).await;
         self.delete("unshare_project", &format!("{path}/share/{space}")).await;
-        self.post("fork_project", &format!("{path}/fork"), json!({ "path": "copy" })).await;
+        self.post("fork_project", &format!("{path}/fork"), json!({ "path": "copy", "name": "Copy" })).await;
         self.put("transfer_project", &format!("{path}/transfer"), json!({ "namespace": space })).await;
         self.post("archive_project", &format!("{path}/archive"), json!({})).await;
         self.post("unarchive_project", &format!("{path}/unarchive"), json!({})).await;
@@ -242,7 +242,7 @@ impl Scenario<'_> {
         self.put("update_pipeline_trigger", &one, json!({ "description": "weekly" })).await;
         self.delete("delete_pipeline_trigger", &one).await;
         self.secrets.extend(["hook-password", "hook-query", "hook-token", "cluster-token"].map(str::to_owned));
-        let url = "http://user:hook-password@203.0.113.9/path?key=hook-query";
+        let url = "https://user:hook-password@hooks.example.com/path?key=hook-query";
         let hooks = format!("{path}/hooks");
         let hook = self.post("create_project_hook", &hooks, json!({ "url": url, "token": "hook-token" })).await;
         let one = format!("{hooks}/{}", hook["id"]);
