@@ -1,5 +1,7 @@
 //! Tests of the queue and the runner, on both databases.
 
+mod statement_limit;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -7,15 +9,15 @@ use std::{
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sea_orm::{ConnectionTrait, DatabaseBackend, EntityTrait, QueryOrder, Statement};
+use sea_orm::{EntityTrait, QueryOrder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::*;
 use crate::{
     database::{
-        Database, DatabaseOptions,
-        testing::{DatabaseKind, on_empty, on_every_database, on_migrated, on_postgresql},
+        Database,
+        testing::{DatabaseKind, on_every_database, on_migrated},
     },
     entities::{self, jobs as rows},
 };
@@ -453,41 +455,6 @@ async fn concurrent_runners_run_every_job_once(kind: DatabaseKind) {
     .await;
 }
 
-/// Returns the limit of PostgreSQL on the time of a statement.
-async fn statement_limit(db: &Database) -> String {
-    let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW statement_timeout");
-    let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
-    row.try_get("", "statement_timeout").unwrap()
-}
-
-async fn statement_of_job_has_time_limit_of_the_job(kind: DatabaseKind) {
-    on_empty(kind, async |url| {
-        let limited = DatabaseOptions {
-            statement_timeout: Duration::from_secs(600),
-            ..DatabaseOptions::default()
-        };
-        let db = Database::connect(&url, &limited).await.unwrap();
-        db.migrate().await.unwrap();
-        let (found, mut limits) = mpsc::unbounded_channel();
-        let own = db.clone();
-        let registry = JobRegistry::default().handle(move |_: Greet, _| {
-            let (own, found) = (own.clone(), found.clone());
-            async move {
-                found.send(statement_limit(&own).await).unwrap();
-                Ok(())
-            }
-        });
-        enqueue(db.write(), &greet("ada")).await.unwrap();
-        let (stop, task) = start(&db, registry, options());
-        assert_eq!(limits.recv().await.unwrap(), "1h");
-        assert_eq!(statement_limit(&db).await, "10min");
-        stop.send(()).unwrap();
-        task.await.unwrap();
-        db.close().await.unwrap();
-    })
-    .await;
-}
-
 async fn lease_is_renewed_while_job_runs(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
@@ -604,11 +571,6 @@ on_every_database![
     lease_is_renewed_while_job_runs,
     stopped_runner_finishes_running_job_and_starts_no_other,
     stopped_runner_releases_job_that_exceeds_drain_time,
-];
-
-on_postgresql![
-    on 1 threads;
-    statement_of_job_has_time_limit_of_the_job,
 ];
 
 on_every_database![
