@@ -100,6 +100,7 @@ impl Spool {
         SpoolReader {
             stored: self.stored.clone(),
             offset: 0,
+            buffer: Vec::new(),
         }
     }
 }
@@ -162,6 +163,8 @@ async fn append(repository: &Repository, stored: &mut Stored, mut chunk: BytesMu
 pub(super) struct SpoolReader {
     stored: watch::Receiver<Stored>,
     offset: u64,
+    /// Reused, because the memory of a new buffer would be mapped for each chunk.
+    buffer: Vec<u8>,
 }
 
 impl SpoolReader {
@@ -169,30 +172,32 @@ impl SpoolReader {
     ///
     /// # Errors
     /// I/O errors, also if the body will not be complete.
-    pub(super) async fn next(&mut self) -> io::Result<Bytes> {
+    pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
         let offset = self.offset;
         let reached = self
             .stored
             .wait_for(|stored| stored.complete || stored.length > offset);
-        let stored = reached.await.map_err(|_| io::ErrorKind::UnexpectedEof)?.clone();
-        let chunk = match stored.file {
-            None => stored.memory.slice(
-                usize::try_from(offset)
-                    .unwrap_or(usize::MAX)
-                    .min(stored.memory.len())..,
-            ),
+        let (file, memory, length) = {
+            let stored = reached.await.map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            let length = (stored.length - offset).min(CHUNK as u64);
+            (stored.file.clone(), stored.memory.clone(), length)
+        };
+        self.offset += length;
+        let length = usize::try_from(length).unwrap_or(CHUNK);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.buffer = match file {
+            None if length == 0 => Vec::new(),
+            None => memory.into(),
             Some(file) => {
-                let length = (stored.length - offset).min(CHUNK as u64);
-                let mut chunk = vec![0; usize::try_from(length).unwrap_or(CHUNK)];
                 let read = tokio::task::spawn_blocking(move || {
-                    file.read_exact_at(&mut chunk, offset)?;
-                    Ok::<_, io::Error>(chunk)
+                    buffer.resize(length, 0);
+                    file.read_exact_at(&mut buffer, offset)?;
+                    Ok::<_, io::Error>(buffer)
                 });
-                read.await.map_err(io::Error::other)??.into()
+                read.await.map_err(io::Error::other)??
             }
         };
-        self.offset += chunk.len() as u64;
-        Ok(chunk)
+        Ok(&self.buffer)
     }
 
     /// Writes the body to the standard input of a program, and closes it. A program that stops reading is not an error.
@@ -200,9 +205,9 @@ impl SpoolReader {
         let Some(mut stdin) = stdin else { return };
         loop {
             match self.next().await {
-                Ok(chunk) if chunk.is_empty() => return,
+                Ok([]) => return,
                 Ok(chunk) => {
-                    if stdin.write_all(&chunk).await.is_err() {
+                    if stdin.write_all(chunk).await.is_err() {
                         return;
                     }
                 }

@@ -144,8 +144,8 @@ async fn body_is_received_unchanged_up_to_its_limit() {
                 let mut read = Vec::new();
                 loop {
                     match reader.next().await {
-                        Ok(chunk) if chunk.is_empty() => return Ok(read),
-                        Ok(chunk) => read.extend_from_slice(&chunk),
+                        Ok([]) => return Ok(read),
+                        Ok(chunk) => read.extend_from_slice(chunk),
                         Err(error) => return Err(error),
                     }
                 }
@@ -230,7 +230,7 @@ async fn early_program_moves_no_ref_before_the_body_is_complete() {
     let length = body.len();
     // Git does not read what follows the pack.
     body.resize(length + (1 << 20), 0);
-    let push = BegunPush::new(&sample, &body, length + 1);
+    let push = BegunPush::new(&sample, &body, length + (512 << 10));
     let hooks = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let commands =
