@@ -22,6 +22,10 @@ pub fn describe() {
         "holdfast_request_database_seconds",
         "Time of the statements of a request, for requests that used the database."
     );
+    metrics::describe_histogram!(
+        "holdfast_git_cpu_seconds",
+        "Processor time of each Git program that has ended, with its children."
+    );
     metrics::describe_counter!(
         "holdfast_received_bytes_total",
         "Bytes of request bodies that were received."

@@ -140,6 +140,18 @@ async fn push_and_clone_between_slow_pushes(server: TestServer, at_once: usize) 
     }
 }
 
+async fn processor_time_of_git_programs_is_reported(server: TestServer) {
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    let user = server.create_user("ann").await;
+    server.insert_member(project.id, user.id, AccessLevel::Maintainer).await;
+    let work = Work::new().await;
+    work.git(&["push", "--quiet", &git::address(&server.base, "ann", &user.token, "g/p"), "main"]).await;
+    let text = server.anonymous().get("//-/metrics").await.expect(200).text();
+    let prefix = "holdfast_git_cpu_seconds_sum{program=\"receive-pack\"} ";
+    let sum = text.lines().find_map(|line| line.strip_prefix(prefix)).expect("a metric");
+    assert!(sum.parse::<f64>().expect("a number") > 0.0, "{sum}");
+}
+
 async fn slow_pushes_leave_memory_for_other_clients(server: TestServer) {
     push_and_clone_between_slow_pushes(server, 0).await;
 }

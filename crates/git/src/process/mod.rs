@@ -8,13 +8,14 @@
 //! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
 mod confinement;
+mod processor_time;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -300,9 +301,18 @@ impl RunningProgram {
             if let Some(mut stdout) = stdout {
                 let _ = tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await;
             }
-            let _ = self.child.wait().await;
+            let _ = self.wait().await;
         };
         let _ = tokio::time::timeout(CLEANUP_TIME, ended).await;
+    }
+
+    /// Waits until the program ends, and records its processor time.
+    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        if let Some(id) = process_id(&self.child) {
+            processor_time::ended(id).await;
+            processor_time::record(self.name, id);
+        }
+        self.child.wait().await
     }
 
     /// Sends a signal to the program and all its children.
@@ -321,7 +331,7 @@ impl RunningProgram {
     pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());
-        let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
+        let ended = tokio::time::timeout_at(self.deadline, self.wait()).await;
         let status = ended.map_err(|_| Error::Timeout)??;
         // A grandchild may still have the pipe open; its output is not worth waiting for.
         let joined_stderr = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
@@ -353,6 +363,10 @@ fn process_id(child: &Child) -> Option<Pid> {
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stderr.abort();
+        // None if the program was reaped, whose time is recorded.
+        if let Some(id) = process_id(&self.child) {
+            processor_time::record(self.name, id);
+        }
         self.signal(Signal::KILL);
     }
 }
