@@ -30,7 +30,7 @@ pub(super) use confinement::is_out_of_memory;
 
 use super::fair_semaphore::FairPermit;
 use super::memory_budget::{MemoryNeed, MemoryReservation};
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Oid, Repository, Result, object_memory};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
 const MAX_STDERR_BYTES: usize = 4 * 1024;
@@ -263,6 +263,8 @@ pub(super) struct RunningProgram {
     stderr: JoinHandle<Vec<u8>>,
     deadline: Instant,
     max_allocation: Option<u64>,
+    /// The repository whose objects the program reads.
+    objects: PathBuf,
     _slot: FairPermit,
     _memory: MemoryReservation,
 }
@@ -342,12 +344,29 @@ impl RunningProgram {
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
             Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
-            _ => Err(
-                confinement::exceeded_limit(&stderr, status).unwrap_or_else(|| Error::Program {
-                    command: self.name,
-                    stderr: format!("{stderr} ({status})"),
-                }),
-            ),
+            _ => Err(self.failure(&stderr, status).await),
+        }
+    }
+
+    /// Returns the error of a program that failed.
+    async fn failure(&self, stderr: &str, status: ExitStatus) -> Error {
+        if let Some(error) = confinement::exceeded_limit(stderr, status) {
+            return error;
+        }
+        if let Some(id) = confinement::unreadable_object(stderr) {
+            let objects = self.objects.clone();
+            let exists = tokio::task::spawn_blocking(move || {
+                let repository = git2::Repository::open_bare(objects)?;
+                Ok::<_, git2::Error>(repository.odb()?.exists(id))
+            });
+            if matches!(exists.await, Ok(Ok(true))) {
+                tracing::warn!(stderr, "Git failed to read an object");
+                return object_memory::TOO_LARGE;
+            }
+        }
+        Error::Program {
+            command: self.name,
+            stderr: format!("{stderr} ({status})"),
         }
     }
 }
@@ -448,6 +467,7 @@ impl Repository {
             deadline: Instant::now() + program.time_limit,
             child,
             max_allocation: memory.max_allocation,
+            objects: program.access.copied.unwrap_or(path),
             _slot: slot,
             _memory: memory,
         })

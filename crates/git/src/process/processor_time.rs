@@ -16,7 +16,8 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(super) async fn ended(id: Pid) {
     // Without this descriptor, before Linux 5.3, the time is read too soon.
     let descriptor = pidfd_open(id, PidfdFlags::NONBLOCK).ok();
-    let descriptor = descriptor.and_then(|open| AsyncFd::with_interest(open, Interest::READABLE).ok());
+    let descriptor =
+        descriptor.and_then(|open| AsyncFd::register_with_interest(open, Interest::READABLE).ok());
     if let Some(descriptor) = descriptor {
         let _ = descriptor.readable().await;
     }
