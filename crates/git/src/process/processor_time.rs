@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Metric with the processor time of each run, by program.
 const METRIC: &str = "holdfast_git_cpu_seconds";
@@ -14,12 +13,15 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// Waits until a child has ended. It remains a zombie, whose processor time can still be read.
 pub(super) async fn ended(id: Pid) {
-    // Without this descriptor, before Linux 5.3, the time is read too soon.
-    let descriptor = pidfd_open(id, PidfdFlags::NONBLOCK).ok();
-    let descriptor =
-        descriptor.and_then(|open| AsyncFd::register_with_interest(open, Interest::READABLE).ok());
-    if let Some(descriptor) = descriptor {
-        let _ = descriptor.readable().await;
+    // Created before the first check, so that no signal is missed.
+    let Ok(mut children) = signal(SignalKind::child()) else {
+        return;
+    };
+    let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while let Ok(None) = waitid(WaitId::Pid(id), without_reaping) {
+        if children.recv().await.is_none() {
+            return;
+        }
     }
 }
 
