@@ -1,4 +1,4 @@
-//! What the access log says about a request that only the endpoint knows: the user and the operation.
+//! The user and the operation of a request for the access log. Only the endpoint knows them.
 
 use std::sync::{Arc, OnceLock};
 

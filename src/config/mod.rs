@@ -209,8 +209,6 @@ pub enum ConfigError {
 /// The settings file that is read by default if it exists.
 const DEFAULT_FILE: &str = "holdfast.toml";
 
-/// Default maximum size of a pushed pack.
-const MAX_PUSH_BYTES: u64 = 10 << 30;
 /// Default maximum size of a file in a JSON response.
 const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 /// Default maximum size of a container image layer.
@@ -325,7 +323,7 @@ impl ConfigOptions {
             database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
-            max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
+            max_push_bytes: self.max_push_bytes.unwrap_or(git::DEFAULT_MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),
             requests_per_minute_per_user: self
                 .requests_per_minute_per_user

@@ -94,6 +94,7 @@ async fn open_as(
     let limits = StoreLimits {
         concurrency: settings.git_concurrency,
         memory_bytes: settings.git_memory_bytes,
+        max_push_bytes: settings.max_push_bytes,
     };
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {

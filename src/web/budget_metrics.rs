@@ -2,7 +2,7 @@
 
 use domain::kernel::Backend;
 use domain::kernel::budget_report;
-use domain::kernel::full_disk::DiskSpace;
+use domain::kernel::disk_space::DiskSpace;
 
 const LIMIT: &str = "holdfast_budget_limit";
 const USED: &str = "holdfast_budget_used";
@@ -29,6 +29,10 @@ pub fn describe() {
     metrics::describe_histogram!(
         "holdfast_request_database_seconds",
         "Time of the statements of a request, for requests that used the database."
+    );
+    metrics::describe_histogram!(
+        "holdfast_git_cpu_seconds",
+        "Processor time of each Git program that has ended, with its children."
     );
     metrics::describe_counter!(
         "holdfast_received_bytes_total",

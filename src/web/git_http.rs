@@ -262,8 +262,7 @@ impl<E> GitHttpEndpoint<E> {
         let repository = receive_pack::repository(&self.backend, &access);
         Ok(match service {
             TransportService::UploadPack => {
-                let mut stream = repository.upload_pack(body, gzip, protocol).await?;
-                stream.begun().await?;
+                let stream = repository.upload_pack(body, gzip, protocol).await?;
                 streamed(service, "result", stream)
             }
             TransportService::ReceivePack => {

@@ -40,6 +40,19 @@ pub struct SemaphoreUsage {
     pub refused_holders: u64,
 }
 
+impl SemaphoreUsage {
+    /// Returns the use of a semaphore whose permits represent a number of bytes each, in bytes.
+    pub(super) fn in_bytes(self, bytes: u64) -> Self {
+        let scaled = |count: usize| count.saturating_mul(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Self {
+            total: scaled(self.total),
+            share: scaled(self.share),
+            used: scaled(self.used),
+            ..self
+        }
+    }
+}
+
 /// Permit of a [`FairSemaphore`], released on drop.
 #[derive(Debug)]
 pub struct FairPermit {
@@ -80,6 +93,19 @@ impl<K: Clone + Eq + Hash> FairSemaphore<K> {
         Ok(FairPermit {
             _of_holder: of_holder,
             _of_all: Arc::clone(&self.all).acquire_many_owned(count).await?,
+        })
+    }
+
+    /// Returns a number of permits if they are available to the holder now. A failure is not counted as a refusal.
+    #[must_use]
+    pub fn try_acquire_many(&self, holder: Option<&K>, count: u32) -> Option<FairPermit> {
+        let of_holder = match holder {
+            Some(holder) => Some(self.shares.of_holder(holder).try_acquire_many_owned(count).ok()?),
+            None => None,
+        };
+        Some(FairPermit {
+            _of_holder: of_holder,
+            _of_all: Arc::clone(&self.all).try_acquire_many_owned(count).ok()?,
         })
     }
 

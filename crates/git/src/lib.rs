@@ -15,7 +15,6 @@ mod commit;
 mod compare;
 mod contributors;
 mod diff;
-mod early_output;
 mod error;
 mod fair_semaphore;
 mod fork;
@@ -68,7 +67,7 @@ pub use ref_name::{check_branch_name, check_tag_name};
 pub use refs::PageWindow;
 pub use repository::Repository;
 pub use slots::{SlotHolder, SlotUsage};
-pub use store::{RepositoryId, RepositoryStore, StoreLimits};
+pub use store::{DEFAULT_MAX_PUSH_BYTES, RepositoryId, RepositoryStore, StoreLimits};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
 pub use transport::{

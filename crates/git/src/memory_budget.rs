@@ -4,10 +4,13 @@
 //! the reservation, so all programs together stay below the budget (`docs/adr/0035-bound-the-memory-of-git.md`).
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fair_semaphore::{FairPermit, FairSemaphore};
+use tokio::sync::Notify;
+
+use super::fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage};
 use super::object_memory::{self, PackProfile};
 use super::slots::SlotHolder;
 use super::{Error, Repository, Result};
@@ -37,6 +40,8 @@ const MAX_PROGRAM_PART: u64 = 2;
 const PUSH_PART: u64 = 4;
 /// How long a program waits for memory.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
+/// How long a program waits before the programs that were started early release their memory.
+const EARLY_PROGRAMS_KEEP: Duration = Duration::from_millis(100);
 
 /// Memory that a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +66,8 @@ pub(super) enum MemoryNeed {
 pub(super) struct MemoryBudget {
     units: Arc<FairSemaphore<SlotHolder>>,
     total_bytes: u64,
+    /// Notified while a program waits for memory.
+    wanted: Notify,
 }
 
 impl MemoryBudget {
@@ -71,7 +78,18 @@ impl MemoryBudget {
         Self {
             units: Arc::new(FairSemaphore::new(units, units / 2)),
             total_bytes,
+            wanted: Notify::new(),
         }
+    }
+
+    /// Returns the use of the budget in bytes.
+    pub(super) fn usage(&self) -> SemaphoreUsage {
+        self.units.usage().in_bytes(UNIT_BYTES)
+    }
+
+    /// Waits until a program has waited for memory for a moment.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
     }
 
     /// Returns the maximum memory of one program in bytes.
@@ -143,30 +161,38 @@ impl Repository {
             _ => PackProfile::default(),
         };
         let budget = &self.shared().memory;
-        let reserved = self.reserve_memory(budget.bytes(need, profile)?);
-        let reserved = tokio::time::timeout(WAIT_LIMIT, reserved).await;
+        let bytes = budget.bytes(need, profile)?;
+        let units = u32::try_from(bytes / UNIT_BYTES).map_err(|_| Error::Worker)?;
+        let mut acquired = pin!(budget.units.acquire_many(self.holder(), units));
+        let reserved = tokio::time::timeout(WAIT_LIMIT, async {
+            loop {
+                match tokio::time::timeout(EARLY_PROGRAMS_KEEP, &mut acquired).await {
+                    Ok(permit) => return permit,
+                    // Repeated, because further programs may start early meanwhile.
+                    Err(_) => budget.wanted.notify_waiters(),
+                }
+            }
+        });
+        let Ok(permit) = reserved.await else {
+            budget.units.count_refusal(self.holder());
+            return Err(Error::Busy("Git uses too much memory already"));
+        };
         Ok(MemoryReservation {
+            bytes,
             max_allocation: budget.max_allocation(need),
-            ..reserved.map_err(|_| Error::Busy("Git uses too much memory already"))??
+            _units: permit.map_err(|_| Error::Worker)?,
         })
     }
 
-    /// Waits for a number of bytes that a program had reserved before.
-    ///
-    /// # Errors
-    /// [`Error::Worker`] only.
-    pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<MemoryReservation> {
-        let units = u32::try_from(bytes / UNIT_BYTES).map_err(|_| Error::Worker)?;
-        let permit = self
-            .shared()
-            .memory
-            .units
-            .acquire_many(self.holder(), units)
-            .await;
-        Ok(MemoryReservation {
+    /// Returns the memory of a push if it is available now.
+    pub(super) fn try_reserve_push_memory(&self) -> Option<MemoryReservation> {
+        let budget = &self.shared().memory;
+        let bytes = budget.bytes(MemoryNeed::Push, PackProfile::default()).ok()?;
+        let units = u32::try_from(bytes / UNIT_BYTES).ok()?;
+        Some(MemoryReservation {
             bytes,
-            max_allocation: None,
-            _units: permit.map_err(|_| Error::Worker)?,
+            max_allocation: budget.max_allocation(MemoryNeed::Push),
+            _units: budget.units.try_acquire_many(self.holder(), units)?,
         })
     }
 }

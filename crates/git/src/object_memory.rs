@@ -13,6 +13,7 @@ use std::time::Duration;
 use flate2::{Decompress, FlushDecompress};
 use gix::odb::pack;
 use gix::odb::pack::data::entry::Header;
+use parsers::delta::{DeltaSizes, MAX_SIZES_LENGTH};
 
 use super::error::absent;
 use super::{Error, Oid, Result};
@@ -24,8 +25,6 @@ pub(super) const MAX_IN_PROCESS_BYTES: u64 = 12 << 20;
 const MAX_DEPTH: usize = 10_000;
 /// Number of compressed bytes that contain the declared sizes of a delta, with room for large Huffman tables.
 const COMPRESSED_BYTES: u64 = 1024;
-/// Maximum length of two sizes in bytes.
-const MAX_SIZES: usize = 20;
 /// Size in bytes from which programs that read many objects stream a file (`core.bigFileThreshold`).
 pub(super) const STREAMED_BYTES: u64 = 1 << 20;
 /// Number of repositories whose packs stay open.
@@ -230,12 +229,14 @@ impl Pack {
         if !entry.header.is_delta() {
             return entry.decompressed_size;
         }
-        // Sizes that cannot be read make the object unreadable too, which takes no memory.
-        let (base, result) = self.declared_sizes(entry, inflater).unwrap_or_default();
+        // A delta whose sizes are not found at its start may be readable, and take any amount of memory.
+        let Some(sizes) = self.declared_sizes(entry, inflater) else {
+            return u64::MAX;
+        };
         entry
             .decompressed_size
-            .saturating_add(base)
-            .saturating_add(result)
+            .saturating_add(sizes.base)
+            .saturating_add(sizes.result)
     }
 
     fn entry(&self, offset: u64) -> Result<pack::data::Entry> {
@@ -248,18 +249,15 @@ impl Pack {
     }
 
     /// Returns the sizes of the base and the result that a delta declares.
-    fn declared_sizes(&self, entry: &pack::data::Entry, inflater: &mut Decompress) -> Option<(u64, u64)> {
+    fn declared_sizes(&self, entry: &pack::data::Entry, inflater: &mut Decompress) -> Option<DeltaSizes> {
         let end = (self.data.pack_end() as u64).min(entry.data_offset + COMPRESSED_BYTES);
         let compressed = self.data.entry_slice(entry.data_offset..end)?;
-        let mut start = [0; MAX_SIZES];
+        let mut start = [0; MAX_SIZES_LENGTH];
         inflater.reset(true);
         inflater
             .decompress(compressed, &mut start, FlushDecompress::None)
             .ok()?;
-        let inflated = start.get(..usize::try_from(inflater.total_out()).ok()?)?;
-        let (base, rest) = size(inflated)?;
-        let (result, _) = size(rest)?;
-        Some((base, result))
+        DeltaSizes::parse(start.get(..usize::try_from(inflater.total_out()).ok()?)?)
     }
 
     fn profile(&self) -> PackProfile {
@@ -283,18 +281,83 @@ impl Pack {
     }
 }
 
-/// Parses a size at the start of a delta: seven bits in each byte, the lowest first.
-fn size(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut size = 0_u64;
-    for (at, byte) in bytes.iter().enumerate().take(MAX_SIZES / 2) {
-        size |= u64::from(byte & 0x7f).checked_shl(u32::try_from(7 * at).ok()?)?;
-        if byte & 0x80 == 0 {
-            return Some((size, bytes.get(at + 1..)?));
-        }
-    }
-    None
-}
-
 fn unreadable() -> Error {
     Error::Gix("a pack is damaged".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+
+    use super::*;
+    use crate::test_repository::TestRepository;
+
+    const BASE: usize = 1 << 16;
+    const RESULT: usize = 20 << 20;
+
+    fn size(mut size: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while size > 0x7f {
+            bytes.push((size & 0x7f) as u8 | 0x80);
+            size >>= 7;
+        }
+        bytes.push(size as u8);
+        bytes
+    }
+
+    /// Returns the start of an entry of a pack.
+    fn entry(kind: u8, mut size: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut byte = (kind << 4) | (size & 15) as u8;
+        size >>= 4;
+        while size > 0 {
+            bytes.push(byte | 0x80);
+            byte = (size & 0x7f) as u8;
+            size >>= 7;
+        }
+        bytes.push(byte);
+        bytes
+    }
+
+    /// Returns a compressed stream that begins with blocks without content, after its header of two bytes.
+    fn padded(content: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(content).unwrap();
+        let mut stream = encoder.finish().unwrap();
+        stream.splice(2..2, [0, 0, 0, 0xff, 0xff].repeat(COMPRESSED_BYTES as usize));
+        stream
+    }
+
+    #[test]
+    fn delta_whose_sizes_are_not_at_its_start_takes_any_amount_of_memory() {
+        let sample = TestRepository::with_history();
+        let mut pack = b"PACK\0\0\0\x02\0\0\0\x02".to_vec();
+        let base = pack.len();
+        pack.extend(entry(3, BASE));
+        let mut encoder = ZlibEncoder::new(&mut pack, Compression::best());
+        encoder.write_all(&[0; BASE]).unwrap();
+        encoder.finish().unwrap();
+        let mut delta = [size(BASE), size(RESULT)].concat();
+        // Each byte copies the whole base.
+        delta.resize(delta.len() + RESULT / BASE, 0x80);
+        let distance = pack.len() - base;
+        pack.extend(entry(6, delta.len()));
+        assert!(distance < 0x80, "{distance}");
+        pack.push(distance as u8);
+        pack.extend(padded(&delta));
+        let sum = gix::hash::Kind::Sha1;
+        let mut hasher = gix::hash::hasher(sum);
+        hasher.update(&pack);
+        pack.extend(hasher.try_finalize().unwrap().as_slice());
+        let path = sample.repository.path().join("objects/pack/pack-padded.pack");
+        std::fs::write(&path, pack).unwrap();
+        sample.git(&["index-pack", path.to_str().unwrap()]);
+        let id = Oid::hash_object(git2::ObjectType::Blob, &vec![0; RESULT]).unwrap();
+        let repository = git2::Repository::open_bare(sample.repository.path()).unwrap();
+        assert_eq!(repository.find_blob(id).unwrap().size(), RESULT);
+        assert!(matches!(check(&repository, id), Err(Error::LimitExceeded(_))));
+    }
 }

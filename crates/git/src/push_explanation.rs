@@ -2,8 +2,12 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::early_output::{LENGTH_DIGITS, PROGRESS_BAND, packet};
 use super::process::is_out_of_memory;
+
+/// The digits of the length at the start of a packet.
+const LENGTH_DIGITS: usize = 4;
+/// The sideband of progress messages.
+const PROGRESS_BAND: u8 = 2;
 
 /// Inserts an explanation after the message of Git. The output consists of packets with sidebands.
 pub(super) struct PushExplanation {
@@ -44,6 +48,11 @@ impl PushExplanation {
         self.pending.split().freeze()
     }
 
+    /// Returns whether the output so far consists of complete packets, so that another one can be inserted.
+    pub(super) fn is_between_packets(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     fn message(&self) -> String {
         let text = format!(
             "error: The pack contains an object that takes too much memory; the limit is {} MiB for an object that is \
@@ -52,6 +61,14 @@ impl PushExplanation {
         );
         format!("{:04x}\u{2}{text}", text.len() + LENGTH_DIGITS + 1)
     }
+}
+
+/// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
+fn packet(bytes: &[u8]) -> Option<usize> {
+    let digits = std::str::from_utf8(bytes.get(..LENGTH_DIGITS)?).ok()?;
+    // Lengths below four are of packets without content, such as a flush.
+    let length = usize::from_str_radix(digits, 16).ok()?.max(LENGTH_DIGITS);
+    (length <= bytes.len()).then_some(length)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage};
 use super::{Error, Repository, Result};
 
@@ -22,6 +24,15 @@ const FREE_BYTES: u64 = 4 << 10;
 const UNIT_BYTES: u64 = 64 << 10;
 /// Maximum number of units of all requests together (512 MiB).
 const MAX_UNITS: usize = 8 << 10;
+
+/// Size of a push that stays in memory and needs no reservation, in bytes.
+const FREE_PUSH_BYTES: u64 = 64 << 10;
+/// Size of the units in which disk space for larger pushes is reserved, in bytes.
+const PUSH_UNIT_BYTES: u64 = 4 << 20;
+/// Number of pushes of the maximum size for which there is disk space.
+const MAX_LARGEST_PUSHES: u64 = 4;
+/// Smallest disk space for pushes, in bytes.
+const MIN_PUSH_SPACE_BYTES: u64 = 4 << 30;
 
 /// Client for which an operation runs. Each client gets only a share of the slots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,28 +58,37 @@ pub(super) struct OperationSlots {
     pushes: Slots,
     /// Units of space for requests that are received before a program reads them.
     space: Slots,
+    /// Units of disk space for pushes that are received.
+    push_space: Slots,
 }
 
 impl OperationSlots {
-    /// Creates the slots of a store with a number of slots for blocking work.
-    pub(super) fn new(work: usize) -> Self {
+    /// Creates the slots of a store with a number of slots for blocking work, and space for pushes of a maximum size.
+    pub(super) fn new(work: usize, max_push_bytes: u64) -> Self {
+        let push_space = max_push_bytes
+            .saturating_mul(MAX_LARGEST_PUSHES)
+            .max(MIN_PUSH_SPACE_BYTES);
         Self {
             work: halves(work),
             transfers: halves(MAX_TRANSFERS),
             pushes: Arc::new(FairSemaphore::new(MAX_PUSHES, MAX_PUSHES_OF_CLIENT)),
             space: halves(MAX_UNITS),
+            push_space: halves(
+                usize::try_from(push_space.div_ceil(PUSH_UNIT_BYTES))
+                    .unwrap_or(usize::MAX)
+                    .min(Semaphore::MAX_PERMITS),
+            ),
         }
     }
-}
 
-impl OperationSlots {
     /// Returns the use of the slots.
     pub(super) fn usage(&self) -> SlotUsage {
         SlotUsage {
             work: self.work.usage(),
             transfers: self.transfers.usage(),
             pushes: self.pushes.usage(),
-            requests: self.space.usage(),
+            request_bytes: self.space.usage().in_bytes(UNIT_BYTES),
+            push_bytes: self.push_space.usage().in_bytes(PUSH_UNIT_BYTES),
         }
     }
 }
@@ -87,8 +107,10 @@ pub struct SlotUsage {
     pub transfers: SemaphoreUsage,
     /// Pushes, from their start to their end.
     pub pushes: SemaphoreUsage,
-    /// Requests that are received before a program reads them, in units of 64 KiB.
-    pub requests: SemaphoreUsage,
+    /// Space for requests that are received before a program reads them, in bytes.
+    pub request_bytes: SemaphoreUsage,
+    /// Disk space for pushes that are received, in bytes.
+    pub push_bytes: SemaphoreUsage,
 }
 
 impl Repository {
@@ -118,6 +140,21 @@ impl Repository {
         RequestSpace {
             slots: Arc::clone(&self.shared().slots.space),
             holder: self.holder().cloned(),
+            free_bytes: FREE_BYTES,
+            unit_bytes: UNIT_BYTES,
+            busy: "too many large requests are in progress",
+            units: Vec::new(),
+        }
+    }
+
+    /// Returns an empty reservation of disk space for a push.
+    pub(super) fn push_space(&self) -> RequestSpace {
+        RequestSpace {
+            slots: Arc::clone(&self.shared().slots.push_space),
+            holder: self.holder().cloned(),
+            free_bytes: FREE_PUSH_BYTES,
+            unit_bytes: PUSH_UNIT_BYTES,
+            busy: "too many large pushes are in progress",
             units: Vec::new(),
         }
     }
@@ -127,6 +164,11 @@ impl Repository {
 pub(super) struct RequestSpace {
     slots: Slots,
     holder: Option<SlotHolder>,
+    /// Size of a request that needs no reservation.
+    free_bytes: u64,
+    unit_bytes: u64,
+    /// Text of the error if there is no space.
+    busy: &'static str,
     units: Vec<FairPermit>,
 }
 
@@ -136,13 +178,12 @@ impl RequestSpace {
     /// # Errors
     /// [`Error::Busy`] if requests take too much space already.
     pub(super) fn reserve(&mut self, bytes: u64) -> Result<()> {
-        if bytes <= FREE_BYTES {
+        if bytes <= self.free_bytes {
             return Ok(());
         }
-        while (self.units.len() as u64) < bytes.div_ceil(UNIT_BYTES) {
+        while (self.units.len() as u64) < bytes.div_ceil(self.unit_bytes) {
             let unit = self.slots.try_acquire(self.holder.as_ref());
-            self.units
-                .push(unit.ok_or(Error::Busy("too many large requests are in progress"))?);
+            self.units.push(unit.ok_or(Error::Busy(self.busy))?);
         }
         Ok(())
     }
@@ -151,6 +192,7 @@ impl RequestSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::DEFAULT_MAX_PUSH_BYTES;
     use crate::test_repository::TestRepository;
 
     #[tokio::test]
@@ -167,6 +209,30 @@ mod tests {
         assert_eq!(other.units.len(), 11);
         drop(first);
         second.reserve(FREE_BYTES + 1).unwrap();
+    }
+
+    #[tokio::test]
+    async fn large_pushes_of_one_client_take_at_most_half_of_the_disk_space() {
+        let sample = TestRepository::empty();
+        let user = |id| sample.repository.clone().on_behalf_of(SlotHolder::User(id));
+        let half = DEFAULT_MAX_PUSH_BYTES * MAX_LARGEST_PUSHES / 2;
+        let mut first = user(1).push_space();
+        first.reserve(half).unwrap();
+        assert!(matches!(first.reserve(half + 1), Err(Error::Busy(_))));
+        let mut second = user(1).push_space();
+        second.reserve(FREE_PUSH_BYTES).unwrap();
+        assert!(matches!(second.reserve(FREE_PUSH_BYTES + 1), Err(Error::Busy(_))));
+        user(2).push_space().reserve(half).unwrap();
+        drop(first);
+        second.reserve(FREE_PUSH_BYTES + 1).unwrap();
+    }
+
+    #[test]
+    fn small_maximum_size_of_a_push_leaves_space_for_many_pushes() {
+        let total = |max_push_bytes| OperationSlots::new(1, max_push_bytes).push_space.usage().total;
+        assert_eq!(total(1 << 20), 1024);
+        assert_eq!(total(2 << 30), 2048);
+        assert!(total(u64::MAX) > 1 << 40);
     }
 
     #[tokio::test(start_paused = true)]

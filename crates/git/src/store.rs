@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::fair_semaphore::SemaphoreUsage;
 use super::lock::WriteQueues;
 use super::memory_budget::{DEFAULT_GIT_MEMORY_BYTES, MemoryBudget};
 use super::repository::{OpenHandles, Repository};
@@ -22,6 +23,9 @@ const CONTENT_CACHE_BYTES: u64 = 16 << 20;
 
 /// Number of cached SHA-256 digests of file contents (about 100 bytes each).
 const MAX_CACHED_DIGESTS: u64 = 50_000;
+
+/// Default of the maximum size of the pack of a push, in bytes.
+pub const DEFAULT_MAX_PUSH_BYTES: u64 = 10 << 30;
 
 /// Number of cached ancestry results (about 80 bytes each).
 const MAX_CACHED_ANCESTRY: u64 = 50_000;
@@ -53,6 +57,8 @@ pub struct StoreLimits {
     pub concurrency: usize,
     /// Maximum memory of all `git` programs together, in bytes.
     pub memory_bytes: u64,
+    /// Maximum size of the pack of a push, in bytes. It determines the disk space for pushes that are received.
+    pub max_push_bytes: u64,
 }
 
 /// All repositories of one data directory.
@@ -89,18 +95,24 @@ impl RepositoryStore {
         self.shared.slots.usage()
     }
 
+    /// Returns the use of the memory budget of Git programs in bytes.
+    #[must_use]
+    pub fn memory_usage(&self) -> SemaphoreUsage {
+        self.shared.memory.usage()
+    }
+
     /// Opens a store below `root`, which is created if absent. At most `concurrency` blocking operations run at
     /// once.
     ///
     /// # Errors
     /// If the directory cannot be created.
     pub fn new(root: impl Into<PathBuf>, concurrency: usize) -> Result<Self> {
-        let memory_bytes = DEFAULT_GIT_MEMORY_BYTES;
         Self::with_limits(
             root,
             StoreLimits {
                 concurrency,
-                memory_bytes,
+                memory_bytes: DEFAULT_GIT_MEMORY_BYTES,
+                max_push_bytes: DEFAULT_MAX_PUSH_BYTES,
             },
         )
     }
@@ -124,7 +136,7 @@ impl RepositoryStore {
                 .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
                 .build(),
             digests: moka::sync::Cache::new(MAX_CACHED_DIGESTS),
-            slots: OperationSlots::new(limits.concurrency),
+            slots: OperationSlots::new(limits.concurrency, limits.max_push_bytes),
             memory: MemoryBudget::new(limits.memory_bytes),
             hooks_run: AtomicBool::new(false),
             opened: moka::sync::Cache::builder()

@@ -1,19 +1,17 @@
 //! Input and output of programs as streams with backpressure.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::ChildStdout;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::early_output::{EarlyOutput, Overflow};
 use super::process::{Program, RunningProgram};
 use super::push_explanation::PushExplanation;
 use super::{Error, Repository, Result};
@@ -24,18 +22,14 @@ const IDLE: Duration = Duration::from_secs(120);
 const CHUNK: usize = 64 * 1024;
 /// Number of chunks buffered for a slow reader.
 const CHUNKS_AHEAD: usize = 4;
-/// Maximum time that a program occupies a slot while its client sends nothing.
-const MAX_SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time that a program keeps memory while its client sends nothing.
-const MAX_SILENCE_WITH_MEMORY: Duration = Duration::from_secs(30);
-/// Number of bytes that a client sends to earn a second of silence.
-const BYTES_PER_SECOND: u32 = 64 * 1024;
+/// Time without output after which a push sends an empty packet, as Git does: proxies end a response without data.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// Packet without content.
+const EMPTY_PACKET: &[u8] = b"0005\x01";
 
 /// Stream of bytes. If it is dropped before its end, the program is killed.
 pub struct ByteStream {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
-    /// Resolves when the response may begin; none when it may from the start.
-    begun: Option<oneshot::Receiver<()>>,
 }
 
 impl Stream for ByteStream {
@@ -47,30 +41,6 @@ impl Stream for ByteStream {
 }
 
 impl ByteStream {
-    /// Waits until the body of the request was read whole. A response must not begin before: proxies stop forwarding a body
-    /// once they have received a response head.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`] for a body that came too slowly, [`Error::Protocol`] for one that broke off, and
-    /// [`Error::LimitExceeded`].
-    pub async fn begun(&mut self) -> Result<()> {
-        let Some(begun) = self.begun.take() else {
-            return Ok(());
-        };
-        if begun.await.is_ok() {
-            return Ok(());
-        }
-        // The exchange ended before, and its error is all that it has sent.
-        let error = match self.chunks.recv().await {
-            Some(Err(error)) => error.downcast::<Error>().unwrap_or_else(Error::Io),
-            Some(Ok(_)) | None => disconnected(),
-        };
-        Err(match error {
-            Error::Io(error) => body_error(&error),
-            error => error,
-        })
-    }
-
     /// Collects the whole stream.
     ///
     /// # Errors
@@ -87,16 +57,14 @@ impl ByteStream {
     }
 }
 
-/// Exchange of data between a program and a client.
-pub(super) struct TransferExchange<R> {
-    /// The input of the program.
-    pub(super) body: R,
-    /// Maximum length of the input in bytes.
-    pub(super) body_limit: u64,
-    /// Whether the program may finish after the whole body is read, even if the client disconnects.
+/// Exchange of data between a program and a client whose request was received.
+pub(super) struct TransferExchange {
+    /// Task that writes the request to the program. It ends with the exchange.
+    pub(super) input: AbortOnDropHandle<()>,
+    /// Whether the program finishes even if the client disconnects.
     pub(super) durable: bool,
-    /// What happens to much output that is written before the body was read.
-    pub(super) overflow: Overflow,
+    /// Whether the output consists of packets with sidebands, into which messages can be inserted.
+    pub(super) sideband: bool,
 }
 
 impl Repository {
@@ -107,7 +75,21 @@ impl Repository {
     pub(super) async fn start_transfer(&self, program: Program) -> Result<RunningProgram> {
         let slots = &self.shared().slots.transfers;
         let permit = self.slot(slots, "too many transfers are in progress").await?;
-        self.start_in_slot(program, slots, permit).await
+        self.start_in_slot(program, permit).await
+    }
+
+    /// Starts the program of a push if a slot and its memory are available now.
+    ///
+    /// # Errors
+    /// Failures to start the program.
+    pub(super) fn try_start_push(&self, program: Program) -> Result<Option<RunningProgram>> {
+        let Some(slot) = self.shared().slots.transfers.try_acquire_many(self.holder(), 1) else {
+            return Ok(None);
+        };
+        let Some(memory) = self.try_reserve_push_memory() else {
+            return Ok(None);
+        };
+        self.start_with(program, slot, memory).map(Some)
     }
 }
 
@@ -156,26 +138,20 @@ pub(super) fn output(mut running: RunningProgram, first: Bytes) -> ByteStream {
             let _ = sender.try_send(Err(io::Error::other(error)));
         }
     });
-    ByteStream {
-        chunks: receiver,
-        begun: None,
-    }
+    ByteStream { chunks: receiver }
 }
 
-/// Returns the output of a program that reads a client's body; `done` runs when it ends. Output that is written before the
-/// body was read is kept until then, see [`ByteStream::begun`].
+/// Returns the output of a program that reads a request; `done` runs when it ends.
 ///
 /// Only `done` gets the result of the program, because the program has already written everything the client
 /// needs.
-pub(super) fn exchange<R, F>(running: RunningProgram, exchange: TransferExchange<R>, done: F) -> ByteStream
+pub(super) fn exchange<F>(running: RunningProgram, exchange: TransferExchange, done: F) -> ByteStream
 where
-    R: AsyncRead + Send + Unpin + 'static,
     F: FnOnce(Result<()>) + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-    let (begin, begun) = oneshot::channel();
     tokio::spawn(async move {
-        let result = run_exchange(running, exchange, &sender, begin).await;
+        let result = run_exchange(running, exchange, &sender).await;
         let failure = match &result {
             Err(Error::Timeout) => Some(io::ErrorKind::TimedOut.into()),
             Err(Error::LimitExceeded(text)) => Some(io::Error::other(Error::LimitExceeded(text))),
@@ -187,58 +163,34 @@ where
         }
         done(result);
     });
-    ByteStream {
-        chunks: receiver,
-        begun: Some(begun),
-    }
+    ByteStream { chunks: receiver }
 }
 
-async fn run_exchange<R: AsyncRead + Unpin>(
+async fn run_exchange(
     mut running: RunningProgram,
-    exchange: TransferExchange<R>,
+    exchange: TransferExchange,
     sender: &mpsc::Sender<io::Result<Bytes>>,
-    begin: oneshot::Sender<()>,
 ) -> Result<()> {
-    let (stdin, mut stdout) = (running.take_stdin(), running.take_stdout());
-    let read = CancellationToken::new();
+    let TransferExchange {
+        input: _input,
+        durable,
+        sideband,
+    } = exchange;
+    let stdout = running.take_stdout();
+    let forwarding = Forwarding {
+        durable,
+        explanation: running
+            .max_allocation()
+            .filter(|_| sideband)
+            .map(PushExplanation::new),
+    };
     let work = async {
-        let mut pumped = pin!(async {
-            pump(&running, exchange.body, exchange.body_limit, stdin).await?;
-            read.cancel();
-            Ok::<_, Error>(())
-        });
-        let mut forwarded = pin!(async {
-            let early = early_output(&mut stdout, &read, exchange.overflow).await?;
-            let _ = begin.send(());
-            let forwarding = Forwarding {
-                durable: exchange.durable,
-                explanation: running
-                    .max_allocation()
-                    .filter(|_| exchange.overflow == Overflow::DropsProgress)
-                    .map(PushExplanation::new),
-            };
-            forward(early, stdout, sender, forwarding).await
-        });
-        tokio::select! {
-            // A push that was received completely is executed, even if the client disconnects at the same
-            // moment.
-            biased;
-            // The program finished its output; a client reads it only after it has sent its whole body.
-            done = &mut forwarded => {
-                done?;
-                return tokio::select! {
-                    drained = &mut pumped => drained,
-                    () = sender.closed() => Err(disconnected()),
-                };
-            }
-            pumped = &mut pumped => pumped?,
-            () = sender.closed() => return Err(disconnected()),
-        }
-        if exchange.durable {
+        let forwarded = forward(Bytes::new(), stdout, sender, forwarding);
+        if durable {
             return forwarded.await;
         }
         tokio::select! {
-            done = &mut forwarded => done,
+            done = forwarded => done,
             () = sender.closed() => Err(disconnected()),
         }
     };
@@ -246,142 +198,42 @@ async fn run_exchange<R: AsyncRead + Unpin>(
     running.finish().await.map(drop)
 }
 
-/// Copies a body to a program, which is paused while its client sends nothing. When the program stops reading, the rest
-/// is read and dropped.
-async fn pump(
-    running: &RunningProgram,
-    mut body: impl AsyncRead + Unpin,
-    limit: u64,
-    mut stdin: Option<ChildStdin>,
-) -> Result<()> {
-    let mut chunk = BytesMut::with_capacity(CHUNK);
-    let mut total = 0;
-    let mut patience = Patience::new(MAX_SILENCE);
-    let mut patience_with_memory = Patience::new(MAX_SILENCE_WITH_MEMORY);
-    loop {
-        chunk.clear();
-        let patiences = [&mut patience, &mut patience_with_memory];
-        let read = next_chunk(running, &mut body, &mut chunk, patiences).await?;
-        total += read as u64;
-        if total > limit {
-            return Err(Error::LimitExceeded("the request is larger than it may be"));
-        }
-        if read == 0 {
-            break;
-        }
-        if let Some(pipe) = &mut stdin {
-            running.resume().await?;
-            if pipe.write_all(&chunk).await.is_err() {
-                stdin = None;
-            }
-        }
-    }
-    drop(stdin);
-    running.resume().await
-}
-
-/// Reads the next chunk of a body; 0 at its end. Pauses the program if that takes too long. Fails if a paused program keeps
-/// memory for too long, which others wait for.
-async fn next_chunk(
-    running: &RunningProgram,
-    body: &mut (impl AsyncRead + Unpin),
-    chunk: &mut BytesMut,
-    [patience, patience_with_memory]: [&mut Patience; 2],
-) -> Result<usize> {
-    let began = Instant::now();
-    let mut reading = pin!(tokio::time::timeout(IDLE, body.read_buf(chunk)));
-    let outcome = tokio::select! {
-        // A client whose data is already there does not lose the slot.
-        biased;
-        outcome = &mut reading => outcome,
-        () = tokio::time::sleep(patience.rest()) => {
-            let limit = match running.pause() {
-                true => patience_with_memory.rest(),
-                false => IDLE,
-            };
-            tokio::time::timeout(limit, reading).await.map_err(|_| Error::Timeout)?
-        }
-    };
-    let read = outcome.map_err(|_| Error::Timeout)??;
-    patience.record(began.elapsed(), read);
-    patience_with_memory.record(began.elapsed(), read);
-    Ok(read)
-}
-
-/// How long a client may send nothing before its program is paused. Clients earn it by sending data, so that a trickle does
-/// not occupy a slot.
-struct Patience {
-    rest: Duration,
-    most: Duration,
-}
-
-impl Patience {
-    fn new(most: Duration) -> Self {
-        Self { rest: most, most }
-    }
-
-    fn rest(&self) -> Duration {
-        self.rest
-    }
-
-    /// Records that `bytes` arrived after waiting for `waited`.
-    fn record(&mut self, waited: Duration, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let earned = Duration::from_secs(1) * bytes / BYTES_PER_SECOND;
-        self.rest = (self.rest.saturating_sub(waited) + earned).min(self.most);
-    }
-}
-
-/// Reads the output of a program until the body was read or the buffer is full.
-async fn early_output(
-    stdout: &mut Option<ChildStdout>,
-    read: &CancellationToken,
-    overflow: Overflow,
-) -> Result<Bytes> {
-    let mut early = EarlyOutput::new(overflow);
-    while let Some(program) = stdout {
-        if !early.has_room() {
-            return Ok(early.into_bytes());
-        }
-        let count = tokio::select! {
-            () = read.cancelled() => return Ok(early.into_bytes()),
-            count = program.read_buf(early.buffer()) => count?,
-        };
-        if count == 0 {
-            *stdout = None;
-        }
-    }
-    read.cancelled().await;
-    Ok(early.into_bytes())
-}
-
 /// How output is forwarded.
 #[derive(Default)]
 struct Forwarding {
     /// Whether the output is read to its end even without a receiver.
     durable: bool,
-    /// Explanation to insert.
+    /// Explanation to insert, if the output consists of packets with sidebands.
     explanation: Option<PushExplanation>,
 }
 
-/// Copies the output of a program to the stream, after its early output.
+/// Copies `first` and the output of a program to the stream.
 async fn forward(
-    early: Bytes,
+    first: Bytes,
     stdout: Option<ChildStdout>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
     mut forwarding: Forwarding,
 ) -> Result<()> {
-    let mut next = (!early.is_empty()).then_some(early);
+    let mut next = (!first.is_empty()).then_some(first);
     let mut stdout = stdout;
     let mut listened_to = true;
     loop {
         let chunk = match (next.take(), &mut stdout) {
-            (Some(early), _) => Some(early),
+            (Some(first), _) => Some(first),
             (None, None) => None,
             (None, Some(stdout)) => {
                 let mut chunk = BytesMut::with_capacity(CHUNK);
-                let read = stdout.read_buf(&mut chunk).await?;
-                (read > 0).then(|| chunk.freeze())
+                match tokio::time::timeout(KEEP_ALIVE, stdout.read_buf(&mut chunk)).await {
+                    Ok(read) => (read? > 0).then(|| chunk.freeze()),
+                    Err(_) => {
+                        let between_packets = forwarding
+                            .explanation
+                            .as_ref()
+                            .is_some_and(PushExplanation::is_between_packets);
+                        next = (between_packets && listened_to).then_some(Bytes::from_static(EMPTY_PACKET));
+                        continue;
+                    }
+                }
             }
         };
         let ended = chunk.is_none();
@@ -416,29 +268,4 @@ fn disconnected() -> Error {
         io::ErrorKind::ConnectionAborted,
         "the client went away",
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trickling_client_has_no_patience_left() {
-        let mut patience = Patience::new(MAX_SILENCE);
-        for _ in 0..2 {
-            patience.record(Duration::from_millis(900), 1);
-        }
-        assert!(
-            patience.rest() < Duration::from_millis(1),
-            "{:?}",
-            patience.rest()
-        );
-        // A steady client of 128 KiB per second is not paused.
-        for _ in 0..100 {
-            patience.record(Duration::from_millis(500), CHUNK);
-        }
-        assert_eq!(patience.rest(), MAX_SILENCE);
-        patience.record(Duration::from_secs(100), 0);
-        assert_eq!(patience.rest(), Duration::ZERO);
-    }
 }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::de::{IoRead, SliceRead};
 use serde_json::{Map, Value, json};
 
+use crate::delta::{DeltaSizes, MAX_SIZES_LENGTH};
 use crate::group_archive::layout::Relation;
 use crate::group_archive::records::{
     BadgeRecord, BoardRecord, EpicRecord, GroupRecord, LabelRecord, MemberRecord, MilestoneRecord,
@@ -31,9 +32,10 @@ use crate::{form, json};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 10] = [
+pub const TARGETS: [(&str, Check); 11] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
+    ("delta_sizes", delta_sizes),
     ("form_body", form_body),
     ("group_archive", group_archive),
     ("json_body", json_body),
@@ -73,6 +75,60 @@ pub fn pkt_line(input: &[u8]) {
         }
         rest = after;
     }
+}
+
+/// Parses the sizes at the start of a delta. They must equal those of a parser without limits, and be parsed if they have
+/// their shortest form.
+pub fn delta_sizes(input: &[u8]) {
+    let parsed = DeltaSizes::parse(input);
+    let Some([base, result]) = unlimited_sizes(input) else {
+        assert_eq!(parsed, None);
+        return;
+    };
+    let is_parsed = parsed.is_some_and(|sizes| {
+        assert_eq!((u128::from(sizes.base), u128::from(sizes.result)), (base, result));
+        true
+    });
+    let shortest = [base, result].map(shortest_size).concat();
+    let is_required = shortest.len() <= MAX_SIZES_LENGTH
+        && input.starts_with(&shortest)
+        && base.max(result) <= u128::from(u64::MAX);
+    assert!(is_parsed || !is_required, "{base} {result}");
+    // Further bytes do not matter.
+    assert_eq!(
+        DeltaSizes::parse(input.get(..MAX_SIZES_LENGTH).unwrap_or(input)),
+        parsed
+    );
+}
+
+/// Parses two sizes of at most 18 bytes each; `None` if they are longer or incomplete.
+fn unlimited_sizes(input: &[u8]) -> Option<[u128; 2]> {
+    let mut bytes = input.iter();
+    let mut sizes = [0; 2];
+    for size in &mut sizes {
+        for shift in (0..126).step_by(7) {
+            let byte = bytes.next()?;
+            *size |= u128::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            if shift == 119 {
+                return None;
+            }
+        }
+    }
+    Some(sizes)
+}
+
+/// Encodes a size in as few bytes as possible.
+fn shortest_size(mut size: u128) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while size > 0x7f {
+        bytes.push((size & 0x7f) as u8 | 0x80);
+        size >>= 7;
+    }
+    bytes.push(size as u8);
+    bytes
 }
 
 /// Parses a JSON body. The result must equal that of a parser without limits, unless keys are repeated.

@@ -1,4 +1,4 @@
-//! Errors of the start say what was found, and what to do.
+//! Errors of the start name what was found, and what to do.
 
 use sea_orm::ConnectionTrait;
 use storage::database::{Database, DatabaseOptions};

@@ -94,7 +94,9 @@ async fn metrics_report_every_budget_that_the_page_lists(server: TestServer) {
     for metric in ["holdfast_budget_limit", "holdfast_budget_used", "holdfast_budget_rejections_total"] {
         assert!(text.contains(&format!("# HELP {metric} ")), "{metric}");
     }
-    for metric in ["holdfast_request_database_seconds", "holdfast_received_bytes_total"] {
+    for metric in
+        ["holdfast_request_database_seconds", "holdfast_git_cpu_seconds{program}", "holdfast_received_bytes_total"]
+    {
         assert!(page.contains(&format!("`{metric}`")), "{metric}");
     }
     assert!(text.contains("holdfast_request_database_seconds_count "), "{text}");

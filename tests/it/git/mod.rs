@@ -8,4 +8,5 @@ mod push_decision;
 mod rules;
 mod sandbox;
 mod slow_clients;
+mod slow_pushes;
 mod transfer;

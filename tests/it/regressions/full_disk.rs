@@ -17,16 +17,23 @@ use crate::support::{Client, DatabaseKind};
 const DISK: &str = "size=32m";
 /// Mounts a file system at the first argument, and replaces itself by the program of the others.
 const SCRIPT: &str = r#"mkdir -p "$0" && mount -t tmpfs -o "$OPTIONS" tmpfs "$0" && chmod 700 "$0" && exec "$@""#;
-/// Program that runs another one with its own mounts.
-const UNSHARE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--mount"];
+/// Options of `unshare` for a process with its own mounts. Only root can have them without its own users, and needs the
+/// original users to reach PostgreSQL.
+fn own_mounts() -> &'static [&'static str] {
+    match rustix::process::getuid().is_root() {
+        true => &["--mount"],
+        false => &["--user", "--map-root-user", "--mount"],
+    }
+}
+
 /// Maximum number of requests until the disk of an embedded database is full.
 const MAX_REQUESTS: usize = 40;
 
 /// The requirement of tests with a small disk.
 fn mounts_are_missing() -> Option<&'static str> {
     static CAN_MOUNT: LazyLock<bool> = LazyLock::new(|| {
-        let mut command = StdCommand::new(UNSHARE[0]);
-        command.args(&UNSHARE[1..]).args(["sh", "-c", "mount -t tmpfs tmpfs /tmp"]);
+        let mut command = StdCommand::new("unshare");
+        command.args(own_mounts()).args(["sh", "-c", "mount -t tmpfs tmpfs /tmp"]);
         let done = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         done.is_ok_and(|status| status.success())
     });
@@ -39,8 +46,8 @@ fn mounts_are_missing() -> Option<&'static str> {
 async fn serve(site: &Site) -> Process {
     let plain = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     let plain = plain.as_std();
-    let mut command = Command::new(UNSHARE[0]);
-    command.args(&UNSHARE[1..]).args(["sh", "-c", SCRIPT]).arg(&site.data);
+    let mut command = Command::new("unshare");
+    command.args(own_mounts()).args(["sh", "-c", SCRIPT]).arg(&site.data);
     command.arg(plain.get_program()).args(plain.get_args()).env("OPTIONS", DISK);
     for (name, value) in plain.get_envs() {
         match value {
@@ -59,7 +66,9 @@ async fn run(site: &Site, server: &Process, arguments: &[&str]) -> String {
     let mut words: Vec<OsString> = vec![plain.get_program().to_owned()];
     words.extend(plain.get_args().map(OsString::from));
     let id = server.id().to_string();
-    let entered = Command::new("nsenter").args(["--target", &id, "--user", "--mount"]).args(words).output();
+    let namespaces = &own_mounts()[own_mounts().len() - 1..];
+    let users = if own_mounts().len() > 1 { &["--user"][..] } else { &[] };
+    let entered = Command::new("nsenter").args(["--target", &id]).args(users).args(namespaces).args(words).output();
     output_text(&entered.await.unwrap())
 }
 
@@ -80,7 +89,7 @@ async fn full_disk_loses_nothing(kind: DatabaseKind) {
     let project = format!("/projects/{}", created.json()["id"]);
     let add = async |name: &str| {
         let content = hex::encode(rand::random::<[u8; 32]>()).repeat(500);
-        let body = json!({"branch": "main", "content": content, "commit_message": "Add"});
+        let body = json!({"branch": "master", "content": content, "commit_message": "Add"});
         root.post(&format!("{project}/repository/files/{name}"), body).await
     };
     add("kept").await.expect(201);
@@ -103,21 +112,24 @@ async fn full_disk_loses_nothing(kind: DatabaseKind) {
             statuses.push(root.post(&format!("{project}/issues"), issue.clone()).await.status);
         }
     }
-    root.get(&format!("{project}/repository/files/kept?ref=main")).await.expect(200);
-    root.get(&format!("{project}/repository/files/lost?ref=main")).await.expect(404);
+    root.get(&format!("{project}/repository/files/kept?ref=master")).await.expect(200);
+    root.get(&format!("{project}/repository/files/lost?ref=master")).await.expect(404);
     let clones = Work::empty();
     let address = server.address("p");
     clones.git(&["clone", "--quiet", &address, "c"]).await;
     let clone = clones.below("c");
     let tip = clone.commit("pushed", &hex::encode(rand::random::<[u8; 32]>())).await;
-    assert!(!clone.run(&["push", "--quiet", "origin", "main"]).await.status.success());
+    assert!(!clone.run(&["push", "--quiet", "origin", "master"]).await.status.success());
     let report = run(&site, &server, &["doctor"]).await;
     assert!(report.contains("less than the 1024 MiB of low_disk_bytes"), "{report}");
 
     std::fs::remove_file(ballast).unwrap();
     assert_eq!(readiness(200).await, "low");
-    clone.git(&["push", "--quiet", "origin", "main"]).await;
-    assert_eq!(root.get(&format!("{project}/repository/branches/main")).await.expect(200).json()["commit"]["id"], tip);
+    clone.git(&["push", "--quiet", "origin", "master"]).await;
+    assert_eq!(
+        root.get(&format!("{project}/repository/branches/master")).await.expect(200).json()["commit"]["id"],
+        tip
+    );
     add("lost").await.expect(201);
     root.post(&format!("{project}/issues"), json!({"title": "Space"})).await.expect(201);
     let report = run(&site, &server, &["doctor", "--low-disk-bytes", "1"]).await;

@@ -26,7 +26,8 @@ struct Push {
 impl Push {
     async fn new(work: &Work) -> Self {
         let old = work.git(&["rev-parse", "HEAD"]).await;
-        let mut noise = vec![0_u8; 1 << 20];
+        // Git starts before a large pack is complete.
+        let mut noise = vec![0_u8; 12 << 20];
         rand::rng().fill(&mut noise[..]);
         std::fs::write(work.path.join("noise"), noise).unwrap();
         let tip = work.commit("note", "x").await;
@@ -39,7 +40,7 @@ impl Push {
         let expected = format!("{tip}\n^{old}\n");
         packing.stdin.take().unwrap().write_all(expected.as_bytes()).await.unwrap();
         let pack = packing.wait_with_output().await.unwrap().stdout;
-        assert!(pack.len() > 1 << 20, "{}", pack.len());
+        assert!(pack.len() > 12 << 20, "{}", pack.len());
         let command = format!("{old} {tip} refs/heads/main\0report-status");
         let mut body = format!("{:04x}{command}0000", command.len() + 4).into_bytes();
         body.extend(pack);

@@ -70,12 +70,11 @@ pub async fn receive(
         tokio::spawn(async move { ref_updates::update_refs(&backend, update, authority, work).await })
     };
     let recorded = async { update_task.await.map_err(Error::internal)? };
-    let Ok(mut response) = started.await else {
+    let Ok(response) = started.await else {
         // The push failed before it started; this returns the reason.
         recorded.await?;
         return Err(Error::internal("the push ended before it started"));
     };
-    response.begun().await?;
     let end = futures_util::stream::once(recorded).filter_map(|recorded| async {
         recorded.err().map(|error| {
             tracing::warn!(%error, "failed to record a push");

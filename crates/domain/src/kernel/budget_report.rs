@@ -74,7 +74,6 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
     let (refused_shares, refused_times) = database::refusals();
     let (parsers, used_parsers) = budgets.parser_slots();
     let slots = backend.repositories.slot_usage();
-    let git_request_unit = 64 << 10;
     vec![
         BudgetReport {
             name: "body_memory_bytes",
@@ -122,23 +121,25 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
                 refused_times,
             )],
         },
-        of_slots("git_operations", slots.work, 1),
-        of_slots("git_transfers", slots.transfers, 1),
-        of_slots("git_pushes", slots.pushes, 1),
-        of_slots("git_request_bytes", slots.requests, git_request_unit),
-        of_slots("registry_uploads", backend.upload_slots.usage(), 1),
+        of_slots("git_operations", slots.work),
+        of_slots("git_transfers", slots.transfers),
+        of_slots("git_pushes", slots.pushes),
+        of_slots("git_request_bytes", slots.request_bytes),
+        of_slots("git_push_bytes", slots.push_bytes),
+        of_slots("git_memory_bytes", backend.repositories.memory_usage()),
+        of_slots("registry_uploads", backend.upload_slots.usage()),
     ]
 }
 
-fn of_slots(name: &'static str, usage: SemaphoreUsage, unit: u64) -> BudgetReport {
+fn of_slots(name: &'static str, usage: SemaphoreUsage) -> BudgetReport {
     let limit = |scope, count: usize, refused| BudgetLimit {
         scope,
-        limit: count as u64 * unit,
+        limit: count as u64,
         refused: Some(refused),
     };
     BudgetReport {
         name,
-        used: Some(usage.used as u64 * unit),
+        used: Some(usage.used as u64),
         limits: vec![
             limit(BudgetScope::Process, usage.total, usage.refused),
             limit(BudgetScope::Client, usage.share, usage.refused_holders),

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use super::Program;
 use crate::launcher::{Confinement, ResourceLimits};
-use crate::{Error, object_memory};
+use crate::{Error, Oid, object_memory};
 
 /// Maximum number of files that a process has open.
 const OPEN_FILES: u64 = 1024;
@@ -101,12 +101,16 @@ pub(super) fn exceeded_limit(stderr: &str, status: ExitStatus) -> Option<Error> 
         Some(SIGXFSZ) => return Some(Error::LimitExceeded("Git wrote more than it may")),
         _ => {}
     }
-    // Git prints this about an object for which it has no memory, without naming the reason.
-    let is_unreadable = stderr.contains("fatal: unable to read ");
-    if is_unreadable {
-        tracing::warn!(stderr, "Git failed to read an object");
-    }
-    (is_unreadable || is_out_of_memory(stderr)).then_some(object_memory::TOO_LARGE)
+    is_out_of_memory(stderr).then_some(object_memory::TOO_LARGE)
+}
+
+/// Returns the object that Git could not read, if that is the reason of its failure. Git does not print whether the object
+/// is missing, or takes too much memory.
+pub(super) fn unreadable_object(stderr: &str) -> Option<Oid> {
+    let (_, message) = stderr.split_once("fatal: unable to read ")?;
+    let words = message.lines().next()?.split(|c: char| !c.is_ascii_hexdigit());
+    let id = words.into_iter().find(|word| word.len() == 40)?;
+    Oid::from_str(id).ok()
 }
 
 /// Returns whether Git printed that an allocation failed.

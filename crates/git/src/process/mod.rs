@@ -8,15 +8,15 @@
 //! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
 mod confinement;
-mod group_memory;
+mod processor_time;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::process::{ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
@@ -30,8 +30,7 @@ pub(super) use confinement::is_out_of_memory;
 
 use super::fair_semaphore::FairPermit;
 use super::memory_budget::{MemoryNeed, MemoryReservation};
-use super::slots::Slots;
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Oid, Repository, Result, object_memory};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
 const MAX_STDERR_BYTES: usize = 4 * 1024;
@@ -39,8 +38,8 @@ const MAX_STDERR_BYTES: usize = 4 * 1024;
 /// Niceness of background programs, from 0 (none) to 19.
 const BACKGROUND_NICENESS: i32 = 10;
 
-/// Memory of a paused program up to which it needs no reservation, in bytes.
-const MAX_PAUSED_BYTES: u64 = 16 << 20;
+/// Time that a program has to remove its temporary files before it is killed.
+const CLEANUP_TIME: Duration = Duration::from_secs(5);
 
 /// Default time limit of a program.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -263,28 +262,11 @@ pub(super) struct RunningProgram {
     stdout: Option<ChildStdout>,
     stderr: JoinHandle<Vec<u8>>,
     deadline: Instant,
-    repository: Repository,
-    slots: Slots,
-    memory_bytes: u64,
     max_allocation: Option<u64>,
-    permits: Mutex<Permits>,
-}
-
-/// Permits of a running program.
-struct Permits {
-    /// The slot; none while the program is paused.
-    slot: Option<FairPermit>,
-    /// The memory; none while the program is paused and uses little.
-    memory: Option<MemoryReservation>,
-}
-
-impl Permits {
-    fn grant(&mut self, slot: FairPermit, memory: Option<MemoryReservation>) {
-        self.slot = Some(slot);
-        if memory.is_some() {
-            self.memory = memory;
-        }
-    }
+    /// The repository whose objects the program reads.
+    objects: PathBuf,
+    _slot: FairPermit,
+    _memory: MemoryReservation,
 }
 
 impl RunningProgram {
@@ -313,47 +295,26 @@ impl RunningProgram {
         self.max_allocation
     }
 
-    /// Stops the program and releases its slot and its memory until [`Self::resume`]. A program without a slot must not
-    /// compute, even if it has received all that it needs. Returns whether the program uses so much memory that it keeps
-    /// its reservation.
-    pub(super) fn pause(&self) -> bool {
-        let mut permits = self.permits();
-        if permits.slot.take().is_some() {
-            self.signal(Signal::STOP);
-        }
-        let used = self.child.id().map_or(0, group_memory::private_bytes);
-        if used <= MAX_PAUSED_BYTES {
-            permits.memory = None;
-        }
-        permits.memory.is_some()
-    }
-
-    /// Waits for a slot and memory and continues the program, if it is paused.
-    ///
-    /// # Errors
-    /// [`Error::Worker`] only.
-    pub(super) async fn resume(&self) -> Result<()> {
-        if self.has_slot() {
-            return Ok(());
-        }
-        let slot = self.slots.acquire(self.repository.holder()).await;
-        let slot = slot.map_err(|_| Error::Worker)?;
-        let has_memory = self.permits().memory.is_some();
-        let memory = match has_memory {
-            true => None,
-            false => Some(self.repository.reserve_memory(self.memory_bytes).await?),
+    /// Waits until the program, whose input has ended, has removed its temporary files and has ended too. Git removes none
+    /// after a signal.
+    pub(super) async fn discard(mut self) {
+        let stdout = self.take_stdout();
+        let ended = async {
+            if let Some(mut stdout) = stdout {
+                let _ = tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await;
+            }
+            let _ = self.wait().await;
         };
-        self.permits().grant(slot, memory);
-        self.signal(Signal::CONT);
-        Ok(())
+        let _ = tokio::time::timeout(CLEANUP_TIME, ended).await;
     }
 
-    fn has_slot(&self) -> bool {
-        self.permits().slot.is_some()
-    }
-
-    fn permits(&self) -> MutexGuard<'_, Permits> {
-        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until the program ends, and records its processor time.
+    async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        if let Some(id) = process_id(&self.child) {
+            processor_time::ended(id).await;
+            processor_time::record(self.name, id);
+        }
+        self.child.wait().await
     }
 
     /// Sends a signal to the program and all its children.
@@ -372,7 +333,7 @@ impl RunningProgram {
     pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());
-        let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
+        let ended = tokio::time::timeout_at(self.deadline, self.wait()).await;
         let status = ended.map_err(|_| Error::Timeout)??;
         // A grandchild may still have the pipe open; its output is not worth waiting for.
         let joined_stderr = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
@@ -383,12 +344,29 @@ impl RunningProgram {
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
             Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
-            _ => Err(
-                confinement::exceeded_limit(&stderr, status).unwrap_or_else(|| Error::Program {
-                    command: self.name,
-                    stderr: format!("{stderr} ({status})"),
-                }),
-            ),
+            _ => Err(self.failure(&stderr, status).await),
+        }
+    }
+
+    /// Returns the error of a program that failed.
+    async fn failure(&self, stderr: &str, status: ExitStatus) -> Error {
+        if let Some(error) = confinement::exceeded_limit(stderr, status) {
+            return error;
+        }
+        if let Some(id) = confinement::unreadable_object(stderr) {
+            let objects = self.objects.clone();
+            let exists = tokio::task::spawn_blocking(move || {
+                let repository = git2::Repository::open_bare(objects)?;
+                Ok::<_, git2::Error>(repository.odb()?.exists(id))
+            });
+            if matches!(exists.await, Ok(Ok(true))) {
+                tracing::warn!(stderr, "Git failed to read an object");
+                return object_memory::TOO_LARGE;
+            }
+        }
+        Error::Program {
+            command: self.name,
+            stderr: format!("{stderr} ({status})"),
         }
     }
 }
@@ -404,6 +382,10 @@ fn process_id(child: &Child) -> Option<Pid> {
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stderr.abort();
+        // None if the program was reaped, whose time is recorded.
+        if let Some(id) = process_id(&self.child) {
+            processor_time::record(self.name, id);
+        }
         self.signal(Signal::KILL);
     }
 }
@@ -438,19 +420,14 @@ impl Repository {
     pub(super) async fn start(&self, program: Program) -> Result<RunningProgram> {
         let slots = &self.shared().slots.work;
         let permit = slots.acquire(self.holder()).await.map_err(|_| Error::Worker)?;
-        self.start_in_slot(program, slots, permit).await
+        self.start_in_slot(program, permit).await
     }
 
-    /// Starts `program` with a permit of `slots`.
+    /// Starts `program` in a slot, once its memory is available.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub(super) async fn start_in_slot(
-        &self,
-        program: Program,
-        slots: &Slots,
-        permit: FairPermit,
-    ) -> Result<RunningProgram> {
+    pub(super) async fn start_in_slot(&self, program: Program, slot: FairPermit) -> Result<RunningProgram> {
         let path = self.path();
         if !tokio::fs::try_exists(path.join("HEAD")).await? {
             return Err(Error::RepositoryMissing);
@@ -459,7 +436,20 @@ impl Repository {
             Some(source) => self.reserve_memory_for(program.memory, source).await?,
             None => self.reserve_memory_for(program.memory, &path).await?,
         };
-        let (memory_bytes, max_allocation) = (memory.bytes, memory.max_allocation);
+        self.start_with(program, slot, memory)
+    }
+
+    /// Starts `program` in a slot and with memory.
+    ///
+    /// # Errors
+    /// Failures to start the program.
+    pub(super) fn start_with(
+        &self,
+        program: Program,
+        slot: FairPermit,
+        memory: MemoryReservation,
+    ) -> Result<RunningProgram> {
+        let path = self.path();
         let mut child = program.command(&path, &memory).spawn()?;
         if program.niceness > 0
             && let Some(id) = process_id(&child)
@@ -476,14 +466,10 @@ impl Repository {
             stderr,
             deadline: Instant::now() + program.time_limit,
             child,
-            repository: self.clone(),
-            slots: Slots::clone(slots),
-            memory_bytes,
-            max_allocation,
-            permits: Mutex::new(Permits {
-                slot: Some(permit),
-                memory: Some(memory),
-            }),
+            max_allocation: memory.max_allocation,
+            objects: program.access.copied.unwrap_or(path),
+            _slot: slot,
+            _memory: memory,
         })
     }
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::test_repository::TestRepository;
+use crate::testing::Fixture;
 
 /// Returns whether a process still runs, rather than being gone or a zombie.
 fn works(pid: &str) -> bool {
@@ -135,6 +136,32 @@ async fn failed_program_returns_stderr_and_exit_status() {
         .unwrap();
     assert_eq!(accepted.code, 128);
     assert!(accepted.stderr.contains("bad object"));
+}
+
+#[tokio::test]
+async fn missing_object_is_not_reported_as_a_limit() {
+    let fixture = Fixture::new("main").await;
+    let missing = "1".repeat(40);
+    let entry = format!("100644 blob {missing}\tfile\n");
+    let tree = fixture.git_stdin(&["mktree", "--missing"], entry.as_bytes());
+    let empty = fixture.git_stdin(&["mktree"], b"");
+    let program = [&empty, &tree]
+        .into_iter()
+        .fold(Program::new("diff-tree").flag("-p"), |program, tree| {
+            program.id(Oid::from_str(tree.trim()).unwrap())
+        });
+    let answer = fixture.repository.run(program).await;
+    let Some(Error::Program { stderr, .. }) = answer.err() else {
+        panic!("another error")
+    };
+    assert!(stderr.contains(&format!("unable to read {missing}")), "{stderr}");
+    assert_eq!(
+        confinement::unreadable_object(&stderr).unwrap().to_string(),
+        missing
+    );
+    for other in ["fatal: unable to read tree", "unable to write 1", ""] {
+        assert_eq!(confinement::unreadable_object(other), None);
+    }
 }
 
 #[tokio::test]

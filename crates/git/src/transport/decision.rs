@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
 
 use super::RefCommand;
 use crate::Result;
@@ -188,19 +189,21 @@ enum Answer {
     Reject(String),
 }
 
-/// Answers the hook of one push, which checks `known` before it asks. Returns after a final answer; dropping it rejects the
-/// push.
+/// Answers the hook of one push, which checks `known` before it asks, once `complete` is canceled. Returns after a final
+/// answer; dropping it rejects the push.
 pub(super) async fn answer(
     mut pipes: DecisionPipes,
-    commands: Vec<RefCommand>,
+    commands: &[RefCommand],
     known: HookRules,
-    decider: PushDecider,
+    decider: &PushDecider,
+    complete: &CancellationToken,
 ) {
     let mut checked: HashSet<String> = known.forward.into_iter().collect();
     loop {
         let result = async {
             pipes.wait().await?;
-            let answer = decide(&commands, &mut checked, &decider).await;
+            complete.cancelled().await;
+            let answer = decide(commands, &mut checked, decider).await;
             let is_final = !matches!(answer, Answer::Check(_));
             pipes.send(answer).await?;
             Ok::<_, io::Error>(is_final)

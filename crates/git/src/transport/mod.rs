@@ -1,15 +1,14 @@
 //! Git's smart HTTP protocol for `git clone`, `fetch` and `push`.
 //!
-//! The request of a fetch is received completely before a slot is taken and a program is started ([`request`]). Packs are
-//! streamed: a push of any size needs a few chunks of memory. A push is opened first ([`Repository::open_push`]), so that
-//! its commands can be checked before the pack is read. Then it is received ([`OpenPush::receive`]). When the pack is
-//! complete, the push waits for a [`decision`], which [`hooks`] enforce. Its program has no slot while the client sends
-//! nothing.
+//! A request is received completely before its response begins ([`spool`]), so programs do not wait for slow clients. A push
+//! is opened first ([`Repository::open_push`]), so that its commands can be checked before the pack is read. Then it is
+//! received ([`push`]). When the pack is complete, the push waits for a [`decision`], which [`hooks`] enforce.
 
 mod commands;
 mod decision;
 mod hooks;
-mod request;
+mod push;
+mod spool;
 #[cfg(test)]
 mod tests;
 
@@ -20,17 +19,15 @@ use std::time::Duration;
 use async_compression::tokio::bufread::GzipDecoder;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
-use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use commands::RefCommand;
 pub use decision::{PushDecider, PushDecision, PushRules};
+pub use push::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush};
 
-use self::decision::{DecisionPipes, HookRules};
-use super::early_output::Overflow;
+use self::spool::{Excess, Spool, SpoolLimit};
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
-use super::slots::RequestSpace;
 use super::stream::{self, ByteStream, TransferExchange};
 use super::{Error, Repository, Result};
 
@@ -40,8 +37,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a fetch request in bytes, after decompression.
 const FETCH_BODY: u64 = 64 * 1024 * 1024;
-/// Size of a pushed file beyond the size of the pack, in bytes: Git adds the bases of its deltas.
-const ADDED_BYTES: u64 = 1 << 30;
 /// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
 const MAX_PROTOCOL_BYTES: usize = 64;
 
@@ -107,48 +102,6 @@ fn is_protocol_version(version: &str) -> bool {
     version.len() <= MAX_PROTOCOL_BYTES && version.bytes().all(plain)
 }
 
-/// A push whose commands were read and whose pack was not.
-pub struct OpenPush {
-    repository: Repository,
-    commands: Vec<RefCommand>,
-    /// Whether the response consists of packets with sidebands.
-    sideband: bool,
-    body: Body,
-    /// Space for the commands.
-    space: RequestSpace,
-}
-
-/// Policy for a push.
-#[derive(Debug, Clone, Default)]
-pub struct ReceivePolicy {
-    /// The rules when the push starts. A push that violates them is rejected without a decision.
-    pub rules: PushRules,
-    /// Maximum size of the pack in bytes.
-    pub max_bytes: Option<u64>,
-}
-
-/// A push that is being received.
-pub struct ReceivedPush {
-    /// The response to the client. The push continues even if this is dropped after the body was read.
-    pub response: ByteStream,
-    /// The pending result of the push.
-    pub outcome: PushOutcome,
-}
-
-/// Pending result of a push.
-pub struct PushOutcome(oneshot::Receiver<Result<Vec<RefCommand>>>);
-
-impl PushOutcome {
-    /// Waits for the end of the push and returns the applied commands.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`], [`Error::LimitExceeded`], [`Error::Io`] if the client disconnected before it had
-    /// sent everything; then no command was applied.
-    pub async fn applied(self) -> Result<Vec<RefCommand>> {
-        self.0.await.map_err(|_| Error::Worker)?
-    }
-}
-
 impl Repository {
     /// Returns the response to `GET info/refs`, the list of references. `protocol` is the client's
     /// `Git-Protocol` header.
@@ -183,19 +136,25 @@ impl Repository {
     where
         R: AsyncRead + Send + 'static,
     {
-        let body = request::receive(self, body, FETCH_BODY).await?;
+        let limit = SpoolLimit {
+            bytes: FETCH_BODY,
+            excess: Excess::Fails,
+        };
+        let mut request = Spool::receive(self, unpacked(body, gzip), limit, self.request_space());
+        let space = request.complete().await?;
         let program = TransportService::UploadPack
             .program(protocol)
             .memory(MemoryNeed::Repository)
             .flags(&["--stateless-rpc", "."]);
-        let running = self.start_transfer(program.time_limit(TIME_LIMIT)).await?;
+        let mut running = self.start_transfer(program.time_limit(TIME_LIMIT)).await?;
+        let input = tokio::spawn(request.reader().feed(running.take_stdin()));
         let exchange = TransferExchange {
-            body: unpacked(body, gzip),
-            body_limit: FETCH_BODY,
+            input: AbortOnDropHandle::new(input),
             durable: false,
-            overflow: Overflow::Begins,
+            sideband: false,
         };
         Ok(stream::exchange(running, exchange, |result| {
+            drop(space);
             if let Err(error) = result {
                 tracing::debug!(%error, "fetch failed");
             }
@@ -215,88 +174,13 @@ impl Repository {
         let mut space = self.request_space();
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body, &mut space));
         let (commands, consumed) = opening.await.map_err(|_| Error::Timeout)??;
-        let sideband = commands::wants_sideband(&consumed);
-        let body = Box::pin(Cursor::new(consumed).chain(body));
         Ok(OpenPush {
             repository: self.clone(),
             commands,
-            sideband,
-            body,
+            sideband: commands::wants_sideband(&consumed),
+            command_bytes: consumed.len() as u64,
+            body: Box::pin(Cursor::new(consumed).chain(body)),
             space,
-        })
-    }
-}
-
-impl OpenPush {
-    /// Returns the requested commands in the client's order.
-    #[must_use]
-    pub fn commands(&self) -> &[RefCommand] {
-        &self.commands
-    }
-
-    /// Receives the pack and executes the commands, if `policy`, Git and the decision allow it. `decider` is called when
-    /// Git has the whole pack and has checked it, and before the first reference moves. A server that ends before it has
-    /// decided rejects the push.
-    ///
-    /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many pushes or transfers are running, and failures to
-    /// install the hooks, without which nothing is received.
-    pub async fn receive(
-        self,
-        policy: ReceivePolicy,
-        protocol: Option<&str>,
-        decider: PushDecider,
-    ) -> Result<ReceivedPush> {
-        let slot = self.repository.push_slot().await?;
-        let rules = HookRules::new(&self.commands, &policy.rules);
-        let in_place = hooks::install(&self.repository, &rules).await?;
-        // Opened before the program starts: the hook finds the pipes open as long as this server runs.
-        let pipes = DecisionPipes::open(in_place.push_directory())?;
-        let program = TransportService::ReceivePack
-            .program(protocol)
-            .config("core.hooksPath", in_place.directory())
-            .environment(hooks::PUSH_DIRECTORY, in_place.push_directory())
-            .hooks(in_place.directory(), in_place.push_directory())
-            .memory(MemoryNeed::Push)
-            .flags(&["--stateless-rpc", "."])
-            .time_limit(TIME_LIMIT);
-        let program = match policy.max_bytes {
-            Some(limit) => program
-                .config("receive.maxInputSize", limit.to_string())
-                .file_limit(limit.saturating_add(ADDED_BYTES)),
-            None => program,
-        };
-        let running = self.repository.start_transfer(program).await?;
-        let answers = decision::answer(pipes, self.commands, rules, decider);
-        let answers = AbortOnDropHandle::new(tokio::spawn(answers));
-        let (sender, outcome) = oneshot::channel();
-        let exchange = TransferExchange {
-            body: self.body,
-            body_limit: u64::MAX,
-            durable: true,
-            overflow: match self.sideband {
-                true => Overflow::DropsProgress,
-                false => Overflow::Buffered,
-            },
-        };
-        let space = self.space;
-        let response = stream::exchange(running, exchange, move |result| {
-            drop((slot, space, answers));
-            // The hook's record decides which commands were applied, independent of the program's exit code.
-            let applied = in_place.applied();
-            let outcome = match (applied, result) {
-                (Ok(applied), Err(error))
-                    if applied.is_empty() && !matches!(error, Error::Program { .. }) =>
-                {
-                    Err(error)
-                }
-                (applied, _) => applied,
-            };
-            let _ = sender.send(outcome);
-        });
-        Ok(ReceivedPush {
-            response,
-            outcome: PushOutcome(outcome),
         })
     }
 }

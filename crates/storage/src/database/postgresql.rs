@@ -1,4 +1,4 @@
-//! Connections to PostgreSQL, and errors that say why there is none.
+//! The first connection to PostgreSQL, and the reason if there is none.
 
 use std::io::ErrorKind;
 use std::str::FromStr;

@@ -38,6 +38,7 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFai
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
+    repository.delete_abandoned_objects().await?;
     if repository.needs_repack().await? {
         repository.repack(RepackExtent::Geometric).await?;
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::super::decision::{self, DecisionPipes, HookRules};
 use super::super::hooks::{self, InstalledHooks, PUSH_DIRECTORY};
@@ -21,6 +22,13 @@ fn fast_forward_only() -> PushRules {
         fast_forward_only: vec![("refs/heads/main".to_owned(), "No force.".to_owned())],
         ..PushRules::default()
     }
+}
+
+/// Returns the token of a push whose body was received.
+fn complete() -> CancellationToken {
+    let complete = CancellationToken::new();
+    complete.cancel();
+    complete
 }
 
 /// The hook of a push, without a client.
@@ -59,7 +67,8 @@ impl Hook {
     /// Runs the hook with a server that answers it.
     async fn decided(&self, commands: Vec<RefCommand>, decider: PushDecider) -> (bool, String) {
         let known = HookRules::new(&[], &PushRules::default());
-        let answers = decision::answer(self.pipes(), commands, known, decider);
+        let complete = complete();
+        let answers = decision::answer(self.pipes(), &commands, known, &decider, &complete);
         tokio::join!(self.run(), answers).0
     }
 }
@@ -102,7 +111,7 @@ async fn decision_can_require_fast_forwards_and_is_repeated_after_the_check() {
             answer = hook.run() => answer,
             () = async {
                 let known = HookRules::new(&[], &PushRules::default());
-                decision::answer(pipes, commands(&old, &new), known, decider).await;
+                decision::answer(pipes, &commands(&old, &new), known, &decider, &complete()).await;
                 std::future::pending().await
             } => unreachable!("the answers never end"),
         };
@@ -130,7 +139,9 @@ async fn hook_rejects_push_if_the_server_ends_before_or_after_its_question() {
         std::future::pending().boxed()
     });
     let known = HookRules::new(&[], &PushRules::default());
-    let server = tokio::spawn(decision::answer(hook.pipes(), Vec::new(), known, decider));
+    let pipes = hook.pipes();
+    let server =
+        tokio::spawn(async move { decision::answer(pipes, &[], known, &decider, &complete()).await });
     let killed = async {
         question.await.unwrap();
         server.abort();
@@ -186,4 +197,26 @@ async fn refs_move_only_after_the_decision() {
         );
     }
     assert_eq!(sample.id("copy"), main);
+}
+
+#[tokio::test]
+async fn hook_waits_until_the_body_is_complete() {
+    let hook = Hook::new().await;
+    let (pipes, complete) = (hook.pipes(), CancellationToken::new());
+    let known = HookRules::new(&[], &PushRules::default());
+    let decider = accept();
+    let mut answers = std::pin::pin!(decision::answer(pipes, &[], known, &decider, &complete));
+    let mut run = std::pin::pin!(hook.run());
+    let early = tokio::time::timeout(Duration::from_millis(300), async {
+        tokio::select! {
+            _ = &mut run => {}
+            () = &mut answers => {}
+        }
+    });
+    assert!(
+        early.await.is_err(),
+        "the hook ended before the body was complete"
+    );
+    complete.cancel();
+    assert_eq!(tokio::join!(run, answers).0, (true, String::new()));
 }

@@ -1,0 +1,104 @@
+//! Processor time of programs.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Metric with the processor time of each run, by program.
+const METRIC: &str = "holdfast_git_cpu_seconds";
+/// Clock ticks per second in `/proc`, which is the same for all architectures that the server supports.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Waits until a child has ended. It remains a zombie, whose processor time can still be read.
+pub(super) async fn ended(id: Pid) {
+    // Created before the first check, so that no signal is missed.
+    let Ok(mut children) = signal(SignalKind::child()) else {
+        return;
+    };
+    let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while let Ok(None) = waitid(WaitId::Pid(id), without_reaping) {
+        if children.recv().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Records the time that a child and the children for which it waited have used so far. The child must not be reaped.
+pub(super) fn record(program: &'static str, id: Pid) {
+    if let Some(used) = used(id) {
+        metrics::histogram!(METRIC, "program" => program).record(used.as_secs_f64());
+    }
+}
+
+fn used(id: Pid) -> Option<Duration> {
+    let directory = format!("/proc/{}", id.as_raw_nonzero());
+    let stat = fs::read_to_string(format!("{directory}/stat")).ok()?;
+    let ticks = ticks(&stat)?;
+    // Exact, but only of the main thread.
+    let exact = fs::read_to_string(format!("{directory}/schedstat")).ok();
+    let exact = exact.and_then(|text| text.split(' ').next()?.parse().ok());
+    let own = Duration::from_nanos(exact.unwrap_or_default()).max(seconds(ticks.own));
+    Some(own + seconds(ticks.children))
+}
+
+fn seconds(ticks: u64) -> Duration {
+    Duration::from_secs(ticks) / u32::try_from(TICKS_PER_SECOND).unwrap_or(1)
+}
+
+/// Clock ticks of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct ProcessTicks {
+    own: u64,
+    /// Of the children for which the process waited.
+    children: u64,
+}
+
+/// Parses `/proc/ID/stat`. The name of the program, in parentheses, may contain spaces.
+fn ticks(stat: &str) -> Option<ProcessTicks> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut ticks = fields
+        .split(' ')
+        .skip(11)
+        .take(4)
+        .map(|field| field.parse::<u64>());
+    let mut sum = || Some(ticks.next()?.ok()? + ticks.next()?.ok()?);
+    Some(ProcessTicks {
+        own: sum()?,
+        children: sum()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_follow_the_name_of_the_program() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 200 0 0 3 4 50 60 20 0 1 0 12345 1 2";
+        let expected = ProcessTicks {
+            own: 7,
+            children: 110,
+        };
+        assert_eq!(ticks(stat), Some(expected));
+        assert_eq!(ticks("7 (a) S 1 7"), None);
+    }
+
+    #[tokio::test]
+    async fn time_of_ended_child_and_its_children_is_known() {
+        let script = "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done'; exit 0";
+        let mut child = tokio::process::Command::new("sh")
+            .args(["-c", script])
+            .spawn()
+            .unwrap();
+        let id = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+        ended(id).await;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).unwrap();
+        assert!(stat.contains(") Z "), "{stat}");
+        assert!(used(id).unwrap() >= Duration::from_millis(10), "{stat}");
+        assert!(ticks(&stat).unwrap().children > 0, "{stat}");
+        assert!(child.wait().await.unwrap().success());
+        assert_eq!(used(id), None);
+    }
+}

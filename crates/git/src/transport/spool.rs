@@ -1,0 +1,222 @@
+//! Stores the body of a request while it arrives, so that no program waits for a slow client.
+//!
+//! Short bodies stay in memory. Longer ones are written to an unnamed file next to the repositories, which the system
+//! removes when it is closed, also after a crash.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Body;
+use crate::slots::RequestSpace;
+use crate::stream::read_request;
+use crate::{Error, Repository, Result};
+
+/// Bodies up to this size in bytes stay in memory.
+pub(super) const MAX_IN_MEMORY: usize = 64 << 10;
+/// Size of the first buffer in bytes; most requests of fetches are shorter.
+const FIRST_BUFFER: usize = 1 << 10;
+/// Number of bytes that are written to the file, and read from it, at once.
+const CHUNK: usize = 256 << 10;
+
+/// Handling of a body beyond its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// The request fails.
+    Fails,
+    /// The rest is read and dropped, because Git itself rejects such a body with a message.
+    Dropped,
+}
+
+/// Limit on the stored part of a body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SpoolLimit {
+    /// Maximum number of bytes.
+    pub(super) bytes: u64,
+    /// Handling of further bytes.
+    pub(super) excess: Excess,
+}
+
+/// Part of a body that was stored.
+#[derive(Debug, Clone, Default)]
+struct Stored {
+    /// The whole body, if there is no file.
+    memory: Bytes,
+    file: Option<Arc<File>>,
+    /// Number of bytes that can be read.
+    length: u64,
+    /// Whether no more bytes follow.
+    complete: bool,
+}
+
+/// A body that is being received.
+pub(super) struct Spool {
+    stored: watch::Receiver<Stored>,
+    task: AbortOnDropHandle<Result<RequestSpace>>,
+}
+
+impl Spool {
+    /// Starts to receive `body`, for which `space` is reserved. If this is dropped, the body is no longer read.
+    pub(super) fn receive(
+        repository: &Repository,
+        body: Body,
+        limit: SpoolLimit,
+        space: RequestSpace,
+    ) -> Self {
+        let (sender, stored) = watch::channel(Stored::default());
+        let repository = repository.clone();
+        let receiving = async move { receive(&repository, body, limit, space, &sender).await };
+        Self {
+            stored,
+            task: AbortOnDropHandle::new(tokio::spawn(receiving)),
+        }
+    }
+
+    /// Waits until this many bytes were stored, or all of a shorter body. Returns whether more bytes may follow.
+    pub(super) async fn has_begun(&self, bytes: u64) -> bool {
+        let mut stored = self.stored.clone();
+        let reached = stored.wait_for(|stored| stored.complete || stored.length >= bytes);
+        reached.await.is_ok_and(|stored| !stored.complete)
+    }
+
+    /// Waits until the body was stored completely. Returns its space, which must be kept as long as the body is read.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`], [`Error::Busy`] if bodies take too much space already, [`Error::Timeout`] and
+    /// [`Error::Protocol`] for a body that is incomplete, and I/O errors.
+    pub(super) async fn complete(&mut self) -> Result<RequestSpace> {
+        (&mut self.task).await.map_err(|_| Error::Worker)?
+    }
+
+    /// Returns a reader of the body from its start, which waits for bytes that were not received yet.
+    pub(super) fn reader(&self) -> SpoolReader {
+        SpoolReader {
+            stored: self.stored.clone(),
+            offset: 0,
+            buffer: Vec::new(),
+        }
+    }
+}
+
+/// Stores a body, and reports its stored part to `sender`.
+async fn receive(
+    repository: &Repository,
+    mut body: Body,
+    limit: SpoolLimit,
+    mut space: RequestSpace,
+    sender: &watch::Sender<Stored>,
+) -> Result<RequestSpace> {
+    let mut stored = Stored::default();
+    let mut chunk = BytesMut::new();
+    while !stored.complete {
+        while chunk.len() < CHUNK && !stored.complete {
+            chunk.reserve(FIRST_BUFFER);
+            stored.complete = read_request(&mut body, &mut chunk).await? == 0;
+            let room = limit.bytes.saturating_sub(stored.length);
+            if chunk.len() as u64 > room {
+                if limit.excess == Excess::Fails {
+                    return Err(Error::LimitExceeded("the request is larger than it may be"));
+                }
+                chunk.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+            }
+            space.reserve(stored.length + chunk.len() as u64)?;
+        }
+        if stored.complete && stored.file.is_none() && chunk.len() <= MAX_IN_MEMORY {
+            stored.length = chunk.len() as u64;
+            stored.memory = chunk.split().freeze();
+        } else {
+            chunk = append(repository, &mut stored, chunk).await?;
+        }
+        sender.send_replace(stored.clone());
+    }
+    Ok(space)
+}
+
+/// Writes a chunk to the end of the file, and returns its empty buffer.
+async fn append(repository: &Repository, stored: &mut Stored, mut chunk: BytesMut) -> Result<BytesMut> {
+    let root = repository.shared().root().to_owned();
+    let (file, offset, length) = (stored.file.take(), stored.length, chunk.len() as u64);
+    let written = tokio::task::spawn_blocking(move || {
+        let file = match file {
+            Some(file) => file,
+            // The directory for temporary files of the system may be in memory.
+            None => Arc::new(tempfile::tempfile_in(root)?),
+        };
+        file.write_all_at(&chunk, offset)?;
+        chunk.clear();
+        Ok::<_, io::Error>((file, chunk))
+    });
+    let (file, chunk) = written.await.map_err(|_| Error::Worker)??;
+    stored.file = Some(file);
+    stored.length += length;
+    Ok(chunk)
+}
+
+/// Reader of a body from its start.
+pub(super) struct SpoolReader {
+    stored: watch::Receiver<Stored>,
+    offset: u64,
+    /// Reused, because the memory of a new buffer would be mapped for each chunk.
+    buffer: Vec<u8>,
+}
+
+impl SpoolReader {
+    /// Returns the next bytes, or none at the end of the body.
+    ///
+    /// # Errors
+    /// I/O errors, also if the body will not be complete.
+    pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
+        let offset = self.offset;
+        let reached = self
+            .stored
+            .wait_for(|stored| stored.complete || stored.length > offset);
+        let (file, memory, length) = {
+            let stored = reached.await.map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            let length = (stored.length - offset).min(CHUNK as u64);
+            (stored.file.clone(), stored.memory.clone(), length)
+        };
+        self.offset += length;
+        let length = usize::try_from(length).unwrap_or(CHUNK);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.buffer = match file {
+            None if length == 0 => Vec::new(),
+            None => memory.into(),
+            Some(file) => {
+                let read = tokio::task::spawn_blocking(move || {
+                    buffer.resize(length, 0);
+                    file.read_exact_at(&mut buffer, offset)?;
+                    Ok::<_, io::Error>(buffer)
+                });
+                read.await.map_err(io::Error::other)??
+            }
+        };
+        Ok(&self.buffer)
+    }
+
+    /// Writes the body to the standard input of a program, and closes it. A program that stops reading is not an error.
+    pub(super) async fn feed(mut self, stdin: Option<ChildStdin>) {
+        let Some(mut stdin) = stdin else { return };
+        loop {
+            match self.next().await {
+                Ok([]) => return,
+                Ok(chunk) => {
+                    if stdin.write_all(chunk).await.is_err() {
+                        return;
+                    }
+                }
+                // The program fails, because its input ends too soon.
+                Err(error) => {
+                    tracing::debug!(%error, "failed to read a received body");
+                    return;
+                }
+            }
+        }
+    }
+}
