@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use domain::audit::Actor;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use domain::kernel::Backend;
 use sea_orm::{
@@ -89,7 +90,7 @@ pub async fn fill(backend: &Backend) -> Result<()> {
             created_by_id: None,
             secret: Some(token.to_owned()),
         };
-        create_token(backend, new)
+        create_token(backend, &Actor::system(), new)
             .await
             .map_err(|error| error.to_string())?;
     }

@@ -160,4 +160,8 @@ async fn pushes_that_become_slow_leave_memory_for_other_clients(server: TestServ
     push_and_clone_between_slow_pushes(server, 6 << 20).await;
 }
 
-on_every_database![slow_pushes_leave_memory_for_other_clients, pushes_that_become_slow_leave_memory_for_other_clients,];
+on_every_database![
+    processor_time_of_git_programs_is_reported,
+    slow_pushes_leave_memory_for_other_clients,
+    pushes_that_become_slow_leave_memory_for_other_clients,
+];
