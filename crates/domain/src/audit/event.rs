@@ -42,7 +42,7 @@ impl AuditEntity {
         self.id
     }
 
-    /// Returns a group, or the user to whom a personal namespace belongs.
+    /// Returns a group, or the owner of a personal namespace.
     #[must_use]
     pub fn namespace(namespace: &namespaces::Model) -> Self {
         let (kind, id) = match namespace.owner_id {
