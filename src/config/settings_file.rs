@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-
-use super::ConfigOptions;
 
 /// Reads a settings file. Returns the reason if it is not valid. The reason contains the line of the fault, but not the
 /// text there, which can be a password.
-pub(super) fn read(path: &Path) -> Result<ConfigOptions, String> {
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     toml::from_str(&text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start));
@@ -48,17 +47,39 @@ pub(super) fn networks<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Ve
 mod tests {
     use super::*;
 
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Settings {
+        #[serde(rename = "plan")]
+        _plan: Option<String>,
+        #[serde(rename = "root_password")]
+        _root_password: Option<String>,
+        #[serde(deserialize_with = "networks")]
+        trusted_proxies: Option<Vec<String>>,
+    }
+
     fn fault(text: &str) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("holdfast.toml");
         std::fs::write(&path, text).expect("a file");
-        read(&path).map(|_| String::new()).unwrap_or_else(|cause| cause)
+        let found = read::<Settings>(&path);
+        found
+            .map(|settings| {
+                settings
+                    .trusted_proxies
+                    .map_or_else(String::new, |list| list.join(" "))
+            })
+            .unwrap_or_else(|cause| cause)
     }
 
     #[test]
     fn empty_file_has_no_settings() {
         assert_eq!(fault(""), "");
-        assert!(read(Path::new("/dev/null")).is_ok());
+        assert!(read::<Settings>(Path::new("/dev/null")).is_ok());
+        assert_eq!(
+            fault("trusted_proxies = [\"10.0.0.0/8\", \"::1\"]"),
+            "10.0.0.0/8 ::1"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use domain::kernel::Backend;
 use domain::kernel::budget_report;
-use domain::kernel::disk_space::DiskSpace;
+use domain::operations::disk_space::DiskSpace;
 
 const LIMIT: &str = "holdfast_budget_limit";
 const USED: &str = "holdfast_budget_used";

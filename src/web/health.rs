@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use domain::kernel::Backend;
-use domain::kernel::disk_space::{DiskSpace, SpaceState};
+use domain::operations::disk_space::{DiskSpace, SpaceState};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use poem::http::StatusCode;
 use poem::web::Data;

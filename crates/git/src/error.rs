@@ -1,5 +1,7 @@
 //! Errors of repository operations.
 
+use std::io::ErrorKind;
+
 /// Result of a Git operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -85,6 +87,22 @@ pub enum Error {
     Worker,
 }
 
+impl Error {
+    /// Returns whether a full disk is the cause.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io(error) => matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),
+            // Libraries and programs return only the text of the system.
+            Self::Git2(_) | Self::Gix(_) | Self::Program { .. } => {
+                let text = self.to_string();
+                text.contains("No space left on device") || text.contains("Disk quota exceeded")
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Reason why an action of a commit cannot be applied; clients see the texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActionError {
@@ -116,5 +134,24 @@ pub(super) fn absent(error: git2::Error) -> Error {
     match error.code() {
         git2::ErrorCode::NotFound => Error::ObjectNotFound,
         _ => Error::Git2(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_recognized_in_codes_and_texts() {
+        assert!(Error::Io(ErrorKind::StorageFull.into()).is_disk_full());
+        assert!(Error::Io(ErrorKind::QuotaExceeded.into()).is_disk_full());
+        let program = |stderr: &str| Error::Program {
+            command: "merge-tree",
+            stderr: stderr.to_owned(),
+        };
+        assert!(program("error: unable to write loose object file: No space left on device").is_disk_full());
+        assert!(!program("fatal: not a tree object").is_disk_full());
+        assert!(!Error::Io(ErrorKind::PermissionDenied.into()).is_disk_full());
+        assert!(!Error::Locked.is_disk_full());
     }
 }

@@ -7,11 +7,12 @@ use domain::spaces::verified_domains;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, group_shares, members, now, project_shares};
+use storage::entities::{AccessLevel, group_shares, members, now, project_shares, settings};
 
 use super::{last_id, names_after, newest};
 use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::repository::Sample;
+use crate::support::server::DELETION_DELAY;
 use crate::support::spaces::{group, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -143,6 +144,7 @@ async fn jobs_and_command_line_act_as_the_system(server: TestServer) {
     assert_eq!(system("group_unshared").await["entity_id"], json!(engines));
     assert_eq!(system("project_unshared").await["entity_id"], json!(work));
     // A delayed deletion.
+    settings::put(db, DELETION_DELAY, "7").await.expect("a setting");
     root.delete(&format!("/projects/{work}")).await.expect(202);
     assert_eq!(newest(&server, "project_deletion_scheduled").await["author_id"], json!(1));
     delete_permanently(&server.backend, work, Some(now().date_naive()), None).await.expect("a deletion");

@@ -15,7 +15,7 @@ fn entity_name(kind: AuditEntityType) -> &'static str {
 
 fn page_lists_every_kind() {
     let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/AUDIT.md"));
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let rows = page.lines().filter(|line| line.starts_with("| `") && !line.starts_with("| `GET "));
     let listed: Vec<&str> = rows.filter(|row| row.matches(" | ").count() == 2).collect();
     let expected: Vec<String> = AuditKind::ALL
         .iter()

@@ -7,7 +7,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, audit_events};
+use storage::entities::{AccessLevel, audit_events, settings};
 
 use super::operations::RECORDED;
 use super::{last_id, names_after};
@@ -16,6 +16,7 @@ use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::authenticator::{disable, recovery_codes, start_setup};
 use crate::support::client::{ApiResponse, Client};
 use crate::support::repository::Sample;
+use crate::support::server::DELETION_DELAY;
 use crate::support::spaces::{group, id, project};
 use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
@@ -69,6 +70,8 @@ impl Scenario<'_> {
     }
 
     async fn instance(&mut self) {
+        let db = self.server.backend.database.write();
+        settings::put(db, DELETION_DELAY, "7").await.expect("a setting");
         self.put("update_application_settings", "/application/settings", json!({ "max_attachment_size": 20 })).await;
         let body = json!({ "name": "App", "redirect_uri": "https://app.example/cb", "scopes": "api" });
         let application = self.post("create_application", "/applications", body).await;

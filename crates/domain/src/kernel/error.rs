@@ -7,9 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parsers::scim::ScimError;
-use storage::error_chain;
-
-use super::full_disk;
+use storage::{error_chain, is_disk_full};
 
 pub use parsers::scim::ScimErrorType;
 
@@ -185,7 +183,8 @@ impl Error {
     /// Wraps an internal failure. A full disk becomes [`Error::StorageFull`].
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let cause = cause.into();
-        if full_disk::is_cause_of(cause.as_ref()) {
+        let of_git = cause.downcast_ref::<git::Error>();
+        if is_disk_full(cause.as_ref()) || of_git.is_some_and(git::Error::is_disk_full) {
             // The operator must act, and the response does not name the disk.
             tracing::error!(cause = %error_chain(cause.as_ref()), "no space is left on a disk");
             return Self::StorageFull;

@@ -10,8 +10,8 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::{namespaces, now, projects, ref_updates};
 
 use crate::kernel::Backend;
-use crate::kernel::disk_space::{DiskSpace, SpaceState};
 use crate::kernel::error::{Error, Result};
+use crate::operations::disk_space::{DiskSpace, SpaceState};
 use crate::operations::{data_directory, key_rotation};
 use crate::registry;
 

@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod data_directory;
+pub mod disk_space;
 pub mod doctor;
 pub mod first_start;
 pub mod git_sandbox;

@@ -75,6 +75,7 @@ impl Fixture<'_> {
             ("id", ResourceKind::Project | ResourceKind::Group | ResourceKind::User)
             | ("user_id", ResourceKind::User) => key.to_string(),
             ("id", ResourceKind::Instance) if operation.id == "get_namespace" => self.spaces[2].group.to_string(),
+            ("id", ResourceKind::Instance) if operation.id == "get_audit_event" => number(space.audit_event),
             ("id", ResourceKind::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
             ("id", ResourceKind::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
             ("user_id", _) => number(self.members[0].id),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::Backend;
+use crate::kernel::Backend;
 
 /// Space of the file system of a directory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
