@@ -24,7 +24,7 @@ pub(super) const MAX_IN_MEMORY: usize = 64 << 10;
 /// Size of the first buffer in bytes; most requests of fetches are shorter.
 const FIRST_BUFFER: usize = 1 << 10;
 /// Number of bytes that are written to the file, and read from it, at once.
-const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = 256 << 10;
 
 /// Handling of a body beyond its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

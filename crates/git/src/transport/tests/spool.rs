@@ -5,13 +5,13 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::super::spool::{Excess, SpoolLimit};
+use super::super::spool::{CHUNK, Excess, SpoolLimit};
 use super::*;
 use crate::memory_budget::MemoryNeed;
 use crate::slots::Slots;
 
-/// Size of a file of which a large pack consists.
-const LARGE: usize = 6 << 20;
+/// Size of a file of which a large pack consists. The pack is slightly shorter than a whole number of chunks.
+const LARGE: usize = 24 * CHUNK - (32 << 10);
 
 fn transfers(sample: &TestRepository) -> &Slots {
     &sample.repository.shared().slots.transfers
@@ -85,6 +85,21 @@ fn large_push(sample: &TestRepository, branch: &str) -> (Vec<u8>, String) {
     let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
     body.extend(git(&["pack-objects", "--all", "--stdout", "--quiet"]));
     (body, tip)
+}
+
+/// Returns a body of whole chunks: adds to the capabilities of its first command.
+fn padded(body: Vec<u8>) -> Vec<u8> {
+    let length = usize::from_str_radix(std::str::from_utf8(&body[..4]).unwrap(), 16).unwrap();
+    let agent = " agent=";
+    let padding = body.len().next_multiple_of(CHUNK) - body.len() - agent.len();
+    let (line, rest) = body[4..].split_at(length - 4);
+    let mut padded = format!("{:04x}", length + agent.len() + padding).into_bytes();
+    padded.extend_from_slice(line);
+    padded.extend_from_slice(agent.as_bytes());
+    padded.resize(padded.len() + padding, b'x');
+    padded.extend_from_slice(rest);
+    assert_eq!(padded.len() % CHUNK, 0);
+    padded
 }
 
 /// A push whose client has sent a part of the body.
@@ -226,11 +241,10 @@ async fn program_of_large_push_starts_early_and_ends_when_another_needs_its_memo
 #[tokio::test]
 async fn early_program_moves_no_ref_before_the_body_is_complete() {
     let sample = TestRepository::with_history();
-    let (mut body, tip) = large_push(&sample, "new");
-    let length = body.len();
-    // Git does not read what follows the pack.
-    body.resize(length + (1 << 20), 0);
-    let push = BegunPush::new(&sample, &body, length + (512 << 10));
+    let (body, tip) = large_push(&sample, "new");
+    // The program gets whole chunks until the body ends. Data after the pack would make Git fail.
+    let body = padded(body);
+    let push = BegunPush::new(&sample, &body, body.len());
     let hooks = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let commands =
