@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind};
 use sea_orm::DbErr;
 use storage::database;
 
-/// Text of the system in errors of libraries and programs that do not return a code.
+/// Message of the operating system for a full disk, in errors of libraries and programs without an error code.
 const NO_SPACE: &str = "No space left on device";
-/// The same for a quota of the user.
+/// Message of the operating system for an exceeded disk quota.
 const NO_QUOTA: &str = "Disk quota exceeded";
 
 /// Returns whether a full disk caused an error, in this process, in Git or in the database.
