@@ -1,9 +1,9 @@
 //! The decision on a push whose pack is complete.
 //!
 //! The `pre-receive` hook checks which updates are fast-forwards, writes a line to the pipe `ready` and waits for a word from
-//! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. Files contain the reasons for
-//! a rejection and the updates to check. After `check`, the hook checks the updates and writes to `ready` again, so an
-//! accepted push always complies with the latest decision.
+//! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. Files contain the reasons
+//! for a rejection and the updates to check. After `check`, the hook checks the updates and writes to `ready` again, so
+//! an accepted push always complies with the latest decision.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
