@@ -142,7 +142,7 @@ kinds! {
     OauthApplicationDeleted = "oauth_application_deleted", Remove "oauth_application", [Instance];
     /// A user allowed an OAuth application to act on the user's behalf.
     OauthAccessGranted = "oauth_access_granted", Add "oauth_access", [User];
-    /// An OAuth application revoked a token, or used an authorization code or refresh token twice.
+    /// Tokens of an OAuth application were revoked by the application, or because a code or refresh token was used twice.
     OauthTokensRevoked = "oauth_tokens_revoked", Remove "oauth_access", [User];
     /// A pipeline trigger was created.
     PipelineTriggerCreated = "pipeline_trigger_created", Add "pipeline_trigger", [Project];
@@ -150,7 +150,7 @@ kinds! {
     PipelineTriggerChanged = "pipeline_trigger_changed", Change "pipeline_trigger", [Project];
     /// A pipeline trigger was deleted.
     PipelineTriggerDeleted = "pipeline_trigger_deleted", Remove "pipeline_trigger", [Project];
-    /// A SCIM token was created for a group, and replaced the previous token of the group.
+    /// A SCIM token was created for a group, and replaced the previous token if there was one.
     ScimTokenCreated = "scim_token_created", Add "scim_token", [Group];
     /// The SCIM token of a group was revoked.
     ScimTokenRevoked = "scim_token_revoked", Remove "scim_token", [Group];

@@ -156,7 +156,7 @@ impl DecisionPipes {
         })
     }
 
-    /// Waits until the hook asks for a decision.
+    /// Waits until the hook requests a decision.
     async fn wait(&mut self) -> io::Result<()> {
         let mut line = [0; READY_LINE.len()];
         self.ready.read_exact(&mut line).await?;
@@ -190,8 +190,8 @@ enum Answer {
     Reject(String),
 }
 
-/// Answers the hook of one push when `complete` is canceled. The hook has checked `known` before. Returns after a final
-/// answer. If the future is dropped, the hook rejects the push.
+/// Answers the hook of one push when `complete` is canceled. The hook checks `known` before it requests a decision. Returns
+/// after a final answer. If the future is dropped, the hook rejects the push.
 pub(super) async fn answer(
     mut pipes: DecisionPipes,
     commands: &[RefCommand],
