@@ -190,8 +190,8 @@ enum Answer {
     Reject(String),
 }
 
-/// Answers the hook of one push when `complete` is canceled. The hook checks `known` before it requests a decision. Returns
-/// after a final answer. If the future is dropped, the hook rejects the push.
+/// Answers the hook of one push when `complete` is canceled. The hook checks `known` before it requests a decision.
+/// Returns after a final answer. If the future is dropped, the hook rejects the push.
 pub(super) async fn answer(
     mut pipes: DecisionPipes,
     commands: &[RefCommand],
