@@ -16,7 +16,7 @@ use poem::http::Method;
 use crate::api::access_record::AccessRecord;
 use crate::web::git_http;
 
-/// Target of the lines, for filters such as `info,holdfast::access=off`.
+/// Log target of the lines, for filters such as `info,holdfast::access=off`.
 const TARGET: &str = "holdfast::access";
 
 /// The fields of a line that are known before the response.

@@ -33,7 +33,7 @@ pub fn changes<M: ModelTrait>(
     events
 }
 
-/// Returns a value as text; empty without a value.
+/// Returns a value as text, or an empty string if there is no value.
 fn text(value: &Value) -> String {
     match value {
         Value::Bool(Some(value)) => value.to_string(),

@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 1024;
 pub struct AuditEntity {
     pub(super) kind: AuditEntityType,
     pub(super) id: i64,
-    /// Username or full path.
+    /// Username, full path or `Instance`.
     pub(super) path: String,
 }
 
@@ -141,7 +141,7 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns an event of an entity and an object in it.
+    /// Returns an event of an entity about an object that belongs to the entity.
     #[must_use]
     pub fn new(kind: AuditKind, entity: AuditEntity, target: AuditTarget) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl AuditEvent {
     }
 }
 
-/// Returns the first characters of a text, so that an event is small.
+/// Returns the text, truncated so that an event is small.
 fn bounded(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
@@ -223,16 +223,16 @@ pub struct AuditDetails {
     pub event_name: String,
     /// Name of the author at that time.
     pub author_name: String,
-    /// Object that was added.
+    /// Kind of object that was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<String>,
-    /// Attribute that changed.
+    /// Attribute or kind of object that was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// Object that was removed.
+    /// Kind of object that was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove: Option<String>,
-    /// Action that is neither an addition, a change nor a removal.
+    /// Name of an action that adds, changes or removes no object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_message: Option<String>,
     /// Value before the change.
@@ -248,7 +248,7 @@ pub struct AuditDetails {
     pub target_type: String,
     /// Name or path of the object at that time.
     pub target_details: String,
-    /// Username or full path of the entity at that time.
+    /// Username or full path of the entity at that time, or `Instance`.
     pub entity_path: String,
     /// Address of the client.
     #[serde(skip_serializing_if = "Option::is_none")]

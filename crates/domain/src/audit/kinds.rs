@@ -1,4 +1,4 @@
-//! All kinds of audit events. `docs/AUDIT.md` lists them, and a test compares the two.
+//! All kinds of audit events. `docs/AUDIT.md` lists the kinds, and a test compares the list with this file.
 
 use storage::entities::audit_events::AuditEntityType;
 
@@ -11,11 +11,11 @@ pub enum Change {
     Change,
     /// The object was removed.
     Remove,
-    /// None of these.
+    /// The action added, changed and removed no object.
     Message,
 }
 
-/// Declares the kinds, each with its name, the effect, the object, and the types of its entities.
+/// Declares the kinds, each with its name, its effect, its object and the types of its entities.
 macro_rules! kinds {
     ($($(#[doc = $text:literal])+ $kind:ident = $name:literal, $change:ident $object:literal, [$($entity:ident),+];)*) => {
         /// Kind of an audit event.
@@ -74,7 +74,7 @@ kinds! {
     SecondFactorFailed = "second_factor_failed", Message "second_factor_failed", [User];
     /// A signed-in user entered a wrong current password.
     CurrentPasswordFailed = "current_password_failed", Message "current_password_failed", [User];
-    /// Git over HTTP or the container registry accepted a password; at most once a day for each address.
+    /// Git over HTTP or the container registry accepted a password. Recorded at most once a day for each address.
     GitPasswordUsed = "git_password_used", Message "git_password_used", [User];
     /// Git over HTTP or the container registry refused a login or password.
     GitPasswordFailed = "git_password_failed", Message "git_password_failed", [User, Instance];
@@ -103,7 +103,7 @@ kinds! {
     UserEmailChanged = "user_email_changed", Change "email", [User];
     /// A permission or limit of an account changed.
     UserSettingChanged = "user_setting_changed", Change "user_setting", [User];
-    /// An identity at a provider was stored for an account.
+    /// An identity at an identity provider was stored for an account.
     UserIdentityAdded = "user_identity_added", Add "identity", [User];
     /// A secondary email address was added.
     UserEmailAdded = "user_email_added", Add "email", [User];
@@ -142,7 +142,7 @@ kinds! {
     OauthApplicationDeleted = "oauth_application_deleted", Remove "oauth_application", [Instance];
     /// A user allowed an OAuth application to act on the user's behalf.
     OauthAccessGranted = "oauth_access_granted", Add "oauth_access", [User];
-    /// An OAuth application revoked a token, or a code or refresh token was used twice.
+    /// OAuth tokens were revoked by their application, or because a code or refresh token was used twice.
     OauthTokensRevoked = "oauth_tokens_revoked", Remove "oauth_access", [User];
     /// A pipeline trigger was created.
     PipelineTriggerCreated = "pipeline_trigger_created", Add "pipeline_trigger", [Project];
@@ -150,14 +150,14 @@ kinds! {
     PipelineTriggerChanged = "pipeline_trigger_changed", Change "pipeline_trigger", [Project];
     /// A pipeline trigger was deleted.
     PipelineTriggerDeleted = "pipeline_trigger_deleted", Remove "pipeline_trigger", [Project];
-    /// The SCIM token of a group was created, which replaces the previous one.
+    /// A SCIM token was created for a group, and replaced the previous token if there was one.
     ScimTokenCreated = "scim_token_created", Add "scim_token", [Group];
     /// The SCIM token of a group was revoked.
     ScimTokenRevoked = "scim_token_revoked", Remove "scim_token", [Group];
 
     /// A user became a member.
     MemberAdded = "member_added", Add "user_access", [Group, Project];
-    /// The role or the last day of a member changed.
+    /// The role or the expiration date of a member changed.
     MemberChanged = "member_changed", Change "access_level", [Group, Project];
     /// A member left, was removed, or the membership expired.
     MemberRemoved = "member_removed", Remove "user_access", [Group, Project];
@@ -188,7 +188,7 @@ kinds! {
     ProjectTransferred = "project_transferred", Change "namespace", [Project];
     /// The visibility of a project changed.
     ProjectVisibilityChanged = "project_visibility_changed", Change "visibility", [Project];
-    /// Another setting of a project changed.
+    /// A setting of a project changed that has no event of its own.
     ProjectSettingChanged = "project_setting_changed", Change "project_setting", [Project];
     /// A branch was protected.
     BranchProtected = "branch_protected", Add "protected_branch", [Project];
@@ -227,11 +227,11 @@ kinds! {
     GroupTransferred = "group_transferred", Change "parent", [Group];
     /// The visibility of a group changed.
     GroupVisibilityChanged = "group_visibility_changed", Change "visibility", [Group];
-    /// Another setting of a group changed.
+    /// A setting of a group changed that has no event of its own.
     GroupSettingChanged = "group_setting_changed", Change "group_setting", [Group];
     /// An export of a group was started.
     GroupExported = "group_exported", Message "export_started", [Group];
-    /// The single sign-on of a group changed.
+    /// The single sign-on settings of a group changed.
     GroupSamlChanged = "group_saml_changed", Change "saml", [Group];
     /// An email domain was verified for a group.
     VerifiedDomainAdded = "verified_domain_added", Add "verified_domain", [Group];

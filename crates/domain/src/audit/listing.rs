@@ -31,7 +31,7 @@ pub struct AuditEventDetail {
     pub details: AuditDetails,
 }
 
-/// Lists the events of the instance, or of the entities of a type, or of one entity.
+/// Lists all events, the events of all entities of one type, or the events of one entity.
 ///
 /// # Errors
 /// Returns `InvalidParameters` if an ID is given without a type.

@@ -1,4 +1,4 @@
-//! Audit events: who did what to which resource, from where.
+//! Audit events, which record the author, the object and the client address of an action.
 //!
 //! A service calls [`record`] within the transaction of its change, so a change without its event cannot happen. Attempts
 //! that change nothing, such as a failed sign-in, are recorded by [`record_attempt`].

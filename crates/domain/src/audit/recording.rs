@@ -8,7 +8,7 @@ use super::event::AuditEvent;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
-/// Maximum number of rows of one statement, because databases limit its parameters.
+/// Maximum number of rows of one statement, because databases limit the number of parameters.
 const MAX_ROWS: usize = 4000;
 
 /// Records an event in the transaction of the action.
@@ -27,7 +27,7 @@ pub async fn record(
     Ok(())
 }
 
-/// Records several events of one action in one statement.
+/// Records several events of one action, with one statement for up to `MAX_ROWS` events.
 ///
 /// # Errors
 /// Returns an error if the database fails.

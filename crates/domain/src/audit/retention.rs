@@ -1,4 +1,4 @@
-//! Deletes events whose retention has ended.
+//! Deletes events whose retention time has ended.
 
 use chrono::TimeDelta;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
@@ -11,11 +11,11 @@ use crate::kernel::error::Result;
 /// Maximum number of rows that one statement deletes, so that other writers wait only briefly.
 const BATCH: u64 = 500;
 
-/// Deletes the events older than this number of days, and returns their number. Deletes none with 0 days. Nothing else
-/// deletes events.
+/// Deletes the events older than this number of days, and returns their number. If the number is 0, deletes no events.
+/// Nothing else deletes events.
 ///
 /// # Errors
-/// Returns an error if the database fails; events deleted before that stay deleted.
+/// Returns an error if the database fails. Batches that were deleted before the error remain deleted.
 pub async fn sweep(backend: &Backend, days: u64) -> Result<u64> {
     let days = i64::try_from(days).ok().and_then(TimeDelta::try_days);
     let Some(oldest) = days

@@ -14,12 +14,12 @@ pub struct DiskSpace {
     pub total: u64,
 }
 
-/// How much space is left.
+/// State of the free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceState {
-    /// Enough.
+    /// At least the configured minimum.
     Sufficient,
-    /// Less than the instance is configured to keep free.
+    /// Less than the configured minimum.
     Low,
     /// So little that the next write may fail.
     Exhausted,
@@ -29,11 +29,11 @@ pub enum SpaceState {
 const EXHAUSTED_BYTES: u64 = 1 << 20;
 
 impl DiskSpace {
-    /// Reads the space of the file system that contains a directory. Blocks for microseconds, or longer on a network file
-    /// system.
+    /// Reads the space of the file system that contains a directory. Blocks the thread for microseconds, or longer on a
+    /// network file system.
     ///
     /// # Errors
-    /// If the directory cannot be accessed.
+    /// Returns an error if the directory cannot be accessed.
     pub fn of(directory: &Path) -> io::Result<Self> {
         let found = rustix::fs::statvfs(directory)?;
         Ok(Self {
@@ -42,10 +42,11 @@ impl DiskSpace {
         })
     }
 
-    /// Reads the space of the disk with the data directory, or of the disk with the repositories if it has less.
+    /// Reads the space of the disk with the data directory, or of the disk with the repositories if that disk has less
+    /// free space.
     ///
     /// # Errors
-    /// If a directory cannot be accessed.
+    /// Returns an error if a directory cannot be accessed.
     pub async fn of_instance(backend: &Backend) -> io::Result<Self> {
         let data_dir = backend.instance.data_dir.clone();
         let repositories = backend.repositories.directory().to_owned();
@@ -62,7 +63,7 @@ impl DiskSpace {
             .map_err(io::Error::other)?
     }
 
-    /// Returns the state, where less than `low_bytes` is low.
+    /// Returns the state of the free space. `low_bytes` is the configured minimum.
     #[must_use]
     pub fn state(self, low_bytes: u64) -> SpaceState {
         match self.free {

@@ -40,7 +40,7 @@ fn id(hex: &str) -> Option<Option<Oid>> {
     Some((!id.is_zero()).then_some(id))
 }
 
-/// Whether the capabilities behind the first command, among all bytes read, ask for sidebands.
+/// Returns whether the capabilities after the first command request sidebands. `consumed` are all bytes that were read.
 pub(super) fn wants_sideband(consumed: &[u8]) -> bool {
     let capabilities = consumed.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     let end = capabilities.iter().position(|byte| *byte == b'\n');
@@ -50,8 +50,7 @@ pub(super) fn wants_sideband(consumed: &[u8]) -> bool {
     capabilities.windows(9).any(|word| word == b"side-band")
 }
 
-/// Reads the commands up to the flush packet, and returns all consumed bytes too, because the program needs
-/// them.
+/// Reads the commands up to the flush packet. Also returns all consumed bytes, because the program needs them.
 pub(super) async fn read(
     body: &mut (impl AsyncRead + Unpin),
     space: &mut RequestSpace,

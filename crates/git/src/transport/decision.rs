@@ -1,8 +1,9 @@
 //! The decision on a push whose pack is complete.
 //!
 //! The `pre-receive` hook checks which updates are fast-forwards, writes a line to the pipe `ready` and waits for a word from
-//! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. The texts and the updates to
-//! check are in files. The answer to `check` is `ready` again, so that an accepted push always fits the latest decision.
+//! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. Files contain the reasons
+//! for a rejection and the updates to check. After `check`, the hook checks the updates and writes to `ready` again, so
+//! an accepted push always complies with the latest decision.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -28,7 +29,7 @@ const READY: &str = "ready";
 const DECISION: &str = "decision";
 /// Line that the hook writes to [`READY`].
 const READY_LINE: &[u8] = b"ready\n";
-/// Time limit of one decision. The push occupies a slot meanwhile.
+/// Time limit of one decision. During this time, the push occupies a slot.
 const DECISION_TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Reason for a push on which the server could not decide.
 const NOT_DECIDED: &str = "The server could not check the rules of this project. Push again.";
@@ -36,8 +37,8 @@ const NOT_DECIDED: &str = "The server could not check the rules of this project.
 /// Rules for the commands of a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
 #[derive(Debug, Clone, Default)]
 pub struct PushRules {
-    /// Full names of references that must not change, each with the reason shown to the pusher. One of them
-    /// rejects the whole push.
+    /// Full names of references that must not change, each with the reason shown to the pusher. A command
+    /// for one of these references rejects the whole push.
     pub rejected: Vec<(String, String)>,
     /// Full names of references that allow only fast-forwards, each with the reason shown on rejection.
     pub fast_forward_only: Vec<(String, String)>,
@@ -46,7 +47,7 @@ pub struct PushRules {
 /// Decision on a push: the rules for its commands, or the reason why it is rejected.
 pub type PushDecision = std::result::Result<PushRules, String>;
 
-/// Decides on a push. It may be called again for the same push, if the rules require more checks than before.
+/// Decides on a push. Called again for the same push if the rules require more checks than before.
 pub type PushDecider = Box<dyn Fn() -> BoxFuture<'static, PushDecision> + Send + Sync>;
 
 /// Rules in the form that the hook reads, one line each.
@@ -116,7 +117,7 @@ fn one_line(reason: &str) -> String {
 pub(super) struct DecisionPipes {
     directory: PathBuf,
     ready: pipe::Receiver,
-    /// Prevents that `ready` is at its end before the hook has opened it.
+    /// Without this writer, `ready` would be at its end until the hook opens it.
     _ready_writer: pipe::Sender,
     decision: pipe::Sender,
 }
@@ -133,7 +134,7 @@ impl DecisionPipes {
         Ok(())
     }
 
-    /// Opens the pipes, which never waits.
+    /// Opens the pipes without waiting for the hook.
     ///
     /// # Errors
     /// I/O errors.
@@ -155,7 +156,7 @@ impl DecisionPipes {
         })
     }
 
-    /// Waits until the hook asks for a decision.
+    /// Waits until the hook requests a decision.
     async fn wait(&mut self) -> io::Result<()> {
         let mut line = [0; READY_LINE.len()];
         self.ready.read_exact(&mut line).await?;
@@ -183,14 +184,14 @@ impl DecisionPipes {
 enum Answer {
     /// The references may move.
     Accept,
-    /// These updates must be fast-forwards, too.
+    /// These updates must also be fast-forwards.
     Check(String),
     /// The push is rejected for these reasons.
     Reject(String),
 }
 
-/// Answers the hook of one push, which checks `known` before it asks, once `complete` is canceled. Returns after a final
-/// answer; dropping it rejects the push.
+/// Answers the hook of one push when `complete` is canceled. The hook checks `known` before it requests a decision.
+/// Returns after a final answer. If the future is dropped, the hook rejects the push.
 pub(super) async fn answer(
     mut pipes: DecisionPipes,
     commands: &[RefCommand],

@@ -26,8 +26,8 @@ const PROBE_ANSWER: &[u8] = b"holdfast\n";
 
 /// Runs in the quarantine of the new objects, before any reference moves.
 ///
-/// Only the server has the other ends of the pipes, so its death ends the read. Opening a pipe for reading and writing never
-/// waits; the writing end is closed before the first read.
+/// Only the server has the other ends of the pipes, so the read ends when the server process ends. Opening a pipe for
+/// reading and writing never waits; the writing end is closed before the first read.
 const PRE_RECEIVE: &str = r#"#!/bin/sh
 # Rejects a push that violates the rules of its project.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
@@ -76,7 +76,7 @@ cat >"$HOLDFAST_PUSH/applied"
 
 const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
 
-/// Hook scripts that were found to run, and the directory of one push.
+/// Hook scripts that are known to run, and the directory of one push.
 pub(super) struct InstalledHooks {
     directory: PathBuf,
     push: TempDir,
@@ -105,8 +105,8 @@ impl InstalledHooks {
 
 /// Writes missing scripts, checks that they run, and writes the rules at the start of the push.
 ///
-/// Git silently skips a hook that it cannot execute, as on a file system mounted `noexec`; this function must
-/// fail instead.
+/// Git silently skips a hook that it cannot execute, for example on a file system mounted with `noexec`. This function
+/// must fail instead.
 pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Result<InstalledHooks> {
     let store = repository.clone();
     let (rejected, forward) = (rules.rejected(), rules.forward());
@@ -147,7 +147,7 @@ fn is_in_place(path: &Path, script: &str) -> bool {
     fs::metadata(path).is_ok_and(executable) && fs::read(path).is_ok_and(|bytes| bytes == script.as_bytes())
 }
 
-/// Replaces a script atomically, because others may be running it.
+/// Replaces a script atomically, because other pushes may be running it.
 fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(script.as_bytes())?;
@@ -160,7 +160,7 @@ fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
 
 /// Checks that a script runs.
 fn probe(path: &Path) -> Result<()> {
-    /// A child that was forked while the script was written has it open for a moment.
+    /// Maximum number of attempts. A child process that was forked during the write has the script open for a moment.
     const ATTEMPTS: u32 = 50;
     for _ in 0..ATTEMPTS {
         let run = Command::new(path)

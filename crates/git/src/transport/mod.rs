@@ -83,7 +83,7 @@ impl TransportService {
                 // Packs are stored as received: unpacking would compress large files again, in memory.
                 .config("receive.unpackLimit", "1")
                 .config("receive.fsckObjects", "true")
-                // Old histories have these harmless faults.
+                // Many old repositories have objects with these harmless faults.
                 .config("receive.fsck.badTimezone", "ignore")
                 .config("receive.fsck.missingSpaceBeforeDate", "ignore")
                 .config("receive.fsck.zeroPaddedFilemode", "ignore")
@@ -117,7 +117,7 @@ impl Repository {
             .await?;
         let has_version_2 =
             protocol.is_some_and(|version| version.split(':').any(|part| part == "version=2"));
-        // Version 2 starts without the name of the service, and exists only for fetches.
+        // A response in version 2 starts without the name of the service. Version 2 exists only for fetches.
         let first = if service == TransportService::UploadPack && has_version_2 {
             Bytes::new()
         } else {
@@ -127,7 +127,7 @@ impl Repository {
         Ok(stream::output(running, first))
     }
 
-    /// Receives the body of `POST git-upload-pack` and returns the response. `gzip` marks a compressed body.
+    /// Receives the body of `POST git-upload-pack` and returns the response. If `gzip` is true, the body is compressed.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`], [`Error::Timeout`] and [`Error::Protocol`] for a body that is too large or incomplete, and
@@ -161,11 +161,11 @@ impl Repository {
         }))
     }
 
-    /// Reads the commands of a `POST git-receive-pack`. `gzip` marks a compressed body.
+    /// Reads the commands of a `POST git-receive-pack`. If `gzip` is true, the body is compressed.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if they violate the protocol, [`Error::LimitExceeded`] if there are too many,
-    /// [`Error::Timeout`], and [`Error::Busy`] if requests take too much space already.
+    /// [`Error::Protocol`] if the commands violate the protocol, [`Error::LimitExceeded`] if there are too many
+    /// commands, [`Error::Timeout`], and [`Error::Busy`] if other requests already use too much space.
     pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<OpenPush>
     where
         R: AsyncRead + Send + 'static,
@@ -185,7 +185,7 @@ impl Repository {
     }
 }
 
-/// Returns a readable body, decompressed on the fly if it is compressed.
+/// Returns a reader of the body. If `gzip` is true, the reader decompresses the body.
 fn unpacked<R: AsyncRead + Send + 'static>(body: R, gzip: bool) -> Body {
     if gzip {
         Box::pin(GzipDecoder::new(BufReader::new(Box::pin(body))))

@@ -22,14 +22,14 @@ use crate::slots::RequestSpace;
 use crate::stream::{self, ByteStream, TransferExchange};
 use crate::{Error, Repository, Result};
 
-/// Size of a pushed file beyond the size of the pack, in bytes: Git adds the bases of its deltas.
+/// Number of bytes by which a stored pack can exceed the pushed pack, because Git adds the bases of its deltas.
 const ADDED_BYTES: u64 = 1 << 30;
-/// Number of bytes that are stored beyond the maximum size of a pack, so that Git notices that it is too large.
+/// Number of bytes that are stored beyond the maximum size of a pack, so that Git detects and rejects a larger pack.
 const EXCESS_BYTES: u64 = 1 << 20;
-/// Number of received bytes after which the program may start. Git reads smaller pushes in a moment.
+/// Number of received bytes after which the program may start. For smaller pushes, an early start saves little time.
 const EARLY_BYTES: u64 = 4 << 20;
 
-/// A push whose commands were read and whose pack was not.
+/// A push whose commands were read and whose pack was not yet read.
 pub struct OpenPush {
     pub(super) repository: Repository,
     pub(super) commands: Vec<RefCommand>,
@@ -80,8 +80,8 @@ impl OpenPush {
     }
 
     /// Receives the pack, and starts to execute the commands if `policy`, Git and the decision allow it. `decider` is called
-    /// when Git has the whole pack and has checked it, and before the first reference moves. A server that ends before it
-    /// has decided rejects the push.
+    /// when Git has the whole pack and has checked it, and before the first reference moves. If the server ends before
+    /// `decider` has returned, the hook rejects the push.
     ///
     /// # Errors
     /// [`Error::Protocol`] and [`Error::Timeout`] if the client does not send everything, [`Error::RepositoryMissing`],
@@ -118,7 +118,7 @@ impl OpenPush {
         let (answers, in_place, space) = (execution.answers, execution.hooks, self.space);
         let response = stream::exchange(execution.running, exchange, move |result| {
             drop((slot, space, pack_space, answers));
-            // The hook's record decides which commands were applied, independent of the program's exit code.
+            // The hook has recorded which commands were applied. The exit code of the program does not matter.
             let applied = in_place.applied();
             let outcome = match (applied, result) {
                 (Ok(applied), Err(error))
@@ -154,12 +154,12 @@ struct PushExecution {
     /// Answers the hook.
     answers: AbortOnDropHandle<()>,
     hooks: InstalledHooks,
-    /// Canceled when the body is complete. Then the hook is answered.
+    /// Canceled when the body is complete. The hook receives no answer before.
     complete: CancellationToken,
 }
 
 impl PushExecution {
-    /// Ends the program before it has moved a reference. It ends by itself, because its input ends too soon.
+    /// Ends the program before it has moved a reference. The program ends by itself when its input is closed.
     async fn discard(self) {
         drop((self.input, self.answers));
         self.running.discard().await;
@@ -183,7 +183,7 @@ impl ReceivingPush<'_> {
             () = self.repository.shared().memory.wanted() => None,
         };
         match space {
-            // Only now the hook is answered, so a program that ends early has moved no reference.
+            // The hook receives no answer before this, so a program that ended before has moved no reference.
             Some(Ok(space)) => {
                 early.complete.cancel();
                 Ok((early, space))
@@ -209,7 +209,7 @@ impl ReceivingPush<'_> {
         Ok(execution)
     }
 
-    /// Starts the program for a body of which a part was received, if a slot and memory are available now.
+    /// Starts the program for a partly received body, if a slot and memory are available now.
     async fn try_start(&self, spool: &Spool) -> Result<Option<PushExecution>> {
         let (hooks, rules, pipes) = self.prepare().await?;
         let running = self.repository.try_start_push(self.program(&hooks))?;
@@ -220,7 +220,7 @@ impl ReceivingPush<'_> {
     async fn prepare(&self) -> Result<(InstalledHooks, HookRules, DecisionPipes)> {
         let rules = HookRules::new(&self.commands, &self.policy.rules);
         let hooks = hooks::install(&self.repository, &rules).await?;
-        // Opened before the program starts: the hook finds the pipes open as long as this server runs.
+        // Opened before the program starts, so that the hook finds the pipes open while this server runs.
         let pipes = DecisionPipes::open(hooks.push_directory())?;
         Ok((hooks, rules, pipes))
     }

@@ -1,7 +1,7 @@
 //! Stores the body of a request while it arrives, so that no program waits for a slow client.
 //!
-//! Short bodies stay in memory. Longer ones are written to an unnamed file next to the repositories, which the system
-//! removes when it is closed, also after a crash.
+//! Short bodies stay in memory. Longer bodies are written to an unnamed file next to the repositories. The system
+//! removes the file when the file is closed, also after a crash.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ const FIRST_BUFFER: usize = 1 << 10;
 /// Number of bytes that are written to the file, and read from it, at once.
 pub(super) const CHUNK: usize = 256 << 10;
 
-/// Handling of a body beyond its limit.
+/// Handling of the bytes of a body beyond its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
     /// The request fails.
@@ -44,7 +44,7 @@ pub(super) struct SpoolLimit {
     pub(super) excess: Excess,
 }
 
-/// Part of a body that was stored.
+/// Stored part of a body.
 #[derive(Debug, Clone, Default)]
 struct Stored {
     /// The whole body, if there is no file.
@@ -63,7 +63,8 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Starts to receive `body`, for which `space` is reserved. If this is dropped, the body is no longer read.
+    /// Starts to receive `body`, and reserves its size in `space`. If the returned value is dropped, the body is no
+    /// longer read.
     pub(super) fn receive(
         repository: &Repository,
         body: Body,
@@ -79,17 +80,18 @@ impl Spool {
         }
     }
 
-    /// Waits until this many bytes were stored, or all of a shorter body. Returns whether more bytes may follow.
+    /// Waits until this number of bytes or a shorter body was stored. Returns whether more bytes may follow.
     pub(super) async fn has_begun(&self, bytes: u64) -> bool {
         let mut stored = self.stored.clone();
         let reached = stored.wait_for(|stored| stored.complete || stored.length >= bytes);
         reached.await.is_ok_and(|stored| !stored.complete)
     }
 
-    /// Waits until the body was stored completely. Returns its space, which must be kept as long as the body is read.
+    /// Waits until the body was stored completely. Returns the space of the body, which the caller must not release
+    /// while the body is read.
     ///
     /// # Errors
-    /// [`Error::LimitExceeded`], [`Error::Busy`] if bodies take too much space already, [`Error::Timeout`] and
+    /// [`Error::LimitExceeded`], [`Error::Busy`] if other bodies already use too much space, [`Error::Timeout`] and
     /// [`Error::Protocol`] for a body that is incomplete, and I/O errors.
     pub(super) async fn complete(&mut self) -> Result<RequestSpace> {
         (&mut self.task).await.map_err(|_| Error::Worker)?
@@ -146,7 +148,7 @@ async fn append(repository: &Repository, stored: &mut Stored, mut chunk: BytesMu
     let written = tokio::task::spawn_blocking(move || {
         let file = match file {
             Some(file) => file,
-            // The directory for temporary files of the system may be in memory.
+            // Not in the system's directory for temporary files, which may be in memory.
             None => Arc::new(tempfile::tempfile_in(root)?),
         };
         file.write_all_at(&chunk, offset)?;
@@ -163,7 +165,7 @@ async fn append(repository: &Repository, stored: &mut Stored, mut chunk: BytesMu
 pub(super) struct SpoolReader {
     stored: watch::Receiver<Stored>,
     offset: u64,
-    /// Reused, because the memory of a new buffer would be mapped for each chunk.
+    /// Reused for all chunks, because the system would have to map the memory of each new buffer.
     buffer: Vec<u8>,
 }
 
@@ -171,7 +173,7 @@ impl SpoolReader {
     /// Returns the next bytes, or none at the end of the body.
     ///
     /// # Errors
-    /// I/O errors, also if the body will not be complete.
+    /// I/O errors, and `UnexpectedEof` if the rest of the body cannot be received.
     pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
         let offset = self.offset;
         let reached = self

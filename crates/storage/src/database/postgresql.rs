@@ -1,4 +1,4 @@
-//! The first connection to PostgreSQL, and the reason if there is none.
+//! Checks the connection to PostgreSQL, and returns the reason of a failure.
 
 use std::io::ErrorKind;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use sea_orm::sqlx::{self, Connection};
 
 use super::Error;
 
-/// How long to wait for a first connection. A host that is down does not refuse it.
+/// Maximum time to wait for the connection. A host that is down does not refuse connections.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// SQLSTATE of a database that does not exist.
 const UNKNOWN_DATABASE: &str = "3D000";
@@ -25,7 +25,7 @@ pub(super) async fn check_connection(url: &str) -> Result<(), Error> {
     let opened = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await;
     let reason = match opened {
         Ok(Ok(connection)) => {
-            // The server notices a lost connection, too.
+            // An error has no effect: PostgreSQL also detects a lost connection.
             let _ = connection.close().await;
             return Ok(());
         }
@@ -41,7 +41,7 @@ pub(super) async fn check_connection(url: &str) -> Result<(), Error> {
     })
 }
 
-/// Returns why a connection failed, and what to do.
+/// Returns the reason why a connection failed, and the solution if it is known.
 fn reason(error: &sqlx::Error, options: &PgConnectOptions) -> String {
     let user = options.get_username();
     match error {
@@ -70,7 +70,7 @@ fn reason(error: &sqlx::Error, options: &PgConnectOptions) -> String {
     }
 }
 
-/// Returns the address that the options name, without the password.
+/// Returns the address in the options, without the user and the password.
 fn address(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(socket) => socket.display().to_string(),

@@ -1,4 +1,4 @@
-//! Audit events: who did what to which resource. Rows are never updated.
+//! Audit events, which record the author and the object of an action. Rows are never updated.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -18,7 +18,7 @@ pub enum AuditEntityType {
     Instance,
 }
 
-/// Audit events: who did what to which resource.
+/// An audit event, which records the author and the object of an action.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "audit_events")]
 pub struct Model {
