@@ -33,6 +33,8 @@ pub(super) struct AccessLine {
     pub(super) request_id: String,
     /// The user and the operation.
     pub(super) record: AccessRecord,
+    /// Whether the line was written.
+    pub(super) is_written: bool,
 }
 
 /// Returns whether the log contains access lines.
@@ -64,7 +66,8 @@ impl AccessLine {
         }
     }
 
-    fn write(&self, status: u16, bytes: u64) {
+    fn write(&mut self, status: u16, bytes: u64) {
+        self.is_written = true;
         let duration = self.started.elapsed().as_secs_f64() * 1000.0;
         tracing::info!(
             target: TARGET,
@@ -81,6 +84,17 @@ impl AccessLine {
             request_id = self.request_id,
             "request"
         );
+    }
+}
+
+/// Status of a request whose client left before the response began, as in the logs of nginx.
+const CLIENT_LEFT: u16 = 499;
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        if !self.is_written {
+            self.write(CLIENT_LEFT, 0);
+        }
     }
 }
 

@@ -53,6 +53,7 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             address: client_address::client_ip(&request),
             request_id: id.clone(),
             record: record.clone(),
+            is_written: false,
         });
         request.set_data(record);
         let response = self.inner.call(request).instrument(span).await?;

@@ -287,8 +287,9 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
     Ok(Some(first.name))
 }
 
-/// Age at which an intent counts as abandoned; longer than any push.
-const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(4);
+/// Age at which an intent counts as abandoned; longer than any push, which may take three hours to arrive, and as long again
+/// in Git.
+const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(7);
 
 /// Completes the intents of killed servers and returns their number. `all` is for a server that starts alone
 /// on its database: then no pending intent can be in progress.

@@ -18,7 +18,7 @@ use crate::registry;
 /// Projects read per statement.
 const BATCH: u64 = 200;
 /// Age up to which an unfinished change may still be in progress in a running server.
-const MAX_CHANGE_AGE: TimeDelta = TimeDelta::hours(4);
+const MAX_CHANGE_AGE: TimeDelta = TimeDelta::hours(7);
 
 /// Result of a check.
 #[derive(Debug, Default, PartialEq, Eq)]

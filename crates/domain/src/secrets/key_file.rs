@@ -162,12 +162,22 @@ impl KeyFile {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(bytes.expose())?;
+        keep_owner(&file, &self.path)?;
         file.sync_all()?;
         std::fs::rename(&new, &self.path)?;
         sync_directory(&self.path)?;
         self.version = FileVersion::read(&self.path)?;
         Ok(())
     }
+}
+
+/// Gives a new file the owner of the file that it replaces. Otherwise, a server could not read a key that root has replaced.
+fn keep_owner(new: &File, former: &Path) -> std::io::Result<()> {
+    let (former, created) = (std::fs::metadata(former)?, new.metadata()?);
+    if (former.uid(), former.gid()) == (created.uid(), created.gid()) {
+        return Ok(());
+    }
+    std::os::unix::fs::fchown(new, Some(former.uid()), Some(former.gid()))
 }
 
 fn format(keys: &[Secret<[u8; KEY_LENGTH]>]) -> Vec<u8> {

@@ -245,17 +245,9 @@ fn event(kind: AuditKind, access: &ProjectAccess, hook: &Model) -> AuditEvent {
     AuditEvent::new(kind, access.audit_entity(), target)
 }
 
-/// Returns the origin and the path of a URL. Users and queries can contain secrets.
+/// Returns the origin of a URL. Users, paths and queries can contain secrets.
 fn address(url: &str) -> String {
-    let Ok(mut url) = Url::parse(url) else {
-        return String::new();
-    };
-    url.set_query(None);
-    url.set_fragment(None);
-    // Fails only for URLs without a host, which have no user.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.into()
+    Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
 }
 
 /// Removes all secrets that are sent to the receiver. Users can change the URL without knowing the secrets, and must

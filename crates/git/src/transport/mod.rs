@@ -37,6 +37,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a fetch request in bytes, after decompression.
 const FETCH_BODY: u64 = 64 * 1024 * 1024;
+/// Maximum time until the request of a fetch has arrived.
+const FETCH_BODY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
 const MAX_PROTOCOL_BYTES: usize = 64;
 
@@ -141,7 +143,8 @@ impl Repository {
             excess: Excess::Fails,
         };
         let mut request = Spool::receive(self, unpacked(body, gzip), limit, self.request_space());
-        let space = request.complete().await?;
+        let received = tokio::time::timeout(FETCH_BODY_TIMEOUT, request.complete());
+        let space = received.await.map_err(|_| Error::Timeout)??;
         let program = TransportService::UploadPack
             .program(protocol)
             .memory(MemoryNeed::Repository)

@@ -108,7 +108,9 @@ impl OpenPush {
             protocol,
             decider: Arc::new(decider),
         };
-        let (execution, pack_space) = push.execution(&mut spool).await?;
+        // Otherwise, a client that sends slowly would use space for as long as it wants.
+        let received = tokio::time::timeout(TIME_LIMIT, push.execution(&mut spool));
+        let (execution, pack_space) = received.await.map_err(|_| Error::Timeout)??;
         let exchange = TransferExchange {
             input: execution.input,
             durable: true,

@@ -26,6 +26,9 @@ const FIRST_BUFFER: usize = 1 << 10;
 /// Number of bytes that are written to the file, and read from it, at once.
 pub(super) const CHUNK: usize = 256 << 10;
 
+/// Maximum number of bytes that are read and dropped. An endless body is not worth the message of Git.
+const MAX_DROPPED: u64 = 1 << 30;
+
 /// Handling of the bytes of a body beyond its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
@@ -117,13 +120,17 @@ async fn receive(
 ) -> Result<RequestSpace> {
     let mut stored = Stored::default();
     let mut chunk = BytesMut::new();
+    let mut dropped = 0;
     while !stored.complete {
         while chunk.len() < CHUNK && !stored.complete {
+            // A compressed body can contain a thousand times its size, so other tasks must run in between.
+            tokio::task::consume_budget().await;
             chunk.reserve(FIRST_BUFFER);
             stored.complete = read_request(&mut body, &mut chunk).await? == 0;
             let room = limit.bytes.saturating_sub(stored.length);
             if chunk.len() as u64 > room {
-                if limit.excess == Excess::Fails {
+                dropped += chunk.len() as u64 - room;
+                if limit.excess == Excess::Fails || dropped > MAX_DROPPED {
                     return Err(Error::LimitExceeded("the request is larger than it may be"));
                 }
                 chunk.truncate(usize::try_from(room).unwrap_or(usize::MAX));

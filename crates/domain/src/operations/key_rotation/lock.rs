@@ -1,7 +1,8 @@
 //! The lock by which rotations and backups exclude each other.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use crate::kernel::error::{Error, Result};
 
@@ -37,7 +38,7 @@ async fn lock(
     try_lock: fn(&File) -> std::result::Result<(), TryLockError>,
     refusal: &'static str,
 ) -> Result<KeyLock> {
-    let path: PathBuf = data_dir.join(KEYS_LOCK);
+    let (directory, path) = (data_dir.to_owned(), data_dir.join(KEYS_LOCK));
     let locked = move || -> std::io::Result<Option<KeyLock>> {
         let mut options = OpenOptions::new();
         let file = options
@@ -46,6 +47,11 @@ async fn lock(
             .create(true)
             .truncate(false)
             .open(path)?;
+        // A file that root creates must not exclude the user of the server. Only root can change the owner.
+        let (owner, created) = (std::fs::metadata(directory)?, file.metadata()?);
+        if rustix::process::geteuid().is_root() && owner.uid() != created.uid() {
+            std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+        }
         match try_lock(&file) {
             Ok(()) => Ok(Some(KeyLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -123,6 +123,11 @@ pub async fn rotate(
     match keys.fingerprints().last() {
         // The last key of the file is the newest one.
         Some(newest) if *newest == former && keys.fingerprints().len() > 1 => {
+            if options.only_add_key {
+                return Err(Error::Rejected(
+                    "the previous rotation is not finished; run the command without --prepare first".into(),
+                ));
+            }
             report(RotationEvent::Continued {
                 key: secrets::shortened(&former),
             });

@@ -1,5 +1,7 @@
 //! Text search in titles and descriptions, based on trigrams.
 
+use std::collections::HashSet;
+
 use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
 use storage::entities::fold;
@@ -12,6 +14,8 @@ use crate::kernel::query::contains_in_any_case;
 
 /// Minimum length of a word that is searched within texts, in characters.
 const MIN_WORD_LENGTH: usize = 3;
+/// Maximum number of words that are compared with the text of each row.
+const MAX_COMPARED_WORDS: usize = 8;
 
 /// Letters outside of ASCII that full-text queries of SQLite fold to ASCII, with their folded forms.
 const FOLDED_TO_ASCII: [(&str, &str); 2] = [("\u{212a}", "k"), ("\u{17f}", "s")];
@@ -101,6 +105,9 @@ fn parse_terms(text: &str) -> Option<SearchTerms> {
         }
     }
     words.retain(|word| word.chars().count() >= MIN_WORD_LENGTH);
+    // Each word is compared with each row, so repeated words would only cost time.
+    let mut seen = HashSet::new();
+    words.retain(|word| seen.insert(fold(word)));
     Some(match words.is_empty() {
         true => SearchTerms::Text(text.to_owned()),
         false => SearchTerms::Words(words),
@@ -203,9 +210,10 @@ fn full_text(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> I
     let in_matches = Condition::all().add(kind.column("id").add(0).in_subquery(ids.clone()));
     IndexedCondition {
         ids,
-        test: match words.iter().all(|word| word.is_ascii()) {
+        // Each comparison with a row copies its text.
+        test: match words.len() <= MAX_COMPARED_WORDS && words.iter().all(|word| word.is_ascii()) {
             true => in_row(kind, words, fields),
-            // Only the full-text table folds other letters.
+            // Only the full-text table folds other letters, and reads many words at once.
             false => in_matches.clone(),
         },
         own: None,
