@@ -23,6 +23,7 @@ async fn get_settings_returns_defaults_on_new_instance(server: TestServer) {
         json!({
             "allow_account_creation_by_groups": true,
             "allow_local_requests_from_hooks_and_services": false,
+            "audit_event_retention_days": 0,
             "default_group_visibility": "private",
             "default_project_visibility": "private",
             "default_projects_limit": 100_000,

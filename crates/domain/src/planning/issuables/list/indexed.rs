@@ -225,9 +225,11 @@ impl ConditionSet {
         self.covered = self.covered.clone().add(condition);
     }
 
-    /// Adds the condition on the state. The indexes of other orders than that of creation do not contain the state.
+    /// Adds the condition on the state. Only issues have an index that begins with the state, in the order of creation: other
+    /// orders look up its matches.
     pub fn add_state(&mut self, condition: Condition, order: SortOrder) {
-        if self.assumes_few_matches() && order.columns != ["created_at"] {
+        let can_look_up = self.assumes_few_matches() && self.kind == IssuableKind::Issue;
+        if can_look_up && order.columns != ["created_at"] {
             let test = Condition::all().add(hide_from_planner(condition.clone()));
             self.add(IndexedCondition::on_row(self.kind, condition, test));
         } else {
