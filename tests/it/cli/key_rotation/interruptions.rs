@@ -105,6 +105,8 @@ async fn killed_rotation_is_continued(site: Site) {
         rotation.kill().await;
         assert_eq!(instance.key_file().fingerprints(), keys);
         assert_eq!(instance.fingerprint().await, keys[1]);
+        let refused = site.fails(&["admin", "rotate-key", "--prepare"]).await;
+        assert!(refused.contains("the previous rotation is not finished"), "{refused}");
         assert_eq!(plain(&instance.values().await), plain(&before));
         if line != "Encrypted 3 values of ci_variables." {
             // The next rotation has all steps again.

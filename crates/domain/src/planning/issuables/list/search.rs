@@ -237,6 +237,7 @@ mod tests {
         );
         assert_eq!(parse_terms("ÄRGER an"), words(&["ÄRGER"]));
         assert_eq!(parse_terms("\"open quote"), words(&["open quote"]));
+        assert_eq!(parse_terms("Broken the broken the"), words(&["Broken", "the"]));
     }
 
     #[test]
