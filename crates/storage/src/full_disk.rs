@@ -27,7 +27,6 @@ pub fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
     fn full_disk_is_found_below_other_errors() {
         let full = || io::Error::from(ErrorKind::StorageFull);
         assert!(is_disk_full(&full()));
@@ -38,4 +37,5 @@ mod tests {
         assert!(!is_disk_full(&io::Error::from(ErrorKind::PermissionDenied)));
         assert!(!is_disk_full(&io::Error::other("No space left on device")));
     }
+    harness::tests![full_disk_is_found_below_other_errors];
 }
