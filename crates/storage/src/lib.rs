@@ -1,10 +1,15 @@
-//! The database: connections and transactions, one entity per table, and the job queue.
+//! The database: connections and transactions, one entity per table, copies into the other kind of database, and the job
+//! queue.
 
+mod clock;
 pub mod database;
+pub mod database_copy;
 pub mod entities;
 mod error_chain;
-mod full_disk;
+mod fault;
 pub mod jobs;
+pub mod metric_names;
 
+pub use clock::ClockWatch;
 pub use error_chain::error_chain;
-pub use full_disk::is_disk_full;
+pub use fault::{Fault, exhausted_files, fault, record_exhausted_files};

@@ -1,6 +1,6 @@
 //! Connections of which each client of requests has a share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sea_orm::{
@@ -8,7 +8,7 @@ use sea_orm::{
     QueryResult, Statement, TransactionOptions, TransactionTrait,
 };
 
-use super::{request, statement_limit};
+use super::{pool_usage, request, statement_limit};
 
 /// A pool of connections for single statements. Statements of a request wait for the share of their client
 /// ([`use_share`](super::use_share)).
@@ -17,13 +17,25 @@ pub struct Connections {
     pub(super) pool: DatabaseConnection,
     /// Time after which PostgreSQL cancels a statement; zero for never.
     statement_timeout: Duration,
+    /// Whether statements may write.
+    writes: bool,
 }
 
 impl Connections {
-    pub(super) fn new(pool: DatabaseConnection, statement_timeout: Duration) -> Self {
+    /// Returns connections for statements that only read.
+    pub(super) fn reading(pool: DatabaseConnection, statement_timeout: Duration) -> Self {
         Self {
             pool,
             statement_timeout,
+            writes: false,
+        }
+    }
+
+    /// Returns connections for statements that may write.
+    pub(super) fn writing(pool: DatabaseConnection, statement_timeout: Duration) -> Self {
+        Self {
+            writes: true,
+            ..Self::reading(pool, statement_timeout)
         }
     }
 
@@ -32,7 +44,13 @@ impl Connections {
     /// # Errors
     /// A database error, for example if no connection becomes free in time.
     pub(super) async fn begin(&self, options: TransactionOptions) -> Result<DatabaseTransaction, DbErr> {
-        let transaction = self.pool.begin_with_options(options).await?;
+        self.forget_version();
+        let (started, pool) = (Instant::now(), self.pool.clone());
+        // The driver for PostgreSQL would leave the transaction open on a pooled connection if it was dropped meanwhile. Later
+        // statements on that connection would then be acknowledged, but not committed.
+        let beginning = request::Statement::new(async move { pool.begin_with_options(options).await });
+        let transaction = pool_usage::counted(beginning.await)?;
+        pool_usage::record_wait(started.elapsed());
         if let Some(limit) = statement_limit::longer_than(self.statement_timeout) {
             statement_limit::set(&transaction, limit).await?;
         }
@@ -47,10 +65,26 @@ impl Connections {
         }
     }
 
+    /// Stops the use of caches for the rest of the current request if statements of these connections may write: the request
+    /// must see its own changes.
+    fn forget_version(&self) {
+        if self.writes {
+            request::forget_version();
+        }
+    }
+
     /// Returns the pool without shares, for the copies of a backup.
     #[must_use]
     pub fn pool(&self) -> &DatabaseConnection {
         &self.pool
+    }
+
+    /// Checks that the database responds on a connection of this pool.
+    ///
+    /// # Errors
+    /// A database error, for example if no connection becomes free in time.
+    pub async fn ping(&self) -> Result<(), DbErr> {
+        self.pool.ping().await
     }
 
     /// Returns the kind of the database.
@@ -65,8 +99,9 @@ impl Connections {
         T: Send + 'static,
         F: Future<Output = Result<T, DbErr>> + Send + 'static,
     {
+        self.forget_version();
         let permit = request::admit().await?;
-        let running = statement(self.pool.clone());
+        let running = pool_usage::measure(statement(self.pool.clone()));
         match permit {
             None => running.await,
             Some(permit) => {
@@ -117,6 +152,11 @@ impl ConnectionTrait for Connections {
         if let Some(transaction) = self.begin_longer().await? {
             let result = transaction.query_one_raw(statement).await;
             return end(transaction, result).await;
+        }
+        if self.writes && self.get_database_backend() == DatabaseBackend::Sqlite {
+            // For one row, the driver does not wait for the end of the statement, so it ignores that the commit failed.
+            let rows = self.query_all_raw(statement).await?;
+            return Ok(rows.into_iter().next());
         }
         self.run(|pool| async move { pool.query_one_raw(statement).await })
             .await

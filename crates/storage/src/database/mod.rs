@@ -7,7 +7,17 @@
 //! Acknowledged commits are durable. SQLite runs in WAL mode with `synchronous=FULL`, which syncs the log at
 //! every commit; PostgreSQL syncs by default.
 
-use std::{cell::Cell, collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    cell::Cell,
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
@@ -17,8 +27,10 @@ use sea_orm::{
 use tokio::sync::watch;
 
 mod connections;
+mod pool_usage;
 mod postgresql;
 mod request;
+mod snapshot_probe;
 mod sqlite;
 mod statement_limit;
 #[cfg(test)]
@@ -27,19 +39,29 @@ mod versioned_cache;
 // A function that is not registered as a test is an error.
 #[cfg(test)]
 #[warn(dead_code)]
+mod postgresql_tests;
+#[cfg(test)]
+#[warn(dead_code)]
 mod request_tests;
 #[cfg(test)]
 #[warn(dead_code)]
 mod tests;
 mod version;
 mod violation;
+#[cfg(test)]
+mod wire_proxy;
+
+use snapshot_probe::SnapshotProbe;
+use version::{DatabaseState, LogIndex};
 
 pub use connections::Connections;
+pub use pool_usage::PoolUsage;
 pub use request::{is_time_exceeded, measure, refusals, use_share};
+pub use sqlite::sqlite_file;
 pub use statement_limit::allow_statements_of;
 pub use version::DataVersion;
-pub use versioned_cache::VersionedCache;
-pub use violation::{Violation, is_deadlock, is_disk_full};
+pub use versioned_cache::{CacheUsage, VersionedCache};
+pub use violation::{Violation, fault, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);
@@ -61,6 +83,8 @@ pub struct DatabaseOptions {
     pub observer: Option<StatementObserver>,
     /// If true, the file of a SQLite database is not created.
     pub must_exist: bool,
+    /// If true, the connections cannot write, and do not change the file of a SQLite database.
+    pub read_only: bool,
     /// Time after which PostgreSQL cancels a statement, except in migrations and [work with a longer
     /// limit](allow_statements_of); zero for never.
     pub statement_timeout: Duration,
@@ -73,6 +97,7 @@ impl Default for DatabaseOptions {
             acquire_timeout: Duration::from_secs(30),
             observer: None,
             must_exist: false,
+            read_only: false,
             statement_timeout: Duration::ZERO,
         }
     }
@@ -107,14 +132,26 @@ pub enum Error {
         /// The reason, and what to do.
         reason: String,
     },
+    /// A connection pooler between this process and PostgreSQL does not provide sessions.
+    #[error(
+        "the connections to PostgreSQL share sessions, as through PgBouncer with pool_mode = transaction, but Holdfast needs \
+         sessions for its settings and prepared statements; set pool_mode = session (docs/OPERATIONS.md), or connect to \
+         PostgreSQL directly"
+    )]
+    SharedSessions,
     /// A newer version of Holdfast has changed the schema; contains the first unknown migration.
     #[error(
         "the database was migrated by a newer version of Holdfast ({0} is unknown here); start that version, or restore a \
          backup from before the upgrade"
     )]
     NewerSchema(String),
+    /// An older version of Holdfast created the schema, and the database is opened read only.
+    #[error(
+        "the database has the schema of an older version of Holdfast; start the server once, which migrates the schema"
+    )]
+    OlderSchema,
     /// The database returned an error.
-    #[error(transparent)]
+    #[error("{0}")]
     Database(#[from] DbErr),
 }
 
@@ -124,8 +161,29 @@ pub struct Database {
     reader: Connections,
     writer: Connections,
     work_committed: watch::Sender<()>,
-    /// Only with SQLite.
-    log_index: Option<Arc<version::LogIndex>>,
+    versions: Arc<VersionSource>,
+    /// Number of explicit invalidations of cached data.
+    invalidations: Arc<AtomicU64>,
+    guard: Option<Guard>,
+}
+
+/// Source of versions of the database's state.
+#[derive(Debug)]
+enum VersionSource {
+    /// SQLite.
+    LogIndex(LogIndex),
+    /// PostgreSQL.
+    Probe(SnapshotProbe),
+}
+
+/// Value that exists as long as a handle on the database.
+#[derive(Clone)]
+struct Guard(#[expect(dead_code, reason = "held until it is dropped")] Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guard")
+    }
 }
 
 /// Receiver for commits that enqueued jobs. A commit during processing is reported by the next call.
@@ -158,7 +216,8 @@ impl Database {
     /// Connects to `sqlite://path`, creating the file if needed, or to `postgres://...`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], [`Error::Unreachable`], or a database error.
+    /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], [`Error::Unreachable`],
+    /// [`Error::SharedSessions`], or a database error.
     pub async fn connect(url: &str, options: &DatabaseOptions) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
             let path = sqlite::prepare_file(url, options.must_exist)?;
@@ -166,34 +225,38 @@ impl Database {
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;
             return Ok(Self {
-                reader: Connections::new(reader, Duration::ZERO),
-                writer: Connections::new(writer, Duration::ZERO),
+                reader: Connections::reading(reader, Duration::ZERO),
+                writer: Connections::writing(writer, Duration::ZERO),
                 work_committed: watch::Sender::default(),
-                log_index: Some(Arc::new(version::LogIndex::of(&path))),
+                versions: Arc::new(VersionSource::LogIndex(LogIndex::of(&path))),
+                invalidations: Arc::default(),
+                guard: None,
             });
         }
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            postgresql::check_connection(url).await?;
-            let statement_timeout = options.statement_timeout.as_millis().to_string();
-            let mut connect = base(url, options);
-            connect
-                .max_connections(options.max_connections)
-                .set_application_name("holdfast")
-                // JIT compilation takes longer than any statement here runs. PostgreSQL estimates some lists
-                // as expensive because of rarely used branches, and compiles them for over a second to run
-                // them for milliseconds.
-                .map_sqlx_postgres_opts(move |postgres| {
-                    postgres.options([("jit", "off"), ("statement_timeout", statement_timeout.as_str())])
-                });
-            let pool = open(connect, options).await?;
+            let connect = postgresql::pool(base(url, options), options);
+            let pool = postgresql::connect(url, open(connect, options)).await?;
+            if options.max_connections > 1 {
+                postgresql::check_sessions(&pool).await?;
+            }
+            let probe = SnapshotProbe::start(postgresql::single(url)?);
             return Ok(Self {
-                reader: Connections::new(pool.clone(), options.statement_timeout),
-                writer: Connections::new(pool, options.statement_timeout),
+                reader: Connections::reading(pool.clone(), options.statement_timeout),
+                writer: Connections::writing(pool, options.statement_timeout),
                 work_committed: watch::Sender::default(),
-                log_index: None,
+                versions: Arc::new(VersionSource::Probe(probe)),
+                invalidations: Arc::default(),
+                guard: None,
             });
         }
         Err(Error::UnsupportedUrl)
+    }
+
+    /// Drops `guard` when no clone of this handle exists. Used for locks on a database that is in use.
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Any + Send + Sync) -> Self {
+        self.guard = Some(Guard(Arc::new(guard)));
+        self
     }
 
     /// Returns the connections for read-only statements. With SQLite, writes through them fail.
@@ -264,7 +327,11 @@ impl Database {
                 Ok(value)
             }
             Err(error) => {
-                transaction.rollback().await?;
+                // The first error has the cause. A rollback fails too if the connection is lost, or if SQLite has
+                // already rolled the transaction back because its disk is full.
+                if let Err(rollback) = transaction.rollback().await {
+                    tracing::debug!(error = %rollback, "failed to roll back a failed transaction");
+                }
                 Err(error)
             }
         }
@@ -282,15 +349,27 @@ impl Database {
     /// # Errors
     /// A database error; also if the schema is newer than this program.
     pub async fn migrate(&self) -> Result<(), Error> {
-        let known = Migrator::get_migration_files();
-        let known: BTreeSet<String> = known.iter().map(|file| file.name().to_owned()).collect();
-        let applied = self.applied_migrations().await;
-        if let Some(unknown) = applied.difference(&known).next() {
-            return Err(Error::NewerSchema(unknown.clone()));
+        match self.check_schema().await {
+            Err(Error::OlderSchema) => {}
+            checked => return checked,
         }
-        if applied == known {
-            return Ok(());
+        self.apply_migrations(None).await
+    }
+
+    /// Applies the first `count` migrations to an empty database, as [`Self::migrate`] does. Migrations that are applied
+    /// count too.
+    ///
+    /// # Errors
+    /// A database error.
+    pub async fn migrate_first(&self, count: u32) -> Result<(), Error> {
+        let applied = u32::try_from(self.applied_migrations().await.len()).unwrap_or(u32::MAX);
+        match count.checked_sub(applied) {
+            None | Some(0) => Ok(()),
+            missing => self.apply_migrations(missing).await,
         }
+    }
+
+    async fn apply_migrations(&self, count: Option<u32>) -> Result<(), Error> {
         self.transaction(async |transaction| {
             if self.backend() == DatabaseBackend::Postgres {
                 transaction
@@ -303,9 +382,26 @@ impl Database {
                 );
                 transaction.execute_raw(lock).await?;
             }
-            Ok(Migrator::up(transaction, None).await?)
+            Ok(Migrator::up(transaction, count).await?)
         })
         .await
+    }
+
+    /// Checks that the schema is that of this program.
+    ///
+    /// # Errors
+    /// [`Error::NewerSchema`], [`Error::OlderSchema`].
+    pub async fn check_schema(&self) -> Result<(), Error> {
+        let known = Migrator::get_migration_files();
+        let known: BTreeSet<String> = known.iter().map(|file| file.name().to_owned()).collect();
+        let applied = self.applied_migrations().await;
+        if let Some(unknown) = applied.difference(&known).next() {
+            return Err(Error::NewerSchema(unknown.clone()));
+        }
+        match applied == known {
+            true => Ok(()),
+            false => Err(Error::OlderSchema),
+        }
     }
 
     /// Returns the names of the applied migrations. A query without a lock is enough, and takes a fraction of the time of
@@ -319,18 +415,68 @@ impl Database {
             .collect()
     }
 
-    /// Returns the version of the database's state, if it is known without a query. Every acknowledged commit
-    /// of any process changes it.
-    pub fn version(&self) -> Option<DataVersion> {
-        self.log_index.as_ref()?.version()
+    /// Reads the version of the database's state. It contains each commit of any process that was acknowledged before this
+    /// call. With PostgreSQL, one short query returns the version to all waiting requests, and the rest of the current request
+    /// may use cached data of this version until it writes.
+    ///
+    /// Returns none if the version is not known; then nothing is cached.
+    pub async fn read_version(&self) -> Option<DataVersion> {
+        let VersionSource::Probe(probe) = &*self.versions else {
+            return self.version();
+        };
+        // Read before the snapshot, so that an invalidation during the query changes the version.
+        let invalidations = self.invalidations.load(Ordering::SeqCst);
+        let number = probe.read().await;
+        let version = number.map(|number| DataVersion::new(invalidations, DatabaseState::Snapshot(number)));
+        request::remember_version(version);
+        version
     }
 
-    /// Invalidates all data cached by database version. Needed by code that changes a repository without a
-    /// record in the database.
-    pub fn invalidate(&self) {
-        if let Some(index) = &self.log_index {
-            index.invalidate();
+    /// Returns the version of the data that caches may return, without a query. With SQLite, this is the current version. With
+    /// PostgreSQL, it is the one that the current request has read, unless the request has written since.
+    pub fn version(&self) -> Option<DataVersion> {
+        match &*self.versions {
+            VersionSource::LogIndex(index) => {
+                let invalidations = self.invalidations.load(Ordering::SeqCst);
+                index.state().map(|state| DataVersion::new(invalidations, state))
+            }
+            VersionSource::Probe(_) => request::version(),
         }
+    }
+
+    /// Invalidates all data that this process cached by database version. Needed by code that changes a repository without
+    /// a record in the database.
+    pub fn invalidate(&self) {
+        self.invalidations.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether there is a table with this name.
+    ///
+    /// # Errors
+    /// A database error.
+    pub async fn has_table(&self, name: &str) -> Result<bool, DbErr> {
+        let sql = match self.backend() {
+            DatabaseBackend::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1",
+            _ => "SELECT 1 WHERE to_regclass($1) IS NOT NULL",
+        };
+        let statement = Statement::from_sql_and_values(self.backend(), sql, [name.into()]);
+        Ok(self.reader.query_one_raw(statement).await?.is_some())
+    }
+
+    /// Returns whether the database has no tables.
+    ///
+    /// # Errors
+    /// A database error.
+    pub async fn is_empty(&self) -> Result<bool, DbErr> {
+        let sql = match self.backend() {
+            DatabaseBackend::Sqlite => "SELECT 1 FROM sqlite_master LIMIT 1",
+            _ => {
+                "SELECT 1 FROM pg_class WHERE relkind IN ('r', 'p') \
+                 AND relnamespace = current_schema()::regnamespace LIMIT 1"
+            }
+        };
+        let statement = Statement::from_string(self.backend(), sql);
+        Ok(self.reader.query_one_raw(statement).await?.is_none())
     }
 
     /// Returns the kind of the database.
@@ -352,9 +498,18 @@ impl Database {
     /// # Errors
     /// A database error.
     pub async fn close(self) -> Result<(), DbErr> {
+        if let VersionSource::Probe(probe) = &*self.versions {
+            probe.close().await;
+        }
         self.reader.pool.close().await?;
         self.writer.pool.close().await
     }
+}
+
+/// Returns the names of all migrations of this program in their order.
+pub fn known_migrations() -> Vec<String> {
+    let files = Migrator::get_migration_files();
+    files.iter().map(|file| file.name().to_owned()).collect()
 }
 
 /// Returns the options common to both databases.
@@ -362,6 +517,8 @@ fn base(url: &str, options: &DatabaseOptions) -> ConnectOptions {
     let mut connect = ConnectOptions::new(url);
     connect
         .acquire_timeout(options.acquire_timeout)
+        // A test of a connection before each use would take as long as a short statement.
+        .test_before_acquire(false)
         // Would write values to logs and spans; `open` logs slow statements instead.
         .sqlx_logging(false)
         .record_stmt_in_spans(false);
@@ -373,6 +530,7 @@ async fn open(connect: ConnectOptions, options: &DatabaseOptions) -> Result<Data
     let observer = options.observer.clone();
     connection.set_metric_callback(move |info| {
         request::record(info.elapsed);
+        pool_usage::record_statement(info.elapsed, info.failed);
         if info.elapsed > SLOW_STATEMENT {
             tracing::warn!(sql = info.statement.sql, elapsed = ?info.elapsed, "slow statement");
         }

@@ -1,4 +1,4 @@
-//! Use of the database by one request: its share of the connections, and its time.
+//! Use of the database by one request: its share of the connections, its time, and the version of the data that it reads.
 //!
 //! A task-local value identifies the request, because statements run in all layers. Work outside of requests, such as
 //! jobs, is not limited.
@@ -9,11 +9,13 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sea_orm::{ConnAcquireErr, DbErr};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::DataVersion;
 
 /// How long a request waits for its client's share, like for a free connection.
 const SHARE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,12 +31,14 @@ tokio::task_local! {
 }
 
 /// State of the request of the current task.
-#[derive(Default)]
 struct RequestUse {
+    began: Instant,
     /// Permits of the client; none until the client is known.
     share: RefCell<Option<Arc<Semaphore>>>,
     /// The permit, while a statement or transaction of the request runs.
     permit: RefCell<Weak<OwnedSemaphorePermit>>,
+    /// Version of the data that caches may return to the request.
+    version: Cell<Option<DataVersion>>,
     used: Cell<Duration>,
     limit: Cell<Option<Duration>>,
 }
@@ -44,8 +48,12 @@ struct RequestUse {
 /// `limit` is the time after which the request starts no more statements.
 pub async fn measure<F: Future>(limit: Option<Duration>, request: F) -> (F::Output, Duration) {
     let state = RequestUse {
+        began: Instant::now(),
+        share: RefCell::default(),
+        permit: RefCell::default(),
+        version: Cell::default(),
+        used: Cell::default(),
         limit: Cell::new(limit),
-        ..RequestUse::default()
     };
     REQUEST
         .scope(state, async {
@@ -62,6 +70,21 @@ pub fn use_share(permits: Arc<Semaphore>) {
     let _ = REQUEST.try_with(|state| state.share.replace(Some(permits)));
 }
 
+/// Stores the version that caches may return to the rest of the current request. Has no effect outside of a request.
+pub(super) fn remember_version(version: Option<DataVersion>) {
+    let _ = REQUEST.try_with(|state| state.version.set(version));
+}
+
+/// Removes the stored version, because the current request may write.
+pub(super) fn forget_version() {
+    remember_version(None);
+}
+
+/// Returns the stored version of the current request.
+pub(super) fn version() -> Option<DataVersion> {
+    REQUEST.try_with(|state| state.version.get()).ok().flatten()
+}
+
 /// Returns whether a request exceeded its time in the database, or PostgreSQL canceled a statement for that reason.
 #[must_use]
 pub fn is_time_exceeded(error: &DbErr) -> bool {
@@ -76,9 +99,13 @@ pub fn refusals() -> (u64, u64) {
     (share.load(Ordering::Relaxed), time.load(Ordering::Relaxed))
 }
 
-/// Adds the time of a statement to that of the current request.
+/// Adds the time of a statement to that of the current request. `SeaORM` measures statements with the clock of the
+/// system, which can be set forward by hours meanwhile. So a statement counts at most as long as its request.
 pub(super) fn record(elapsed: Duration) {
-    let _ = REQUEST.try_with(|state| state.used.set(state.used.get().saturating_add(elapsed)));
+    let _ = REQUEST.try_with(|state| {
+        let elapsed = elapsed.min(state.began.elapsed());
+        state.used.set(state.used.get().saturating_add(elapsed));
+    });
 }
 
 /// Permit of the current request. All statements that it runs at the same time have the same permit, so a statement next

@@ -4,10 +4,21 @@ use std::{fs::OpenOptions, io::ErrorKind, path::PathBuf, str::FromStr};
 
 use sea_orm::{
     ConnectOptions,
-    sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    sqlx::{
+        Connection as _,
+        sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    },
 };
 
 use super::{DatabaseOptions, Error};
+
+/// Returns the file that the URL of a SQLite database names. Returns `None` for other URLs.
+#[must_use]
+pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let options = SqliteConnectOptions::from_str(url).ok()?;
+    url.starts_with("sqlite:")
+        .then(|| options.get_filename().to_path_buf())
+}
 
 /// Creates the file, unless it must exist, readable only by its owner because it contains password hashes, and its parent
 /// directory.
@@ -41,23 +52,43 @@ pub(super) fn prepare_file(url: &str, must_exist: bool) -> Result<PathBuf, Error
 
 /// Returns the options of the reading connections.
 pub(super) fn reader(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
-    let wait = options.acquire_timeout;
+    let (wait, read_only) = (options.acquire_timeout, options.read_only);
     connect
         .max_connections(options.max_connections)
-        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait).pragma("query_only", "ON"));
+        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait, read_only).pragma("query_only", "ON"));
     connect
 }
 
 /// Returns the options of the single writing connection.
 pub(super) fn writer(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
-    let wait = options.acquire_timeout;
+    let (wait, read_only) = (options.acquire_timeout, options.read_only);
     connect
         .max_connections(1)
-        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait));
+        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait, read_only))
+        .map_sqlx_sqlite_pool_opts(|pool| {
+            pool.after_release(|connection, _| {
+                Box::pin(async move {
+                    if connection.is_in_transaction() {
+                        // Waits for the rollback of a dropped transaction.
+                        connection.ping().await?;
+                    }
+                    // SQLite itself rolls back if the disk is full. The driver then counts the transaction as open, and never
+                    // commits later ones, so the connection is closed.
+                    Ok(!connection.is_in_transaction())
+                })
+            })
+        });
     connect
 }
 
-fn configure(sqlite: SqliteConnectOptions, wait: std::time::Duration) -> SqliteConnectOptions {
+fn configure(
+    sqlite: SqliteConnectOptions,
+    wait: std::time::Duration,
+    read_only: bool,
+) -> SqliteConnectOptions {
+    if read_only {
+        return sqlite.read_only(true).busy_timeout(wait);
+    }
     sqlite
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
-    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionedCache, Violation,
+    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionSource, VersionedCache, Violation,
     allow_statements_of, is_deadlock, is_time_exceeded,
     testing::{DatabaseKind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
@@ -20,6 +20,53 @@ async fn postgresql_jit_is_off(kind: DatabaseKind) {
         let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
         let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
         assert_eq!(row.try_get::<String>("", "jit").unwrap(), "off");
+    })
+    .await;
+}
+
+async fn writes_are_stored_after_the_database_rolled_a_transaction_back(kind: DatabaseKind) {
+    on_empty(kind, async |url| {
+        let connect = async || {
+            Database::connect(&url, &DatabaseOptions::default())
+                .await
+                .unwrap()
+        };
+        let (db, other) = (connect().await, connect().await);
+        db.migrate().await.unwrap();
+        let failed = db.transaction(async |transaction| {
+            settings::put(transaction, "k", "1").await?;
+            // As SQLite does when its disk is full.
+            transaction.execute_unprepared("ROLLBACK").await?;
+            Err::<(), _>(DbErr::Custom("full".to_owned()))
+        });
+        assert!(failed.await.is_err());
+        let stored = db.transaction(async |transaction| settings::put(transaction, "k", "2").await);
+        stored.await.unwrap();
+        let seen = settings::get(other.read(), "k").await.unwrap();
+        assert_eq!(seen.as_deref(), Some("2"));
+        db.close().await.unwrap();
+        other.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn failed_commit_of_single_statement_returns_error(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        for sql in [
+            "CREATE TABLE commit_parents (id integer PRIMARY KEY)",
+            "CREATE TABLE commit_children (id integer PRIMARY KEY, \
+             parent_id integer REFERENCES commit_parents (id) DEFERRABLE INITIALLY DEFERRED)",
+        ] {
+            db.write().execute_unprepared(sql).await.unwrap();
+        }
+        // The reference is checked by the commit, after the statement has returned its row.
+        let sql = "INSERT INTO commit_children (id, parent_id) VALUES (1, 2) RETURNING id";
+        let statement = Statement::from_string(db.backend(), sql);
+        let inserted = db.write().query_one_raw(statement.clone()).await;
+        assert!(inserted.is_err(), "the row is acknowledged");
+        assert!(db.write().query_all_raw(statement).await.is_err());
+        let rows = Statement::from_string(db.backend(), "SELECT id FROM commit_children");
+        assert!(db.read().query_one_raw(rows).await.unwrap().is_none());
     })
     .await;
 }
@@ -85,6 +132,25 @@ async fn failed_transaction_is_rolled_back(kind: DatabaseKind) {
             .await;
         assert!(outcome.is_err());
         assert_eq!(settings::get(db.read(), "k").await.unwrap(), None);
+    })
+    .await;
+}
+
+async fn failed_transaction_returns_first_error_if_rollback_fails_too(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        let lose = match db.backend() {
+            DatabaseBackend::Postgres => "SELECT pg_terminate_backend(pg_backend_pid())",
+            _ => "ROLLBACK",
+        };
+        let done: Result<(), DbErr> = db
+            .transaction(async |tx| {
+                // Fails on PostgreSQL, because the connection is closed.
+                let _ = tx.execute_unprepared(lose).await;
+                Err(DbErr::Custom("first".to_owned()))
+            })
+            .await;
+        assert_eq!(done, Err(DbErr::Custom("first".to_owned())));
+        settings::put(db.write(), "k", "1").await.unwrap();
     })
     .await;
 }
@@ -364,36 +430,42 @@ async fn observer_receives_every_statement(kind: DatabaseKind) {
     .await;
 }
 
-/// Returns the versions before and after `work`, with SQLite.
-async fn versions_around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion, DataVersion)> {
-    let before = db.version()?;
+/// Returns the versions before and after `work`.
+async fn versions_around(db: &Database, work: impl AsyncFnOnce()) -> (DataVersion, DataVersion) {
+    let before = db.read_version().await.unwrap();
     work().await;
-    Some((before, db.version().unwrap()))
+    (before, db.read_version().await.unwrap())
 }
 
-async fn version_changes_with_commits_but_not_with_reads(kind: DatabaseKind) {
+async fn version_changes_with_commits(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
-        let read = versions_around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
-        let Some((before, after)) = read else {
-            assert_eq!(db.backend(), DatabaseBackend::Postgres);
-            return;
-        };
-        assert_eq!(before, after);
-        let written = versions_around(&db, async || settings::put(db.write(), "k", "1").await.unwrap()).await;
-        let (before, after) = written.unwrap();
+        let written = versions_around(&db, async || settings::put(db.write(), "k", "1").await.unwrap());
+        let (before, after) = written.await;
         assert_ne!(before, after);
         let committed = versions_around(&db, async || {
             let done = db.transaction(async |tx| settings::put(tx, "k", "2").await).await;
             done.unwrap();
         });
-        let (before, after) = committed.await.unwrap();
+        let (before, after) = committed.await;
         assert_ne!(before, after);
+        let invalidated = versions_around(&db, async || db.invalidate());
+        let (before, after) = invalidated.await;
+        assert_ne!(before, after);
+    })
+    .await;
+}
+
+async fn version_on_sqlite_changes_neither_with_reads_nor_with_rollbacks() {
+    on_migrated(DatabaseKind::Sqlite, async |db| {
+        let read = versions_around(&db, async || drop(settings::get(db.read(), "k").await.unwrap()));
+        let (before, after) = read.await;
+        assert_eq!(before, after);
         let undone = versions_around(&db, async || {
             let tx = db.begin().await.unwrap();
             settings::put(&tx, "k", "3").await.unwrap();
             tx.rollback().await.unwrap();
         });
-        let (before, after) = undone.await.unwrap();
+        let (before, after) = undone.await;
         assert_eq!(before, after);
     })
     .await;
@@ -410,26 +482,30 @@ async fn version_changes_with_writes_of_other_handles_and_after_reopen() {
     let watched = Database::connect(&url, &DatabaseOptions::default())
         .await
         .unwrap();
-    let before = watched.version().unwrap();
+    let versions = Arc::clone(&watched.versions);
+    let state = || match &*versions {
+        VersionSource::LogIndex(index) => index.state(),
+        VersionSource::Probe(_) => panic!("PostgreSQL"),
+    };
+    let before = state().unwrap();
     settings::put(first.write(), "k", "1").await.unwrap();
-    let after = watched.version().unwrap();
+    let after = state().unwrap();
     assert_ne!(before, after);
     // The last connection removes the log and its index; the next ones create new files.
-    let index = Arc::clone(watched.log_index.as_ref().unwrap());
     first.close().await.unwrap();
     watched.close().await.unwrap();
-    assert_eq!(index.version(), None);
+    assert_eq!(state(), None);
     let mut seen = vec![before, after];
     for _ in 0..2 {
         let again = Database::connect(&url, &DatabaseOptions::default())
             .await
             .unwrap();
         settings::get(again.read(), "k").await.unwrap();
-        let version = index.version().unwrap();
+        let version = state().unwrap();
         assert!(!seen.contains(&version));
         seen.push(version);
         again.close().await.unwrap();
-        assert_eq!(index.version(), None);
+        assert_eq!(state(), None);
     }
 }
 
@@ -480,14 +556,17 @@ async fn value_read_before_concurrent_write_is_not_cached(kind: DatabaseKind) {
 
 on_every_database![
     failed_transaction_is_rolled_back,
+    failed_transaction_returns_first_error_if_rollback_fails_too,
     dropped_transaction_is_rolled_back,
     snapshot_is_consistent_and_read_only,
     concurrent_migrations_of_one_database_all_succeed,
+    writes_are_stored_after_the_database_rolled_a_transaction_back,
+    failed_commit_of_single_statement_returns_error,
     migration_of_current_schema_waits_for_no_lock,
     schema_of_newer_program_is_refused,
     violated_constraint_has_same_name_on_both_databases,
     observer_receives_every_statement,
-    version_changes_with_commits_but_not_with_reads,
+    version_changes_with_commits,
     cached_value_is_valid_until_next_write,
     value_read_before_concurrent_write_is_not_cached,
 ];
@@ -502,6 +581,7 @@ harness::tests![
     sqlite_is_durable_enforces_foreign_keys_and_rejects_reader_writes,
     connect_rejects_unsupported_url_without_leaking_it,
     version_changes_with_writes_of_other_handles_and_after_reopen,
+    version_on_sqlite_changes_neither_with_reads_nor_with_rollbacks,
 ];
 
 // SQLite has one writer at a time and does not compile statements.

@@ -4,8 +4,19 @@ use std::hash::Hash;
 
 use super::{DataVersion, Database};
 
+/// Use of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheUsage {
+    /// Number of entries, including those of earlier versions that were not replaced yet.
+    pub entries: u64,
+    /// Total weight of the entries.
+    pub weight: u64,
+    /// Maximum total weight.
+    pub capacity: u64,
+}
+
 /// Cache for one kind of query. An entry is valid only while the database has the [`DataVersion`] at which it was
-/// stored. PostgreSQL has no version, so nothing is cached.
+/// stored. On PostgreSQL, only requests that read the version use it ([`Database::read_version`]).
 pub struct VersionedCache<K, V> {
     entries: moka::sync::Cache<K, (DataVersion, V)>,
 }
@@ -24,6 +35,17 @@ where
             .weigher(weigher)
             .build();
         Self { entries }
+    }
+
+    /// Returns the use of the cache now. Blocks the thread for less than a millisecond.
+    pub fn usage(&self) -> CacheUsage {
+        // Otherwise the numbers do not include the latest changes.
+        self.entries.run_pending_tasks();
+        CacheUsage {
+            entries: self.entries.entry_count(),
+            weight: self.entries.weighted_size(),
+            capacity: self.entries.policy().max_capacity().unwrap_or_default(),
+        }
     }
 
     /// Returns the value stored at this version.
@@ -49,12 +71,13 @@ where
         load: impl Future<Output = Result<V, E>>,
     ) -> Result<V, E> {
         let Some(version) = database.version() else {
-            return load.await;
+            return Box::pin(load).await;
         };
         if let Some(known) = self.get(version, &key) {
             return Ok(known);
         }
-        let value = load.await?;
+        // Boxed, because the futures of lookups are large, and callers contain them.
+        let value = Box::pin(load).await?;
         self.insert(version, key, value.clone());
         Ok(value)
     }

@@ -1,6 +1,8 @@
 //! Constraint violations in a common form for both databases.
 
-use sea_orm::{DbErr, RuntimeErr, sqlx};
+use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
+
+use crate::fault::Fault;
 
 /// A violated constraint.
 ///
@@ -52,16 +54,45 @@ pub fn is_deadlock(error: &DbErr) -> bool {
         && cause.code().as_deref() == Some("40P01")
 }
 
-/// Returns whether the database could not write because its disk is full.
+/// Returns the fault of the database server or its disk that caused an error, if any.
 #[must_use]
-pub fn is_disk_full(error: &DbErr) -> bool {
-    let Some(cause) = reported(error) else {
-        return false;
-    };
-    match cause.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+pub fn fault(error: &DbErr) -> Option<Fault> {
+    if matches!(error, DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed)) {
+        return Some(Fault::DatabaseUnavailable);
+    }
+    match sqlx_error(error)? {
+        sqlx::Error::Io(error) => crate::fault::fault(error).or(Some(Fault::DatabaseUnavailable)),
+        sqlx::Error::Database(cause) => {
+            let code = cause.code()?;
+            match cause.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
+                Some(_) => sqlite_fault(code.parse().ok()?),
+                None => postgresql_fault(&code),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns the fault for an extended result code of SQLite.
+fn sqlite_fault(code: u32) -> Option<Fault> {
+    // The lowest byte is the primary code.
+    match (code, code & 0xff) {
         // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE for the index of the log.
-        Some(_) => matches!(cause.code().as_deref(), Some("13" | "4874")),
-        None => cause.code().as_deref() == Some("53100"),
+        (13 | 4874, _) => Some(Fault::DiskFull),
+        // SQLITE_IOERR and SQLITE_CANTOPEN.
+        (_, 10 | 14) => Some(Fault::DatabaseUnavailable),
+        _ => None,
+    }
+}
+
+/// Returns the fault for an SQLSTATE of PostgreSQL.
+fn postgresql_fault(code: &str) -> Option<Fault> {
+    match code {
+        "53100" => Some(Fault::DiskFull),
+        // Shutdown by an administrator, crash, start or recovery, a dropped database; too many connections; a
+        // standby after a change of the primary server.
+        "57P01" | "57P02" | "57P03" | "57P04" | "53300" | "25006" => Some(Fault::DatabaseUnavailable),
+        _ => code.starts_with("08").then_some(Fault::DatabaseUnavailable),
     }
 }
 
@@ -78,14 +109,18 @@ pub(super) fn is_canceled(error: &DbErr) -> bool {
 
 /// Returns the error reported by the database itself, if any.
 fn reported(error: &DbErr) -> Option<&dyn sqlx::error::DatabaseError> {
-    let (DbErr::Exec(RuntimeErr::SqlxError(cause))
-    | DbErr::Query(RuntimeErr::SqlxError(cause))
-    | DbErr::Conn(RuntimeErr::SqlxError(cause))) = error
-    else {
-        return None;
-    };
-    match cause.as_ref() {
+    match sqlx_error(error)? {
         sqlx::Error::Database(cause) => Some(cause.as_ref()),
+        _ => None,
+    }
+}
+
+/// Returns the error of the driver, if any.
+fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        DbErr::Exec(RuntimeErr::SqlxError(cause))
+        | DbErr::Query(RuntimeErr::SqlxError(cause))
+        | DbErr::Conn(RuntimeErr::SqlxError(cause)) => Some(cause.as_ref()),
         _ => None,
     }
 }

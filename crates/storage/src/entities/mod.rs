@@ -128,8 +128,12 @@ pub use access_level::AccessLevel;
 pub use scope::Scope;
 pub use visibility::Visibility;
 
-use chrono::{DateTime, NaiveDate, SubsecRound, Utc};
+use chrono::{DateTime, NaiveDate, SubsecRound, TimeDelta, Utc};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoColumnRef};
+
+/// Maximum difference between the clocks of two nodes. A row that is dated further in the future was stored before the
+/// clock was set back.
+pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(60);
 
 /// Returns the current time in microseconds, which both databases store without loss.
 pub fn now() -> DateTime<Utc> {

@@ -78,6 +78,37 @@ pub async fn due(db: &impl ConnectionTrait, now: DateTime<Utc>, most: u64) -> Re
         .await
 }
 
+/// Returns the active schedules whose next time is after `now`.
+///
+/// # Errors
+/// Any database error.
+pub async fn after(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<Vec<Model>, DbErr> {
+    Entity::find()
+        .filter(Column::Active.eq(true))
+        .filter(Column::NextRunAt.gt(now))
+        .all(db)
+        .await
+}
+
+/// Sets the next time of a schedule, unless the schedule has changed since it was read.
+///
+/// # Errors
+/// Any database error.
+pub async fn set_earlier(
+    db: &impl ConnectionTrait,
+    schedule: &Model,
+    next: DateTime<Utc>,
+) -> Result<(), DbErr> {
+    Entity::update_many()
+        .col_expr(Column::NextRunAt, Expr::value(next))
+        .filter(Column::Id.eq(schedule.id))
+        .filter(Column::Cron.eq(schedule.cron.as_str()))
+        .filter(Column::NextRunAt.eq(schedule.next_run_at))
+        .exec(db)
+        .await
+        .map(drop)
+}
+
 /// Deactivates the schedules of a user.
 ///
 /// # Errors

@@ -70,17 +70,16 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Returns pending updates that were created before `before`, oldest first.
+/// Returns pending updates, or only those that were created before `before`, oldest first.
 ///
 /// # Errors
 /// Any database error.
-pub async fn pending(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<Vec<Model>, DbErr> {
-    Entity::find()
-        .filter(Column::State.eq(RefUpdateState::Pending))
-        .filter(Column::CreatedAt.lt(before))
-        .order_by_asc(Column::Id)
-        .all(db)
-        .await
+pub async fn pending(db: &impl ConnectionTrait, before: Option<DateTime<Utc>>) -> Result<Vec<Model>, DbErr> {
+    let mut pending = Entity::find().filter(Column::State.eq(RefUpdateState::Pending));
+    if let Some(before) = before {
+        pending = pending.filter(Column::CreatedAt.lt(before));
+    }
+    pending.order_by_asc(Column::Id).all(db).await
 }
 
 /// Returns the applied updates of a project since `since`, in creation order.

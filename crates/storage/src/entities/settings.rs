@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, sea_query::OnConflict};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbBackend, sea_query::OnConflict};
 
 /// Instance settings that can be changed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -37,6 +37,21 @@ pub async fn get(db: &impl ConnectionTrait, key: &str) -> Result<Option<String>,
 /// Any database error.
 pub async fn all(db: &impl ConnectionTrait) -> Result<Vec<Model>, DbErr> {
     Entity::find().all(db).await
+}
+
+/// Locks all settings until the transaction ends: other transactions can read them, but not change them. Settings that were
+/// never changed have no row to lock.
+///
+/// # Errors
+/// Any database error.
+pub async fn lock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
+    // SQLite has a single writer.
+    if transaction.get_database_backend() == DbBackend::Postgres {
+        transaction
+            .execute_unprepared("LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE")
+            .await?;
+    }
+    Ok(())
 }
 
 /// Sets a setting to a JSON value.

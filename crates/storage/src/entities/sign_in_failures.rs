@@ -27,17 +27,20 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the failures of an account since `instant`, latest first.
+/// Selects the failures of an account since `instant`, latest first. Rows from before the clock was set
+/// back do not count.
 pub fn of_account(account: &str, instant: DateTime<Utc>) -> Select<Entity> {
     since(instant).filter(Column::Account.eq(account))
 }
 
-/// Selects the failures of an account from one address since `instant`, latest first.
+/// Selects the failures of an account from one address since `instant`, latest first. Rows from before the clock was set
+/// back do not count.
 pub fn of_account_at(account: &str, address: &str, instant: DateTime<Utc>) -> Select<Entity> {
     of_account(account, instant).filter(Column::Address.eq(address))
 }
 
-/// Selects the failures of all accounts from an address in one context since `instant`, latest first.
+/// Selects the failures of all accounts from an address in one context since `instant`, latest first. Rows from before the clock was set
+/// back do not count.
 pub fn of_address(address: &str, context: &str, instant: DateTime<Utc>) -> Select<Entity> {
     since(instant)
         .filter(Column::Address.eq(address))
@@ -47,6 +50,7 @@ pub fn of_address(address: &str, context: &str, instant: DateTime<Utc>) -> Selec
 fn since(instant: DateTime<Utc>) -> Select<Entity> {
     Entity::find()
         .filter(Column::FailedAt.gt(instant))
+        .filter(Column::FailedAt.lte(super::now() + super::MAX_CLOCK_DIFFERENCE))
         .order_by_desc(Column::FailedAt)
         .order_by_desc(Column::Id)
 }

@@ -25,12 +25,14 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects a user's actions of one kind since `instant`, latest first.
+/// Selects a user's actions of one kind since `instant`, latest first. Rows from before the clock was set
+/// back do not count.
 pub fn since(user_id: i64, action: &str, instant: DateTime<Utc>) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))
         .filter(Column::Action.eq(action))
         .filter(Column::DoneAt.gt(instant))
+        .filter(Column::DoneAt.lte(super::now() + super::MAX_CLOCK_DIFFERENCE))
         .order_by_desc(Column::DoneAt)
         .order_by_desc(Column::Id)
 }

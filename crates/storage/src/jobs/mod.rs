@@ -7,8 +7,10 @@
 //!
 //! For the reasons against a library, see `docs/adr/0004-store-background-jobs-in-the-database.md`.
 
+mod failed;
 mod queue;
 mod runner;
+mod statistics;
 // A function that is not registered as a test is an error.
 #[cfg(test)]
 #[warn(dead_code)]
@@ -21,10 +23,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error_chain::error_chain;
 
+pub use failed::{discard_failed, list_failed, retry_failed};
 pub use queue::{
     EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, purge_dead, requeue_abandoned,
 };
 pub use runner::{JobRunner, RunnerOptions};
+pub use statistics::{JobStatistics, statistics};
 
 /// A unit of deferred work: its payload and its limits.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
@@ -147,8 +151,10 @@ impl JobRegistry {
         self.handlers.keys().copied().collect()
     }
 
-    fn get(&self, kind: &str) -> Option<&RegisteredHandler> {
-        self.handlers.get(kind)
+    fn get(&self, kind: &str) -> Option<(&'static str, &RegisteredHandler)> {
+        self.handlers
+            .get_key_value(kind)
+            .map(|(kind, handler)| (*kind, handler))
     }
 }
 

@@ -30,7 +30,7 @@ pub enum EnqueueError {
     #[error("job payload: {0}")]
     Payload(#[from] serde_json::Error),
     /// The database failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Database(#[from] DbErr),
 }
 
@@ -61,28 +61,33 @@ pub async fn enqueue_at<J: Job>(
         created_at: Set(entities::now()),
         ..Default::default()
     };
-    // An update locks the waiting row until this transaction ends; doing nothing on conflict would not.
-    // Otherwise the job could run earlier, without seeing the changes of this transaction.
-    let earliest = Expr::case(
-        Expr::col((EXCLUDED, Column::RunAt)).lt(Expr::col((Entity, Column::RunAt))),
-        Expr::col((EXCLUDED, Column::RunAt)),
-    )
-    .finally(Expr::col((Entity, Column::RunAt)));
-    let renew = OnConflict::columns([Column::Kind, Column::DedupKey])
-        .target_and_where(
-            Expr::col(Column::LockedBy)
-                .is_null()
-                .and(Expr::col(Column::DeadAt).is_null()),
-        )
-        .update_column(Column::Payload)
-        .value(Column::RunAt, earliest)
-        .to_owned();
+    let renew = merge_into_waiting().update_column(Column::Payload).to_owned();
     Entity::insert(row)
         .on_conflict(renew)
         .exec_without_returning(db)
         .await?;
     database::wake_on_commit();
     Ok(())
+}
+
+/// Returns the action for an inserted job if an equivalent job waits: that job runs at the earlier of both instants.
+///
+/// An update locks the waiting row until the transaction ends; doing nothing on conflict would not. Otherwise the job
+/// could run earlier, without seeing the changes of the transaction.
+pub(super) fn merge_into_waiting() -> OnConflict {
+    let earliest = Expr::case(
+        Expr::col((EXCLUDED, Column::RunAt)).lt(Expr::col((Entity, Column::RunAt))),
+        Expr::col((EXCLUDED, Column::RunAt)),
+    )
+    .finally(Expr::col((Entity, Column::RunAt)));
+    OnConflict::columns([Column::Kind, Column::DedupKey])
+        .target_and_where(
+            Expr::col(Column::LockedBy)
+                .is_null()
+                .and(Expr::col(Column::DeadAt).is_null()),
+        )
+        .value(Column::RunAt, earliest)
+        .to_owned()
 }
 
 /// Cancels a waiting job with the same key, because its work is done. A running job is not affected.
@@ -157,12 +162,21 @@ pub async fn purge_dead(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Res
     Ok(done.rows_affected)
 }
 
+/// Time of a claim. Both times are equal unless the clock was set forward.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClaimTime {
+    /// Time with which the instants of jobs are compared.
+    pub(super) now: DateTime<Utc>,
+    /// Time with which the leases of other claims are compared.
+    pub(super) leases: DateTime<Utc>,
+}
+
 /// Claims the next due job of some kinds for a runner until `now + lease`, and counts the attempt.
 pub(super) async fn claim(
     db: &impl ConnectionTrait,
     kinds: &[&str],
     runner: &str,
-    now: DateTime<Utc>,
+    ClaimTime { now, leases }: ClaimTime,
     lease: TimeDelta,
 ) -> Result<Option<Model>, DbErr> {
     const CANDIDATE: &str = "candidate";
@@ -173,11 +187,11 @@ pub(super) async fn claim(
         .and_where(Expr::col((RUNNING, Column::Kind)).eq(Expr::col((CANDIDATE, Column::Kind))))
         .and_where(Expr::col((RUNNING, Column::DedupKey)).eq(Expr::col((CANDIDATE, Column::DedupKey))))
         .and_where(Expr::col((RUNNING, Column::Id)).ne(Expr::col((CANDIDATE, Column::Id))))
-        .and_where(Expr::col((RUNNING, Column::LockedUntil)).gte(now))
+        .and_where(Expr::col((RUNNING, Column::LockedUntil)).gte(leases))
         .take();
     let free = Condition::any()
         .add(Expr::col((CANDIDATE, Column::LockedUntil)).is_null())
-        .add(Expr::col((CANDIDATE, Column::LockedUntil)).lt(now));
+        .add(Expr::col((CANDIDATE, Column::LockedUntil)).lt(leases));
     let next = Query::select()
         .column((CANDIDATE, Column::Id))
         .from_as(Entity, CANDIDATE)
@@ -307,6 +321,63 @@ pub(super) async fn mark_lost_dead(db: &impl ConnectionTrait, now: DateTime<Utc>
         .exec(db)
         .await?;
     Ok(done.rows_affected)
+}
+
+/// Corrects the times of jobs that were stored before the clock was set back, so that no job waits until the clock shows
+/// these times again. `longest_delay` returns the maximum delay after a number of attempts. Returns the number of waiting
+/// jobs that changed.
+pub(super) async fn correct_times(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    lease: TimeDelta,
+    longest_delay: impl Fn(i32) -> TimeDelta,
+) -> Result<usize, DbErr> {
+    // A living runner renews its leases, so only those of lost runners expire.
+    Entity::update_many()
+        .col_expr(Column::LockedUntil, Expr::value(now + lease))
+        .filter(Column::LockedUntil.gt(now + lease))
+        .exec(db)
+        .await?;
+    let is_waiting = || {
+        Condition::all()
+            .add(Column::LockedBy.is_null())
+            .add(Column::DeadAt.is_null())
+    };
+    // Other nodes store jobs meanwhile, and their clocks differ.
+    let known = now + entities::MAX_CLOCK_DIFFERENCE;
+    let later = Entity::find()
+        .filter(is_waiting())
+        .filter(Column::RunAt.gt(now))
+        .filter(Column::CreatedAt.gt(known).or(Column::Attempts.gt(0)))
+        .all(db)
+        .await?;
+    let mut corrected = 0;
+    for job in later {
+        let dated_ahead = match job.created_at > known {
+            true => job.created_at - now,
+            false => TimeDelta::zero(),
+        };
+        let mut run_at = job.run_at - dated_ahead;
+        let latest = now + longest_delay(job.attempts);
+        if job.attempts > 0 && run_at > latest + entities::MAX_CLOCK_DIFFERENCE {
+            run_at = latest;
+        }
+        if run_at == job.run_at {
+            continue;
+        }
+        let row = ActiveModel {
+            run_at: Set(run_at),
+            created_at: Set(job.created_at - dated_ahead),
+            ..Default::default()
+        };
+        let changed = Entity::update_many()
+            .set(row)
+            .filter(is_waiting())
+            .filter(Column::Id.eq(job.id));
+        changed.exec(db).await?;
+        corrected += 1;
+    }
+    Ok(corrected)
 }
 
 fn unlocked() -> ActiveModel {

@@ -1,8 +1,13 @@
 //! Runner of background jobs.
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::pin, time::Duration};
+use std::{
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt;
 use rand::RngExt;
 use sea_orm::DbErr;
@@ -13,9 +18,18 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{JobAttempt, JobFailure, JobRegistry, queue};
-use crate::database::{Database, allow_statements_of};
+use crate::clock::ClockWatch;
+use crate::database::{Database, allow_statements_of, is_deadlock};
 use crate::entities;
 use crate::entities::jobs::Model;
+use crate::fault::fault;
+use crate::metric_names::{JOB_ATTEMPTS, JOB_SECONDS};
+
+/// First delay before the result of a job is stored again. It is shorter than the interval of polling: otherwise this
+/// runner could claim the job again after an outage of the database.
+const STORE_DELAY: Duration = Duration::from_millis(50);
+/// Maximum delay before the result of a job is stored again.
+const LONGEST_STORE_DELAY: Duration = Duration::from_millis(400);
 
 /// Options of a runner.
 #[derive(Debug, Clone)]
@@ -55,12 +69,18 @@ impl RunnerOptions {
     /// together.
     #[must_use]
     pub fn retry_delay(&self, attempts: i32) -> Duration {
+        self.longest_retry_delay(attempts)
+            .mul_f64(rand::rng().random_range(0.5..=1.0))
+    }
+
+    /// Returns the maximum of [`Self::retry_delay`]. An attempt that is scheduled later was scheduled before the clock of
+    /// the system was set back.
+    #[must_use]
+    pub fn longest_retry_delay(&self, attempts: i32) -> Duration {
         let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
-        let delay = self
-            .backoff
+        self.backoff
             .saturating_mul(1 << doublings)
-            .min(self.longest_backoff);
-        delay.mul_f64(rand::rng().random_range(0.5..=1.0))
+            .min(self.longest_backoff)
     }
 }
 
@@ -91,6 +111,11 @@ impl JobRunner {
         let kinds = self.registry.kinds();
         let mut running = JoinSet::new();
         let mut commits = self.db.commits();
+        let mut clock = RunnerClock {
+            watch: ClockWatch::new(entities::now()),
+            // The clock may have been set back while no runner was running.
+            was_set_back: true,
+        };
         loop {
             while running.try_join_next().is_some() {}
             // Check for a stop between claims too, even if many jobs are due.
@@ -98,7 +123,7 @@ impl JobRunner {
                 break;
             }
             let full = running.len() >= self.options.concurrency.max(1);
-            if !full && let Some(job) = self.next(&kinds).await {
+            if !full && let Some(job) = self.next(&kinds, &mut clock).await {
                 running.spawn(self.execution(job));
                 continue;
             }
@@ -113,12 +138,15 @@ impl JobRunner {
     }
 
     /// Claims the next job, if one is due.
-    async fn next(&self, kinds: &[&str]) -> Option<Model> {
+    async fn next(&self, kinds: &[&str], clock: &mut RunnerClock) -> Option<Model> {
         let now = entities::now();
         let claimed = async {
-            match queue::claim(self.db.write(), kinds, &self.id, now, lease(&self.options)).await? {
+            self.observe_clock(clock, now).await?;
+            let leases = clock.watch.lease_time(now, self.options.lease);
+            let time = queue::ClaimTime { now, leases };
+            match queue::claim(self.db.write(), kinds, &self.id, time, lease(&self.options)).await? {
                 None => {
-                    let lost = queue::mark_lost_dead(self.db.write(), now).await?;
+                    let lost = queue::mark_lost_dead(self.db.write(), leases).await?;
                     if lost > 0 {
                         tracing::error!(lost, "marked jobs of lost runners as failed");
                     }
@@ -133,15 +161,48 @@ impl JobRunner {
         })
     }
 
+    /// Corrects the times of jobs if the clock of the system was set back.
+    async fn observe_clock(&self, clock: &mut RunnerClock, now: DateTime<Utc>) -> Result<(), DbErr> {
+        if let Some(change) = clock.watch.change(now) {
+            let seconds = change.num_seconds();
+            tracing::warn!(seconds, "the clock of the system was set");
+            clock.was_set_back |= change < TimeDelta::zero();
+        }
+        if clock.was_set_back {
+            let longest_delay = |attempts| {
+                let delay = self.options.longest_retry_delay(attempts);
+                TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX)
+            };
+            let lease = lease(&self.options);
+            let corrected = queue::correct_times(self.db.write(), now, lease, longest_delay).await?;
+            if corrected > 0 {
+                tracing::warn!(
+                    corrected,
+                    "corrected the times of jobs that were dated in the future"
+                );
+            }
+            clock.was_set_back = false;
+        }
+        Ok(())
+    }
+
     fn execution(&self, job: Model) -> impl Future<Output = ()> + Send + 'static {
         let span = tracing::info_span!("job", kind = job.kind, id = job.id, attempt = job.attempts);
+        let trace = tracing::info_span!(
+            target: "holdfast::trace",
+            parent: None,
+            "job",
+            otel.name = job.kind,
+            job.attempt = job.attempts,
+            job.result = tracing::field::Empty,
+        );
         let execution = JobExecution {
             db: self.db.clone(),
             registry: self.registry.clone(),
             options: self.options.clone(),
             job,
         };
-        execution.run().instrument(span)
+        execution.run().instrument(trace).instrument(span)
     }
 
     async fn drain(&self, mut running: JoinSet<()>) {
@@ -157,6 +218,31 @@ impl JobRunner {
     }
 }
 
+/// The clock of the system, as a runner observes it.
+struct RunnerClock {
+    watch: ClockWatch,
+    /// Whether jobs may be dated in the future.
+    was_set_back: bool,
+}
+
+/// Result of an attempt.
+enum JobResult {
+    Done,
+    Retry(DateTime<Utc>, String),
+    Dead(String),
+}
+
+impl JobResult {
+    /// Returns the name of the result in metrics and traces.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "success",
+            Self::Retry(..) => "retry",
+            Self::Dead(_) => "failure",
+        }
+    }
+}
+
 /// An attempt at a job.
 struct JobExecution {
     db: Database,
@@ -167,20 +253,41 @@ struct JobExecution {
 
 impl JobExecution {
     async fn run(self) {
+        let started = Instant::now();
         let outcome = tokio::select! {
             outcome = self.work() => outcome,
             () = self.keep_lease() => {
                 tracing::warn!("lost the claim on the job to another runner");
+                self.record("lost", started);
                 return;
             }
         };
-        let settled = match outcome {
-            Ok(()) => queue::complete(self.db.write(), &self.job).await,
-            Err(failure) => self.fail(failure).await,
+        let result = match outcome {
+            Ok(()) => JobResult::Done,
+            Err(failure) => self.result_of(failure),
         };
-        if let Err(error) = settled {
-            tracing::error!(%error, "failed to store the result of the job; it restarts when its lease expires");
+        self.record(result.name(), started);
+        let mut delay = STORE_DELAY;
+        while let Err(error) = self.store(&result).await {
+            if !is_temporary(&error) {
+                tracing::error!(%error, "failed to store the result of the job; it restarts when its lease expires");
+                return;
+            }
+            tracing::warn!(%error, "failed to store the result of the job; it is stored again later");
+            sleep(delay).await;
+            delay = (delay * 2).min(LONGEST_STORE_DELAY);
         }
+    }
+
+    /// Records the result and the time of the attempt in metrics and the trace.
+    fn record(&self, result: &'static str, started: Instant) {
+        tracing::Span::current().record("job.result", result);
+        let kind = self
+            .registry
+            .get(&self.job.kind)
+            .map_or("unknown", |(kind, _)| kind);
+        metrics::counter!(JOB_ATTEMPTS, "kind" => kind, "result" => result).increment(1);
+        metrics::histogram!(JOB_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     }
 
     async fn work(&self) -> Result<(), JobFailure> {
@@ -188,7 +295,7 @@ impl JobExecution {
             number: self.job.attempts,
             of: self.job.max_attempts,
         };
-        let Some(registered) = self.registry.get(&self.job.kind) else {
+        let Some((_, registered)) = self.registry.get(&self.job.kind) else {
             return Err(JobFailure::transient("no handler for the job kind"));
         };
         // A statement may take as long as the job.
@@ -209,14 +316,15 @@ impl JobExecution {
 
     /// Renews the lease until the claim is lost.
     async fn keep_lease(&self) {
-        let mut ends = entities::now() + lease(&self.options);
+        let mut renewed = Instant::now();
         loop {
             sleep(self.options.lease / 3).await;
             let now = entities::now();
+            let started = Instant::now();
             match queue::renew(self.db.write(), &self.job, now, lease(&self.options)).await {
-                Ok(true) => ends = now + lease(&self.options),
+                Ok(true) => renewed = started,
                 Ok(false) => return,
-                Err(error) if entities::now() < ends => {
+                Err(error) if renewed.elapsed() < self.options.lease => {
                     tracing::warn!(%error, "failed to renew the claim on the job");
                 }
                 Err(_) => return,
@@ -224,18 +332,33 @@ impl JobExecution {
         }
     }
 
-    async fn fail(&self, failure: JobFailure) -> Result<(), DbErr> {
-        let now = entities::now();
-        let reason = failure.reason.as_str();
+    /// Returns the result of a failed attempt, and logs the failure.
+    fn result_of(&self, failure: JobFailure) -> JobResult {
+        let reason = failure.reason;
         if failure.permanent || self.job.attempts >= self.job.max_attempts {
             tracing::error!(reason, "job failed permanently");
-            return queue::mark_dead(self.db.write(), &self.job, now, reason).await;
+            return JobResult::Dead(reason);
         }
         let wait = self.options.retry_delay(self.job.attempts);
         tracing::warn!(reason, ?wait, "job failed and was rescheduled");
-        let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
-        queue::retry(self.db.write(), &self.job, run_at, reason).await
+        let run_at = entities::now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+        JobResult::Retry(run_at, reason)
     }
+
+    /// Stores the result. Has no effect if another runner has claimed the job.
+    async fn store(&self, result: &JobResult) -> Result<(), DbErr> {
+        let db = self.db.write();
+        match result {
+            JobResult::Done => queue::complete(db, &self.job).await,
+            JobResult::Retry(run_at, reason) => queue::retry(db, &self.job, *run_at, reason).await,
+            JobResult::Dead(reason) => queue::mark_dead(db, &self.job, entities::now(), reason).await,
+        }
+    }
+}
+
+/// Returns whether a later attempt can succeed: the database was not available, or its disk was full.
+fn is_temporary(error: &DbErr) -> bool {
+    matches!(error, DbErr::ConnectionAcquire(_)) || is_deadlock(error) || fault(error).is_some()
 }
 
 fn lease(options: &RunnerOptions) -> TimeDelta {

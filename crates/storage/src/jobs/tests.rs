@@ -1,5 +1,8 @@
 //! Tests of the queue and the runner, on both databases.
 
+mod clock;
+mod failed;
+mod outage;
 mod statement_limit;
 
 use std::{
@@ -9,7 +12,7 @@ use std::{
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sea_orm::{EntityTrait, QueryOrder};
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -72,8 +75,13 @@ async fn all(db: &Database) -> Vec<rows::Model> {
         .unwrap()
 }
 
+/// Returns the time of a claim if the clock was not set.
+fn time(now: DateTime<Utc>) -> queue::ClaimTime {
+    queue::ClaimTime { now, leases: now }
+}
+
 async fn claim(db: &Database, runner: &str, now: DateTime<Utc>) -> Option<rows::Model> {
-    queue::claim(db.write(), &["greet", "refresh"], runner, now, LEASE)
+    queue::claim(db.write(), &["greet", "refresh"], runner, time(now), LEASE)
         .await
         .unwrap()
 }
@@ -250,13 +258,15 @@ async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: DatabaseKind) {
             .await
             .unwrap();
         assert_eq!(
-            queue::claim(db.write(), &["other"], "a", now, LEASE)
+            queue::claim(db.write(), &["other"], "a", time(now), LEASE)
                 .await
                 .unwrap(),
             None
         );
         assert_eq!(
-            queue::claim(db.write(), &[], "a", now, LEASE).await.unwrap(),
+            queue::claim(db.write(), &[], "a", time(now), LEASE)
+                .await
+                .unwrap(),
             None
         );
         assert!(claim(&db, "a", now).await.unwrap().payload.contains("first"));

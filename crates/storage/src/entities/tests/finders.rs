@@ -85,10 +85,12 @@ async fn timestamps_of_any_precision_sort_by_time(kind: DatabaseKind) {
         for (count, offset) in offsets.into_iter().enumerate() {
             let before = whole_second + TimeDelta::microseconds(offset);
             assert_eq!(
-                ref_updates::pending(db.read(), before).await.unwrap().len(),
+                ref_updates::pending(db.read(), Some(before)).await.unwrap().len(),
                 count
             );
         }
+        let all = ref_updates::pending(db.read(), None).await.unwrap();
+        assert_eq!(all.len(), offsets.len());
     })
     .await;
 }

@@ -1,0 +1,276 @@
+//! Versions of the database's state, round trips and lost connections on PostgreSQL.
+
+use std::process::Command;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use harness::postgresql::PrivateServer;
+use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
+
+use super::testing::{DatabaseKind, on_empty, on_migrated, on_postgresql};
+use super::wire_proxy::WireProxy;
+use super::{DataVersion, Database, DatabaseOptions, VersionedCache, measure};
+use crate::entities::settings;
+
+fn one_connection() -> DatabaseOptions {
+    DatabaseOptions {
+        max_connections: 1,
+        ..DatabaseOptions::default()
+    }
+}
+
+async fn connect(url: &str, options: &DatabaseOptions) -> Database {
+    Database::connect(url, options).await.unwrap()
+}
+
+/// Runs a statement that returns one number, on any free connection.
+async fn number(db: &Database, sql: &str) -> i32 {
+    let statement = Statement::from_string(DatabaseBackend::Postgres, sql);
+    let row = db.read().query_one_raw(statement).await.unwrap().unwrap();
+    row.try_get_by_index(0).unwrap()
+}
+
+async fn version(db: &Database) -> DataVersion {
+    db.read_version().await.unwrap()
+}
+
+/// Runs `work` until it succeeds. A server that recovers from a crash rejects connections for a while.
+async fn eventually<T>(mut work: impl AsyncFnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(value) = work().await {
+            return value;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn statements_need_one_round_trip_and_are_prepared_once(kind: DatabaseKind) {
+    on_empty(kind, async |url| {
+        let proxy = WireProxy::start(&url).await;
+        let db = connect(&proxy.url, &one_connection()).await;
+        let texts: Vec<String> = (0..300).map(|text| format!("SELECT {text}")).collect();
+        for text in &texts {
+            number(&db, text).await;
+        }
+        let before = (proxy.sent(b'P'), proxy.sent(b'S'));
+        for text in &texts {
+            number(&db, text).await;
+        }
+        assert_eq!(proxy.sent(b'P'), before.0);
+        // sqlx tests each connection after its use, which no statement waits for.
+        let round_trips = proxy.sent(b'S') - before.1;
+        assert!(round_trips <= 2 * texts.len() + 1, "{round_trips}");
+        db.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn connection_lost_while_idle_is_replaced_before_next_statement(kind: DatabaseKind) {
+    on_empty(kind, async |url| {
+        let db = connect(&url, &one_connection()).await;
+        let admin = connect(&url, &one_connection()).await;
+        let lost = number(&db, "SELECT pg_backend_pid()").await;
+        let end = format!("SELECT pg_terminate_backend({lost}, 30000)::int");
+        assert_eq!(number(&admin, &end).await, 1);
+        // Only connections that were idle for a while are tested.
+        tokio::time::sleep(super::postgresql::IDLE_TEST).await;
+        assert_ne!(number(&db, "SELECT pg_backend_pid()").await, lost);
+        db.close().await.unwrap();
+        admin.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn version_read_contains_commits_during_an_earlier_query(kind: DatabaseKind) {
+    on_migrated(kind, async |direct| {
+        let url = url_of(&direct).await;
+        let proxy = WireProxy::start(&url).await;
+        let db = connect(&proxy.url, &one_connection()).await;
+        let before = version(&db).await;
+        let (queries, chunks) = (proxy.sent(b'E'), proxy.received());
+        proxy.stop_responses();
+        let mut first = Box::pin(db.read_version());
+        assert!((&mut first).now_or_never().is_none());
+        while proxy.received() == chunks {
+            tokio::task::yield_now().await;
+        }
+        // The first query has its snapshot, and its response is on its way.
+        settings::put(direct.write(), "k", "1").await.unwrap();
+        let mut others: Vec<_> = (0..50).map(|_| Box::pin(db.read_version())).collect();
+        for other in &mut others {
+            assert!(other.now_or_never().is_none());
+        }
+        proxy.open();
+        let first = first.await.unwrap();
+        let others = join_all(others).await;
+        assert!(others.iter().all(|other| *other == others[0]));
+        assert_ne!(others[0].unwrap(), before);
+        assert_ne!(others[0].unwrap(), first);
+        // One query for the first, and one for all others.
+        assert_eq!(proxy.sent(b'E') - queries, 2);
+        db.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn write_after_canceled_begin_is_stored(kind: DatabaseKind) {
+    on_migrated(kind, async |direct| {
+        let proxy = WireProxy::start(&url_of(&direct).await).await;
+        let db = connect(&proxy.url, &one_connection()).await;
+        settings::get(db.read(), "k").await.unwrap();
+        // The driver tests the connection before it is idle.
+        while db.pool_usage()[0].idle == 0 {
+            tokio::task::yield_now().await;
+        }
+        proxy.stop_responses();
+        let sent = proxy.sent(b'Q');
+        let mut beginning = Box::pin(db.begin());
+        while proxy.sent(b'Q') == sent {
+            assert!((&mut beginning).now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        drop(beginning);
+        proxy.open();
+        settings::put(db.write(), "k", "1").await.unwrap();
+        let stored = settings::get(direct.read(), "k").await.unwrap();
+        assert_eq!(stored.as_deref(), Some("1"));
+        db.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn url_of(db: &Database) -> String {
+    let statement = Statement::from_string(DatabaseBackend::Postgres, "SELECT current_database()::text");
+    let row = db.read().query_one_raw(statement).await.unwrap().unwrap();
+    let name: String = row.try_get_by_index(0).unwrap();
+    let (server, _) = harness::postgresql::url().rsplit_once('/').unwrap();
+    format!("{server}/{name}")
+}
+
+/// Uses a server that no other test writes to.
+async fn version_is_equal_until_a_transaction_with_changes_ends() {
+    let server = PrivateServer::start("versions").unwrap();
+    let db = connect(&server.url(), &DatabaseOptions::default()).await;
+    db.migrate().await.unwrap();
+    settings::put(db.write(), "k", "1").await.unwrap();
+    let before = version(&db).await;
+    settings::get(db.read(), "k").await.unwrap();
+    db.transaction(async |tx| settings::get(tx, "k").await.map(drop))
+        .await
+        .unwrap();
+    assert_eq!(version(&db).await, before);
+
+    // A transaction changes the version when it starts to write, and when it ends.
+    let open = db.begin().await.unwrap();
+    settings::put(&open, "other", "1").await.unwrap();
+    let during = version(&db).await;
+    assert_eq!(version(&db).await, during);
+    settings::put(db.write(), "k", "2").await.unwrap();
+    let written = version(&db).await;
+    assert_ne!(written, during);
+    open.commit().await.unwrap();
+    assert_ne!(version(&db).await, written);
+    db.close().await.unwrap();
+}
+
+async fn request_uses_cached_values_until_it_writes() {
+    let server = PrivateServer::start("caches").unwrap();
+    let db = connect(&server.url(), &DatabaseOptions::default()).await;
+    db.migrate().await.unwrap();
+    settings::put(db.write(), "k", "1").await.unwrap();
+    let cache = VersionedCache::<(), Option<String>>::new(10, |_| 1);
+    let load = async || {
+        cache
+            .get_or_load(&db, (), settings::get(db.read(), "k"))
+            .await
+            .unwrap()
+    };
+    // Stores a value that the database does not have.
+    let hidden = async |value: &str| {
+        cache.insert(version(&db).await, (), Some(value.to_owned()));
+    };
+    measure(None, async {
+        assert_eq!(db.version(), None);
+        version(&db).await;
+        hidden("cached").await;
+        assert_eq!(load().await.as_deref(), Some("cached"));
+        settings::put(db.write(), "k", "2").await.unwrap();
+        assert_eq!(db.version(), None);
+        assert_eq!(load().await.as_deref(), Some("2"));
+    })
+    .await;
+    // Work outside of requests does not use the cache.
+    hidden("cached").await;
+    assert_eq!(load().await.as_deref(), Some("2"));
+    db.close().await.unwrap();
+}
+
+/// Returns the ID of the session of the only connection, if the server accepts connections.
+async fn session(db: &Database) -> Option<i32> {
+    let statement = Statement::from_string(DatabaseBackend::Postgres, "SELECT pg_backend_pid()");
+    let row = db.read().query_one_raw(statement).await.ok().flatten()?;
+    row.try_get_by_index(0).ok()
+}
+
+async fn version_changes_after_crash_of_a_session() {
+    let server = PrivateServer::start("version-crash").unwrap();
+    let db = connect(&server.url(), &DatabaseOptions::default()).await;
+    let other = connect(&server.url(), &one_connection()).await;
+    db.migrate().await.unwrap();
+    let started = "SELECT extract(epoch FROM pg_postmaster_start_time())::int";
+    let start = number(&other, started).await;
+    let mut seen = vec![version(&db).await];
+    for _ in 0..2 {
+        // The number of a transaction that is rolled back is assigned again after the crash.
+        let undone = eventually(async || db.begin().await.ok()).await;
+        settings::put(&undone, "k", "1").await.unwrap();
+        seen.push(version(&db).await);
+        let victim = session(&other).await.unwrap();
+        let killed = Command::new("kill")
+            .args(["-9", &victim.to_string()])
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        // PostgreSQL ends all sessions, and accepts new ones after it has recovered.
+        eventually(async || session(&other).await.filter(|session| *session != victim)).await;
+        drop(undone);
+        let current = eventually(async || db.read_version().await).await;
+        assert!(!seen.contains(&current));
+        seen.push(current);
+    }
+    assert_eq!(
+        number(&other, started).await,
+        start,
+        "the server itself did not restart"
+    );
+    db.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+async fn version_is_unknown_while_the_server_is_stopped() {
+    let mut server = PrivateServer::start("version-stop").unwrap();
+    let db = connect(&server.url(), &DatabaseOptions::default()).await;
+    let before = version(&db).await;
+    server.stop().unwrap();
+    assert_eq!(db.read_version().await, None);
+    server.start_again().unwrap();
+    let after = version(&db).await;
+    assert_ne!(after, before);
+    assert_eq!(version(&db).await, after);
+    db.close().await.unwrap();
+}
+
+on_postgresql![
+    on 2 threads;
+    statements_need_one_round_trip_and_are_prepared_once,
+    connection_lost_while_idle_is_replaced_before_next_statement,
+    version_read_contains_commits_during_an_earlier_query,
+    write_after_canceled_begin_is_stored,
+];
+
+harness::tests![requires harness::postgresql::missing;
+    version_is_equal_until_a_transaction_with_changes_ends,
+    request_uses_cached_values_until_it_writes,
+    version_changes_after_crash_of_a_session,
+    version_is_unknown_while_the_server_is_stopped,
+];
