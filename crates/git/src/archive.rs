@@ -68,7 +68,8 @@ impl Repository {
         } else {
             program.path(path)
         };
-        Ok(stream::output(self.start_transfer(program).await?, Bytes::new()))
+        let running = self.start_transfer(program).await?;
+        Ok(stream::output(self, running, Bytes::new()))
     }
 }
 

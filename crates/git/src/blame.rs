@@ -1,6 +1,6 @@
 //! The last change of each line of a file, from `git blame`, which is much faster than both libraries.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncRead;
@@ -14,26 +14,6 @@ use super::{Error, Oid, Repository, Result};
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum size of a blamed file, in bytes.
 const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
-/// Size of the cache, in bytes of text.
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-
-type ResultCache = moka::sync::Cache<(Oid, String), Arc<Vec<BlameRange>>>;
-
-/// Cache by commit and path. The result depends on nothing else, so all repositories share the cache.
-static RESULT_CACHE: LazyLock<ResultCache> = LazyLock::new(|| {
-    moka::sync::Cache::builder()
-        .max_capacity(CACHE_BYTES)
-        .weigher(|(_, path): &(Oid, String), ranges: &Arc<Vec<BlameRange>>| {
-            /// Memory of a range or a line in addition to its text.
-            const OVERHEAD: usize = 48;
-            let lines = ranges
-                .iter()
-                .flat_map(|range| &range.lines)
-                .map(|line| line.len() + OVERHEAD);
-            u32::try_from(path.len() + ranges.len() * OVERHEAD + lines.sum::<usize>()).unwrap_or(u32::MAX)
-        })
-        .build()
-});
 
 /// Consecutive lines with the same last commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +35,7 @@ impl Repository {
             return Err(Error::ObjectNotFound);
         }
         let key = (commit, path.to_owned());
-        if let Some(known) = RESULT_CACHE.get(&key) {
+        if let Some(known) = self.shared().caches.blame.get(&key) {
             return Ok(known);
         }
         let program = Program::new("blame")
@@ -71,7 +51,7 @@ impl Repository {
         let ranges = running.within(read(stdout)).await?;
         running.finish().await?;
         let ranges = Arc::new(ranges);
-        RESULT_CACHE.insert(key, Arc::clone(&ranges));
+        self.shared().caches.blame.insert(key, Arc::clone(&ranges));
         Ok(ranges)
     }
 }

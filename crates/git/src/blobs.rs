@@ -152,7 +152,7 @@ impl Repository {
     /// [`Error::ObjectNotFound`], or an error of starting the process.
     pub async fn open_blob(&self, id: Oid) -> Result<BlobStream> {
         let key = (self.id().clone(), id);
-        if let Some(data) = self.shared().blobs.get(&key) {
+        if let Some(data) = self.shared().caches.blobs.get(&key) {
             return Ok(BlobStream::of(data));
         }
         let read = self.git2(move |repository| {
@@ -162,7 +162,7 @@ impl Repository {
         let (size, memory) = match read.await? {
             SmallBlob::Read(data) => {
                 if data.len() <= MAX_CACHED {
-                    self.shared().blobs.insert(key, data.clone());
+                    self.shared().caches.blobs.insert(key, data.clone());
                 }
                 return Ok(BlobStream::of(data));
             }
@@ -183,7 +183,7 @@ impl Repository {
     /// # Errors
     /// As [`Self::open_blob`], or [`Error::Io`] if reading fails.
     pub async fn content_sha256(&self, id: Oid) -> Result<Arc<str>> {
-        if let Some(digest) = self.shared().digests.get(&id) {
+        if let Some(digest) = self.shared().caches.digests.get(&id) {
             return Ok(digest);
         }
         let mut stream = self.open_blob(id).await?;
@@ -197,7 +197,7 @@ impl Repository {
             hasher.update(buffer.get(..read).unwrap_or_default());
         }
         let digest: Arc<str> = hex::encode(hasher.finalize()).into();
-        self.shared().digests.insert(id, Arc::clone(&digest));
+        self.shared().caches.digests.insert(id, Arc::clone(&digest));
         Ok(digest)
     }
 }

@@ -1,7 +1,7 @@
 //! Authors of the commits of a history.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncRead;
@@ -17,13 +17,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 const MAX_CONTRIBUTORS: usize = 100_000;
 /// Maximum length of a parsed line, in bytes.
 const MAX_LINE_BYTES: usize = 4 * 1024;
-/// Number of cached results.
-const CACHED_RESULTS: u64 = 64;
-
-type ResultCache = moka::sync::Cache<(Oid, bool), Arc<Vec<Contributor>>>;
-
-/// Cache by head commit. The result depends on nothing else, so all repositories share the cache.
-static RESULT_CACHE: LazyLock<ResultCache> = LazyLock::new(|| moka::sync::Cache::new(CACHED_RESULTS));
 
 /// An author, identified by name and email address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,12 +58,13 @@ impl Repository {
         order: ContributorOrder,
     ) -> Result<Vec<Contributor>> {
         self.is_file(tip, "").await?;
-        let known = RESULT_CACHE.get(&(tip, lines));
+        let cache = &self.shared().caches.contributors;
+        let known = cache.get(&(tip, lines));
         let contributors = match known {
             Some(known) => known,
             None => {
                 let counted = Arc::new(self.count_contributors(tip, lines).await?);
-                RESULT_CACHE.insert((tip, lines), Arc::clone(&counted));
+                cache.insert((tip, lines), Arc::clone(&counted));
                 counted
             }
         };

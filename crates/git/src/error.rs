@@ -87,18 +87,49 @@ pub enum Error {
     Worker,
 }
 
+/// Fault of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemFault {
+    /// A disk has no space, or a quota is exceeded.
+    DiskFull,
+    /// A file system is mounted read-only.
+    ReadOnlyDisk,
+    /// A disk or its file system has an error.
+    FailedDisk,
+    /// The process or the machine has too many open files.
+    TooManyFiles,
+}
+
+/// Texts of the system for each fault, in the C locale.
+const FAULT_TEXTS: [(&str, SystemFault); 7] = [
+    ("No space left on device", SystemFault::DiskFull),
+    ("Disk quota exceeded", SystemFault::DiskFull),
+    ("Read-only file system", SystemFault::ReadOnlyDisk),
+    ("Input/output error", SystemFault::FailedDisk),
+    ("Structure needs cleaning", SystemFault::FailedDisk),
+    ("Too many open files in system", SystemFault::TooManyFiles),
+    ("Too many open files", SystemFault::TooManyFiles),
+];
+
 impl Error {
-    /// Returns whether a full disk is the cause.
+    /// Returns the fault of the machine that caused the error, if any.
     #[must_use]
-    pub fn is_disk_full(&self) -> bool {
+    pub fn system_fault(&self) -> Option<SystemFault> {
+        let of_text = |text: String| {
+            let known = FAULT_TEXTS.into_iter().find(|(part, _)| text.contains(part));
+            known.map(|(_, fault)| fault)
+        };
         match self {
-            Self::Io(error) => matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),
+            Self::Io(error) => match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(SystemFault::DiskFull),
+                ErrorKind::ReadOnlyFilesystem => Some(SystemFault::ReadOnlyDisk),
+                // These errors have no kind of their own.
+                _ => of_text(error.to_string())
+                    .filter(|fault| matches!(fault, SystemFault::TooManyFiles | SystemFault::FailedDisk)),
+            },
             // Libraries and programs return only the text of the system.
-            Self::Git2(_) | Self::Gix(_) | Self::Program { .. } => {
-                let text = self.to_string();
-                text.contains("No space left on device") || text.contains("Disk quota exceeded")
-            }
-            _ => false,
+            Self::Git2(_) | Self::Gix(_) | Self::Program { .. } => of_text(self.to_string()),
+            _ => None,
         }
     }
 }
@@ -142,16 +173,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_disk_is_recognized_in_codes_and_texts() {
-        assert!(Error::Io(ErrorKind::StorageFull.into()).is_disk_full());
-        assert!(Error::Io(ErrorKind::QuotaExceeded.into()).is_disk_full());
+    fn faults_are_recognized_in_codes_and_texts() {
+        let of_code = |code| Error::Io(std::io::Error::from_raw_os_error(code)).system_fault();
+        assert_eq!(of_code(28), Some(SystemFault::DiskFull));
+        assert_eq!(of_code(122), Some(SystemFault::DiskFull));
+        assert_eq!(of_code(30), Some(SystemFault::ReadOnlyDisk));
+        assert_eq!(of_code(5), Some(SystemFault::FailedDisk));
+        assert_eq!(of_code(117), Some(SystemFault::FailedDisk));
+        assert_eq!(of_code(24), Some(SystemFault::TooManyFiles));
+        assert_eq!(of_code(23), Some(SystemFault::TooManyFiles));
+        assert_eq!(of_code(13), None);
         let program = |stderr: &str| Error::Program {
             command: "merge-tree",
             stderr: stderr.to_owned(),
         };
-        assert!(program("error: unable to write loose object file: No space left on device").is_disk_full());
-        assert!(!program("fatal: not a tree object").is_disk_full());
-        assert!(!Error::Io(ErrorKind::PermissionDenied.into()).is_disk_full());
-        assert!(!Error::Locked.is_disk_full());
+        for (text, expected) in [
+            (
+                "error: unable to write loose object file: No space left on device",
+                Some(SystemFault::DiskFull),
+            ),
+            (
+                "error: unable to create temporary file: Read-only file system",
+                Some(SystemFault::ReadOnlyDisk),
+            ),
+            (
+                "fatal: cannot create pipe: Too many open files",
+                Some(SystemFault::TooManyFiles),
+            ),
+            ("fatal: not a tree object", None),
+        ] {
+            assert_eq!(program(text).system_fault(), expected, "{text}");
+        }
+        assert_eq!(Error::Locked.system_fault(), None);
     }
 }

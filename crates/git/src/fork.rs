@@ -19,7 +19,7 @@ use super::{Error, Repository, Result, layout};
 const MAX_ATTEMPTS: usize = 20;
 
 /// Extensions of the pack files to link; the index over several packs is written again.
-const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
+pub(super) const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
 
 impl Repository {
     /// Returns all branches and tags in the format of `packed-refs`.
@@ -99,7 +99,8 @@ fn link_objects(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(before == found && packs(&from.join("pack"))? == found)
 }
 
-fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
+/// Returns the names of the files of all complete packs.
+pub(super) fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
@@ -246,15 +247,7 @@ mod tests {
         let fixture = Fixture::new("main").await;
         let repository = fixture.repository.clone();
         testing::commit(&repository, "main", &[("file", "first")]).await;
-        let upkeep = {
-            let repository = repository.clone();
-            tokio::spawn(async move {
-                for number in 0..6 {
-                    testing::commit(&repository, "main", &[("file", &number.to_string())]).await;
-                    repository.repack(RepackExtent::Full).await.unwrap();
-                }
-            })
-        };
+        let upkeep = testing::write_and_repack(&repository);
         let mut number = 5_000;
         loop {
             let last = upkeep.is_finished();

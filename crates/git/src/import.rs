@@ -19,6 +19,8 @@ fn fetch(source: &Path) -> Program {
         .writes()
         .copies(source)
         .config("fetch.fsckObjects", "false")
+        // The memory of Git programs is computed from packs: a large object in a file of its own would exceed it.
+        .config("fetch.unpackLimit", "1")
         .flags(&[
             "--quiet",
             "--no-tags",
@@ -105,6 +107,8 @@ mod tests {
         target.copy_from(source).await.unwrap();
         assert_eq!(target.default_branch().await.unwrap(), "trunk");
         assert_eq!(target.resolve_commit("v1").await.unwrap(), commit);
+        let loose = testing::run(testing::command(&target.path(), &["count-objects"]), b"");
+        assert!(loose.starts_with("0 objects"), "{loose}");
         let refs = |arguments: &[&str]| testing::run(testing::command(&target.path(), arguments), b"");
         let listed = refs(&["for-each-ref", "--format=%(refname)"]);
         assert_eq!(listed, "refs/heads/side/x\nrefs/heads/trunk\nrefs/tags/v1\n");

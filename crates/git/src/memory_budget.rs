@@ -26,6 +26,8 @@ const SMALL_BYTES: u64 = 32 << 20;
 const FILES_BYTES: u64 = 128 << 20;
 /// Memory of a program without the objects that it reads, in bytes.
 const PROGRAM_BYTES: u64 = 12 << 20;
+/// Memory of the process that negotiates with the client of a fetch, without the objects that it reads, in bytes.
+const NEGOTIATION_BYTES: u64 = 4 << 20;
 /// Memory of a push in addition to its largest object, in bytes.
 const PUSH_MARGIN_BYTES: u64 = 32 << 20;
 /// Memory of the caches that programs have by `FIXED_CONFIG`, in bytes. They contain at most all small objects.
@@ -54,6 +56,8 @@ pub(super) enum MemoryNeed {
     Object(u64),
     /// It reads any objects of the repository, and may write a pack of them.
     Repository,
+    /// As [`Self::Repository`], with a second process that negotiates with the client.
+    Fetch,
     /// It compresses or checks the objects of the repository.
     Maintenance,
     /// It receives a pack of a client.
@@ -123,12 +127,27 @@ impl MemoryBudget {
                 }
                 bytes
             }
-            MemoryNeed::Repository => repository,
+            MemoryNeed::Repository | MemoryNeed::Fetch => repository,
             MemoryNeed::Maintenance => repository.saturating_add(COMPRESSION_BYTES),
             MemoryNeed::Push => self.total_bytes / PUSH_PART,
             MemoryNeed::Import => highest,
         };
         Ok(bytes.min(highest).next_multiple_of(UNIT_BYTES).min(highest))
+    }
+
+    /// Returns the memory that a program reserves in bytes. `limit` is the limit of each of its processes. The second process
+    /// of a fetch reads commits, but no files.
+    fn reserved_bytes(&self, need: MemoryNeed, profile: PackProfile, limit: u64) -> u64 {
+        let second = match need {
+            MemoryNeed::Fetch => profile
+                .objects
+                .saturating_mul(BYTES_PER_OBJECT)
+                .saturating_add(NEGOTIATION_BYTES),
+            _ => 0,
+        };
+        // The limit is rounded up already.
+        let second = second / UNIT_BYTES * UNIT_BYTES;
+        limit.saturating_add(second).min(self.max_program_bytes())
     }
 }
 
@@ -152,7 +171,7 @@ impl Repository {
         objects: &Path,
     ) -> Result<MemoryReservation> {
         let profile = match need {
-            MemoryNeed::Repository | MemoryNeed::Maintenance => {
+            MemoryNeed::Repository | MemoryNeed::Fetch | MemoryNeed::Maintenance => {
                 let path = objects.to_owned();
                 // Without a slot, because the program has one.
                 let read = tokio::task::spawn_blocking(move || object_memory::profile(&path));
@@ -162,7 +181,8 @@ impl Repository {
         };
         let budget = &self.shared().memory;
         let bytes = budget.bytes(need, profile)?;
-        let units = u32::try_from(bytes / UNIT_BYTES).map_err(|_| Error::Worker)?;
+        let reserved = budget.reserved_bytes(need, profile, bytes);
+        let units = u32::try_from(reserved / UNIT_BYTES).map_err(|_| Error::Worker)?;
         let mut acquired = pin!(budget.units.acquire_many(self.holder(), units));
         let reserved = tokio::time::timeout(WAIT_LIMIT, async {
             loop {
@@ -228,6 +248,24 @@ mod tests {
     }
 
     #[test]
+    fn both_processes_of_a_fetch_are_counted() {
+        let budget = MemoryBudget::new(1 << 30);
+        let of = |need, objects| {
+            let profile = PackProfile {
+                objects,
+                max_bytes: 20 << 20,
+                small_bytes: 0,
+            };
+            let limit = budget.bytes(need, profile).unwrap();
+            (limit, budget.reserved_bytes(need, profile, limit))
+        };
+        assert_eq!(of(MemoryNeed::Repository, 0), (32 << 20, 32 << 20));
+        assert_eq!(of(MemoryNeed::Fetch, 0), (32 << 20, 36 << 20));
+        assert_eq!(of(MemoryNeed::Fetch, 1 << 18), (96 << 20, 164 << 20));
+        assert_eq!(of(MemoryNeed::Fetch, u64::MAX), (512 << 20, 512 << 20));
+    }
+
+    #[test]
     fn every_program_fits_into_the_smallest_budget() {
         let budget = MemoryBudget::new(0);
         for need in [
@@ -235,6 +273,7 @@ mod tests {
             MemoryNeed::Files,
             MemoryNeed::Object(1),
             MemoryNeed::Repository,
+            MemoryNeed::Fetch,
             MemoryNeed::Maintenance,
             MemoryNeed::Push,
             MemoryNeed::Import,

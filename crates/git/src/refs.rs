@@ -215,19 +215,21 @@ pub(super) fn retry_while_locked(
     name: &str,
     change: impl Fn() -> std::result::Result<(), git2::Error>,
 ) -> Result<()> {
-    let deadline = Instant::now() + LOCK_TIMEOUT;
+    let mut deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match change() {
             Err(error) if error.code() == git2::ErrorCode::Locked => {
-                let cleared = remove_stale_lock(&repository.path().join(format!("{name}.lock")))?
-                    | remove_stale_lock(&repository.path().join("packed-refs.lock"))?;
-                if cleared {
+                if Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(10));
                     continue;
                 }
-                if Instant::now() >= deadline {
+                // Not earlier: after the clock was set forward, the lock of a running program looks old too.
+                let cleared = remove_stale_lock(&repository.path().join(format!("{name}.lock")))?
+                    | remove_stale_lock(&repository.path().join("packed-refs.lock"))?;
+                if !cleared {
                     return Err(Error::Locked);
                 }
-                std::thread::sleep(Duration::from_millis(10));
+                deadline = Instant::now() + LOCK_TIMEOUT;
             }
             result => return Ok(result?),
         }

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::caches::Caches;
 use super::slots::SlotHolder;
 use super::store::{RepositoryId, StoreState};
 use super::{Error, Result};
 
-/// Maximum number of idle libgit2 handles of a repository; each has its own object cache, so few are kept.
+/// Maximum number of idle libgit2 handles of a repository; each has its own list of packs, so few are kept.
 const IDLE_HANDLES: usize = 4;
 
 /// Handle on one repository of a [`super::RepositoryStore`]. Cloning it copies a few reference counts.
@@ -89,12 +90,12 @@ pub(super) struct OpenHandles {
 
 impl OpenHandles {
     /// `settings` is the path of the settings that only libgit2 reads.
-    pub(super) fn new(path: PathBuf, settings: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, settings: PathBuf, caches: Arc<Caches>) -> Self {
         Self {
             path,
             settings,
             idle: Mutex::new(Vec::new()),
-            history: super::history::History::default(),
+            history: super::history::History::new(caches),
         }
     }
 

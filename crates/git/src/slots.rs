@@ -27,12 +27,17 @@ const MAX_UNITS: usize = 8 << 10;
 
 /// Size of a push that stays in memory and needs no reservation, in bytes.
 const FREE_PUSH_BYTES: u64 = 64 << 10;
-/// Size of the units in which disk space for larger pushes is reserved, in bytes.
+/// Size of the units in which disk space for larger pushes, and for responses, is reserved, in bytes.
 const PUSH_UNIT_BYTES: u64 = 4 << 20;
 /// Number of pushes of the maximum size for which there is disk space.
 const MAX_LARGEST_PUSHES: u64 = 4;
 /// Smallest disk space for pushes, in bytes.
 const MIN_PUSH_SPACE_BYTES: u64 = 4 << 30;
+
+/// Maximum number of responses whose rest is stored, because their clients read slowly.
+const MAX_STORED_RESPONSES: usize = 128;
+/// Maximum number of such responses of one client.
+const MAX_STORED_RESPONSES_OF_CLIENT: usize = 16;
 
 /// Client for which an operation runs. Each client gets only a share of the slots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,24 +65,33 @@ pub(super) struct OperationSlots {
     space: Slots,
     /// Units of disk space for pushes that are received.
     push_space: Slots,
+    /// Slots of responses whose rest is stored.
+    responses: Slots,
+    /// Units of disk space for these responses.
+    response_space: Slots,
 }
 
 impl OperationSlots {
     /// Creates the slots of a store with a number of slots for blocking work, and space for pushes of a maximum size.
     pub(super) fn new(work: usize, max_push_bytes: u64) -> Self {
-        let push_space = max_push_bytes
+        let space = max_push_bytes
             .saturating_mul(MAX_LARGEST_PUSHES)
             .max(MIN_PUSH_SPACE_BYTES);
+        let disk_space = || {
+            let units = usize::try_from(space.div_ceil(PUSH_UNIT_BYTES)).unwrap_or(usize::MAX);
+            halves(units.min(Semaphore::MAX_PERMITS))
+        };
         Self {
             work: halves(work),
             transfers: halves(MAX_TRANSFERS),
             pushes: Arc::new(FairSemaphore::new(MAX_PUSHES, MAX_PUSHES_OF_CLIENT)),
             space: halves(MAX_UNITS),
-            push_space: halves(
-                usize::try_from(push_space.div_ceil(PUSH_UNIT_BYTES))
-                    .unwrap_or(usize::MAX)
-                    .min(Semaphore::MAX_PERMITS),
-            ),
+            push_space: disk_space(),
+            responses: Arc::new(FairSemaphore::new(
+                MAX_STORED_RESPONSES,
+                MAX_STORED_RESPONSES_OF_CLIENT,
+            )),
+            response_space: disk_space(),
         }
     }
 
@@ -89,6 +103,8 @@ impl OperationSlots {
             pushes: self.pushes.usage(),
             request_bytes: self.space.usage().in_bytes(UNIT_BYTES),
             push_bytes: self.push_space.usage().in_bytes(PUSH_UNIT_BYTES),
+            responses: self.responses.usage(),
+            response_bytes: self.response_space.usage().in_bytes(PUSH_UNIT_BYTES),
         }
     }
 }
@@ -111,6 +127,10 @@ pub struct SlotUsage {
     pub request_bytes: SemaphoreUsage,
     /// Disk space for pushes that are received, in bytes.
     pub push_bytes: SemaphoreUsage,
+    /// Responses whose rest is stored, because their clients read slowly.
+    pub responses: SemaphoreUsage,
+    /// Disk space for these responses, in bytes.
+    pub response_bytes: SemaphoreUsage,
 }
 
 impl Repository {
@@ -157,6 +177,21 @@ impl Repository {
             busy: "too many large pushes are in progress",
             units: Vec::new(),
         }
+    }
+
+    /// Returns a slot of a stored response, and an empty reservation of its disk space, if a slot is available now.
+    pub(super) fn try_response_space(&self) -> Option<(FairPermit, RequestSpace)> {
+        let slots = &self.shared().slots;
+        let slot = slots.responses.try_acquire(self.holder())?;
+        let space = RequestSpace {
+            slots: Arc::clone(&slots.response_space),
+            holder: self.holder().cloned(),
+            free_bytes: FREE_PUSH_BYTES,
+            unit_bytes: PUSH_UNIT_BYTES,
+            busy: "too many responses wait for their clients",
+            units: Vec::new(),
+        };
+        Some((slot, space))
     }
 }
 

@@ -5,30 +5,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::caches::{Caches, DEFAULT_GIT_CACHE_BYTES};
 use super::fair_semaphore::SemaphoreUsage;
 use super::lock::WriteQueues;
 use super::memory_budget::{DEFAULT_GIT_MEMORY_BYTES, MemoryBudget};
 use super::repository::{OpenHandles, Repository};
 use super::slots::{OperationSlots, SlotHolder, SlotUsage};
-use super::{Error, Oid, Result, fork, layout};
+use super::write_probe::WriteProbe;
+use super::{Error, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
 const OPEN_REPOSITORIES: u64 = 128;
 
-/// Size of the cache of small blobs, in bytes.
-const CONTENT_CACHE_BYTES: u64 = 16 << 20;
-
-/// Number of cached SHA-256 digests of file contents (about 100 bytes each).
-const MAX_CACHED_DIGESTS: u64 = 50_000;
-
 /// Default of the maximum size of the pack of a push, in bytes.
 pub const DEFAULT_MAX_PUSH_BYTES: u64 = 10 << 30;
-
-/// Number of cached ancestry results (about 80 bytes each).
-const MAX_CACHED_ANCESTRY: u64 = 50_000;
 
 /// Name of a repository on disk: the SHA-256 of the project ID in hex.
 ///
@@ -59,6 +51,8 @@ pub struct StoreLimits {
     pub memory_bytes: u64,
     /// Maximum size of the pack of a push, in bytes. It determines the disk space for pushes that are received.
     pub max_push_bytes: u64,
+    /// Maximum memory of all caches of results together, in bytes.
+    pub cache_bytes: u64,
 }
 
 /// All repositories of one data directory.
@@ -76,15 +70,11 @@ pub(super) struct StoreState {
     pub(super) memory: MemoryBudget,
     /// Queues of writers, one for each repository.
     pub(super) locks: WriteQueues,
-    /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of
-    /// another.
-    pub(super) blobs: moka::sync::Cache<(RepositoryId, Oid), Bytes>,
-    /// SHA-256 of file contents in hex, by blob id.
-    pub(super) digests: moka::sync::Cache<Oid, Arc<str>>,
-    /// Whether the first commit is an ancestor of the second.
-    pub(super) ancestry: moka::sync::Cache<(Oid, Oid), bool>,
+    /// Results that depend only on object IDs.
+    pub(super) caches: Arc<Caches>,
     /// Whether the hook scripts were found to run at their current location.
     pub(super) hooks_run: AtomicBool,
+    probe: WriteProbe,
     opened: moka::sync::Cache<RepositoryId, Arc<OpenHandles>>,
 }
 
@@ -113,6 +103,7 @@ impl RepositoryStore {
                 concurrency,
                 memory_bytes: DEFAULT_GIT_MEMORY_BYTES,
                 max_push_bytes: DEFAULT_MAX_PUSH_BYTES,
+                cache_bytes: DEFAULT_GIT_CACHE_BYTES,
             },
         )
     }
@@ -126,19 +117,17 @@ impl RepositoryStore {
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
         layout::write_libgit2_settings(&root)?;
+        // libgit2 would keep up to 256 MiB of objects that were read once.
+        git2::opts::enable_caching(false);
         layout::delete_abandoned(&root)?;
         let shared = StoreState {
             root,
             locks: WriteQueues::default(),
-            ancestry: moka::sync::Cache::new(MAX_CACHED_ANCESTRY),
-            blobs: moka::sync::Cache::builder()
-                .max_capacity(CONTENT_CACHE_BYTES)
-                .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
-                .build(),
-            digests: moka::sync::Cache::new(MAX_CACHED_DIGESTS),
+            caches: Arc::new(Caches::new(limits.cache_bytes)),
             slots: OperationSlots::new(limits.concurrency, limits.max_push_bytes),
             memory: MemoryBudget::new(limits.memory_bytes),
             hooks_run: AtomicBool::new(false),
+            probe: WriteProbe::default(),
             opened: moka::sync::Cache::builder()
                 .max_capacity(OPEN_REPOSITORIES)
                 .time_to_idle(std::time::Duration::from_secs(300))
@@ -155,11 +144,10 @@ impl RepositoryStore {
         &self.shared.root
     }
 
-    /// Returns whether the directory of the repositories can be accessed.
-    pub async fn is_reachable(&self) -> bool {
-        tokio::fs::metadata(&self.shared.root)
-            .await
-            .is_ok_and(|found| found.is_dir())
+    /// Returns whether the directory of the repositories can be read, and a file in it can be written and synced within two
+    /// seconds. Concurrent calls share one probe at a time.
+    pub async fn is_writable(&self) -> bool {
+        self.shared.probe.is_writable(&self.shared.root).await
     }
 
     /// Returns a handle on the repository without opening or checking it.
@@ -217,6 +205,18 @@ impl RepositoryStore {
                 shared.forget(&id);
                 layout::remove(&shared.path(&id))
             })
+            .await
+    }
+
+    /// Runs blocking work that creates a repository. It receives the root and a function that returns the directory of a
+    /// repository.
+    pub(super) async fn run_creation<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Path, &dyn Fn(&RepositoryId) -> PathBuf) -> Result<T> + Send + 'static,
+    {
+        self.shared
+            .run(None, move |shared| work(shared.root(), &|id| shared.path(id)))
             .await
     }
 
@@ -297,7 +297,8 @@ impl StoreState {
         if !layout::is_repository(&path) {
             return Err(Error::RepositoryMissing);
         }
-        let opened = Arc::new(OpenHandles::new(path, layout::libgit2_settings(&self.root)));
+        let settings = layout::libgit2_settings(&self.root);
+        let opened = Arc::new(OpenHandles::new(path, settings, Arc::clone(&self.caches)));
         self.opened.insert(id.clone(), Arc::clone(&opened));
         Ok(opened)
     }

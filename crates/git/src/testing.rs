@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use chrono::DateTime;
+use tokio::task::JoinHandle;
 
-use super::{Oid, Repository, RepositoryId, RepositoryStore, Signature};
+use super::{Oid, RepackExtent, Repository, RepositoryId, RepositoryStore, Signature};
 
 /// An empty repository in a separate store.
 pub(super) struct Fixture {
@@ -55,6 +57,18 @@ impl Fixture {
     pub(super) fn fsck(&self) {
         self.git(&["fsck", "--strict", "--no-dangling"]);
     }
+}
+
+/// Waits until a condition becomes true, with a time limit.
+pub(super) async fn until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting)
+        .await
+        .unwrap();
 }
 
 pub(super) fn command(directory: &std::path::Path, arguments: &[&str]) -> Command {
@@ -108,6 +122,17 @@ pub(super) fn signature() -> Signature {
 pub(super) async fn commit(repository: &Repository, branch: &str, files: &[(&str, &str)]) -> Oid {
     static SECONDS: AtomicI64 = AtomicI64::new(1_600_000_000);
     commit_at(repository, branch, files, SECONDS.fetch_add(1, Ordering::SeqCst)).await
+}
+
+/// Starts a task that commits and repacks several times.
+pub(super) fn write_and_repack(repository: &Repository) -> JoinHandle<()> {
+    let repository = repository.clone();
+    tokio::spawn(async move {
+        for number in 0..6 {
+            commit(&repository, "main", &[("file", &number.to_string())]).await;
+            repository.repack(RepackExtent::Full).await.unwrap();
+        }
+    })
 }
 
 /// As [`commit`], at a time in seconds since the epoch.

@@ -1,6 +1,7 @@
 //! Trees: entries at a path, and listings.
 
 use super::blobs::blob_size;
+use super::history::History;
 use super::refs::PageWindow;
 use super::{Error, Oid, Repository, Result, commit, object_memory, path};
 
@@ -64,13 +65,17 @@ impl Repository {
     /// # Errors
     /// [`Error::RevisionNotFound`] if the ID is not a commit.
     pub async fn locate(&self, commit: Oid, path: &str) -> Result<PathEntry> {
-        let key = (commit, path.to_owned());
-        if let Some(located) = self.cached(|history| history.located.get(&key)) {
+        let path = path.to_owned();
+        let known = |history: &History| {
+            let key = (history.opening, commit, path.clone());
+            history.caches.located.get(&key)
+        };
+        if let Some(located) = self.cached(known) {
             return Ok(located);
         }
         self.blocking(move |opened| {
             let located = opened.with_git2(|repository| {
-                let entry = entry_at(repository, &root(repository, commit)?, &key.1)?;
+                let entry = entry_at(repository, &root(repository, commit)?, &path)?;
                 let size = match &entry {
                     Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
                     _ => 0,
@@ -78,7 +83,8 @@ impl Repository {
                 Ok(PathEntry { entry, size })
             })?;
             if located.entry.is_some() {
-                opened.history.located.insert(key, located.clone());
+                let key = (opened.history.opening, commit, path);
+                opened.history.caches.located.insert(key, located.clone());
             }
             Ok(located)
         })

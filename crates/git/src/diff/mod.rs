@@ -10,6 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::memory_budget::MemoryNeed;
@@ -186,12 +187,16 @@ impl Repository {
         let mut missing = commits.to_vec();
         missing.sort_unstable();
         missing.dedup();
-        let (known, missing) = self
+        let (mut known, mut counted, missing, opening) = self
             .blocking(move |opened| {
-                let known = opened.history.stats.clone();
+                let history = &opened.history;
+                let cached = |id: &Oid| history.caches.stats.get(&(history.opening, *id));
+                let known: HashMap<_, _> = missing.iter().filter_map(|id| Some((*id, cached(id)?))).collect();
                 missing.retain(|id| !known.contains_key(id));
-                let missing = opened.with_git2(|repository| counted(repository, missing, &known))?;
-                Ok((known, missing))
+                let mut counted = HashMap::new();
+                let missing =
+                    opened.with_git2(|repository| count_directly(repository, missing, &mut counted))?;
+                Ok((known, counted, missing, history.opening))
             })
             .await?;
         if !missing.is_empty() {
@@ -221,19 +226,17 @@ impl Repository {
                 .output_limit(MAX_STATS_BYTES)
                 .time_limit(TIME_LIMIT);
             let output = self.run(program).await?;
-            for (commit, stats) in parse::numstat(&output.stdout) {
-                known.insert(commit, stats);
-            }
             // The output does not contain commits without changes.
-            for commit in missing {
-                if !known.contains_key(&commit) {
-                    known.insert(commit, DiffStats::default());
-                }
-            }
+            counted.extend(missing.into_iter().map(|commit| (commit, DiffStats::default())));
+            counted.extend(parse::numstat(&output.stdout));
         }
+        for (commit, stats) in &counted {
+            self.shared().caches.stats.insert((opening, *commit), *stats);
+        }
+        known.extend(counted);
         Ok(commits
             .iter()
-            .map(|id| known.get(id).unwrap_or_default())
+            .map(|id| known.get(id).copied().unwrap_or_default())
             .collect())
     }
 
@@ -276,16 +279,16 @@ fn first_parent_or_nothing(repository: &git2::Repository, commit: Oid) -> Result
 
 /// Adds the statistics that can be counted without the program, and returns the remaining commits. After the
 /// first such commit, the program starts anyway and counts the rest too.
-fn counted(
+fn count_directly(
     repository: &git2::Repository,
     commits: Vec<Oid>,
-    known: &moka::sync::Cache<Oid, DiffStats>,
+    counted: &mut HashMap<Oid, DiffStats>,
 ) -> Result<Vec<Oid>> {
     let mut remaining = commits.into_iter();
     while let Some(commit) = remaining.next() {
         let before = first_parent_or_nothing(repository, commit)?;
         match direct::stats(repository, before, commit)? {
-            Some(stats) => known.insert(commit, stats),
+            Some(stats) => drop(counted.insert(commit, stats)),
             None => return Ok(std::iter::once(commit).chain(remaining).collect()),
         }
     }

@@ -21,12 +21,10 @@ use std::time::{Duration, SystemTime};
 use commits::{Commits, gix_error};
 use graph::Graph;
 
-use super::diff::DiffStats;
+use super::caches::{Caches, OpeningId};
 use super::object_memory::MAX_IN_PROCESS_BYTES;
-use super::{Error, Oid, PathEntry, Repository, Result, revision};
+use super::{Error, Oid, Repository, Result, revision};
 
-/// Maximum number of cached results of each kind for one repository.
-const MAX_CACHED_RESULTS: u64 = 4096;
 /// Time limit of one query; only queries without a commit-graph come close to it.
 const WALK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
@@ -85,12 +83,10 @@ pub struct ContainingRefs {
 pub(super) struct History {
     objects: Mutex<Option<Objects>>,
     graph: Mutex<Arc<Graph>>,
-    last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
-    counts: moka::sync::Cache<(CommitSelection, usize), usize>,
-    /// Entry at a path. This and the following caches depend on IDs only.
-    pub(super) located: moka::sync::Cache<(Oid, String), PathEntry>,
-    /// Changed lines by commit.
-    pub(super) stats: moka::sync::Cache<Oid, DiffStats>,
+    /// Part of the keys of the caches.
+    pub(super) opening: OpeningId,
+    /// Caches of all repositories.
+    pub(super) caches: Arc<Caches>,
 }
 
 /// An open object database, and the modification time of its pack directory.
@@ -99,20 +95,17 @@ struct Objects {
     repository: gix::ThreadSafeRepository,
 }
 
-impl Default for History {
-    fn default() -> Self {
+impl History {
+    /// Returns the state of a repository that was not read yet.
+    pub(super) fn new(caches: Arc<Caches>) -> Self {
         Self {
             objects: Mutex::default(),
             graph: Mutex::default(),
-            last_commits: moka::sync::Cache::new(MAX_CACHED_RESULTS),
-            counts: moka::sync::Cache::new(MAX_CACHED_RESULTS),
-            located: moka::sync::Cache::new(MAX_CACHED_RESULTS),
-            stats: moka::sync::Cache::new(MAX_CACHED_RESULTS),
+            opening: OpeningId::next(),
+            caches,
         }
     }
-}
 
-impl History {
     /// Returns the commits of the repository at `path` in its current state.
     fn commits(&self, path: &Path) -> Result<Commits> {
         self.commits_within(path, WALK_TIME_LIMIT)
@@ -202,13 +195,19 @@ impl Repository {
     /// # Errors
     /// As [`Self::list_commits`].
     pub async fn count_commits(&self, selection: CommitSelection, cap: usize) -> Result<usize> {
-        let key = (selection, cap);
-        if let Some(count) = self.cached(|history| history.counts.get(&key)) {
+        let known = |history: &History| {
+            let key = (history.opening, selection.clone(), cap);
+            history.caches.counts.get(&key)
+        };
+        if let Some(count) = self.cached(known) {
             return Ok(count);
         }
         self.history(move |commits, history| {
-            let count = walk::count(commits, &key.0, cap)?;
-            history.counts.insert(key, count);
+            let count = walk::count(commits, &selection, cap)?;
+            history
+                .caches
+                .counts
+                .insert((history.opening, selection, cap), count);
             Ok(count)
         })
         .await
@@ -233,26 +232,29 @@ impl Repository {
     /// # Errors
     /// As [`Self::last_commit_of`].
     pub async fn last_commits_of(&self, tip: Oid, paths: Vec<String>) -> Result<Vec<Option<Oid>>> {
-        let keys: Vec<_> = paths.into_iter().map(|path| (tip, path)).collect();
-        let known = |history: &History| keys.iter().map(|key| history.last_commits.get(key)).collect();
+        let known = |history: &History| {
+            let keys = paths.iter().map(|path| (history.opening, tip, path.clone()));
+            keys.map(|key| history.caches.last_commits.get(&key)).collect()
+        };
         if let Some(known) = self.cached(known) {
             return Ok(known);
         }
         self.history(move |commits, history| {
-            let mut last = Vec::with_capacity(keys.len());
-            for key in keys {
-                if let Some(known) = history.last_commits.get(&key) {
+            let mut last = Vec::with_capacity(paths.len());
+            for path in paths {
+                let key = (history.opening, tip, path);
+                if let Some(known) = history.caches.last_commits.get(&key) {
                     last.push(known);
                     continue;
                 }
                 let selection = CommitSelection {
                     tips: vec![tip],
-                    path: Some(key.1.clone()),
+                    path: Some(key.2.clone()),
                     ..CommitSelection::default()
                 };
                 let node = walk::nodes(commits, &selection, 0, 1)?.pop();
                 let id = node.map(|node| commits.id(node)).transpose()?;
-                history.last_commits.insert(key, id);
+                history.caches.last_commits.insert(key, id);
                 last.push(id);
             }
             Ok(last)
@@ -310,7 +312,7 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`] if one of them is not a commit, [`Error::Timeout`] after half a minute.
     pub async fn merged_into(&self, base: Oid, tips: Vec<Oid>) -> Result<HashSet<Oid>> {
-        let answers = self.shared().ancestry.clone();
+        let answers = self.shared().caches.ancestry.clone();
         let mut merged = HashSet::new();
         let mut open = Vec::new();
         for tip in tips {

@@ -8,9 +8,11 @@
 //! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
 mod confinement;
+mod kind;
 mod processor_time;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -27,6 +29,9 @@ use tokio::time::Instant;
 
 use confinement::Access;
 pub(super) use confinement::is_out_of_memory;
+pub(super) use kind::ProgramKind;
+use kind::{ProgramResult, ProgramRun};
+pub use version::{ProgramVersion, VersionError, program_version};
 
 use super::fair_semaphore::FairPermit;
 use super::memory_budget::{MemoryNeed, MemoryReservation};
@@ -80,6 +85,7 @@ static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
 /// A run of the `git` program that has not started.
 pub(super) struct Program {
     name: &'static str,
+    kind: ProgramKind,
     config: Vec<OsString>,
     arguments: Vec<OsString>,
     paths: Option<Vec<OsString>>,
@@ -98,6 +104,7 @@ impl Program {
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
+            kind: ProgramKind::of_program(name),
             config: Vec::new(),
             arguments: Vec::new(),
             paths: None,
@@ -110,6 +117,12 @@ impl Program {
             memory: MemoryNeed::Small,
             access: Access::default(),
         }
+    }
+
+    /// Sets the kind in metrics; the default depends on the name.
+    pub(super) fn kind(mut self, kind: ProgramKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Sets the memory that the run needs; the default is little.
@@ -227,7 +240,7 @@ impl Program {
         for setting in fixed.chain(self.config.iter().map(OsString::as_os_str)) {
             command.arg("-c").arg(setting);
         }
-        if self.memory == MemoryNeed::Repository {
+        if matches!(self.memory, MemoryNeed::Repository | MemoryNeed::Fetch) {
             command.arg("-c").arg("core.bigFileThreshold=1m");
         }
         command.arg(self.name).args(&self.arguments);
@@ -256,6 +269,7 @@ pub(super) struct ProgramOutput {
 /// A running program. Dropping it kills the program and all its children, and releases its slot.
 pub(super) struct RunningProgram {
     child: Child,
+    run: ProgramRun,
     name: &'static str,
     accepted: &'static [i32],
     stdin: Option<ChildStdin>,
@@ -278,6 +292,11 @@ impl RunningProgram {
     /// Takes the program's standard output; `None` if already taken.
     pub(super) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
+    }
+
+    /// Returns when the time limit of the program ends.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// Runs `work` until the program's time limit.
@@ -334,7 +353,10 @@ impl RunningProgram {
         drop(self.stdin.take());
         drop(self.stdout.take());
         let ended = tokio::time::timeout_at(self.deadline, self.wait()).await;
+        // Not earlier: a caller that is dropped while it waits stops the program.
+        self.run.result = ProgramResult::Failure;
         let status = ended.map_err(|_| Error::Timeout)??;
+        self.run.exit(status.code());
         // A grandchild may still have the pipe open; its output is not worth waiting for.
         let joined_stderr = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
         let text = joined_stderr
@@ -343,7 +365,10 @@ impl RunningProgram {
             .unwrap_or_default();
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
-            Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
+            Some(code) if self.accepted.contains(&code) => {
+                self.run.result = ProgramResult::Success;
+                Ok((code, stderr))
+            }
             _ => Err(self.failure(&stderr, status).await),
         }
     }
@@ -382,6 +407,9 @@ fn process_id(child: &Child) -> Option<Pid> {
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stderr.abort();
+        if self.run.result == ProgramResult::Stopped && Instant::now() >= self.deadline {
+            self.run.result = ProgramResult::Failure;
+        }
         // None if the program was reaped, whose time is recorded.
         if let Some(id) = process_id(&self.child) {
             processor_time::record(self.name, id);
@@ -451,6 +479,7 @@ impl Repository {
     ) -> Result<RunningProgram> {
         let path = self.path();
         let mut child = program.command(&path, &memory).spawn()?;
+        let run = ProgramRun::start(program.kind, program.name);
         if program.niceness > 0
             && let Some(id) = process_id(&child)
             && let Err(error) = rustix::process::setpriority_process(Some(id), program.niceness)
@@ -459,6 +488,7 @@ impl Repository {
         }
         let stderr = tokio::spawn(read_start(child.stderr.take()));
         Ok(RunningProgram {
+            run,
             name: program.name,
             accepted: program.accepted,
             stdin: child.stdin.take(),

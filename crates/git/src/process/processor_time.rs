@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Metric with the processor time of each run, by program.
-const METRIC: &str = "holdfast_git_cpu_seconds";
+use crate::metric_names::GIT_CPU_SECONDS;
+
 /// Clock ticks per second in `/proc`, which is the same for all architectures that the server supports.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -28,7 +28,7 @@ pub(super) async fn ended(id: Pid) {
 /// Records the time that a child and the children for which it waited have used so far. The child must not be reaped.
 pub(super) fn record(program: &'static str, id: Pid) {
     if let Some(used) = used(id) {
-        metrics::histogram!(METRIC, "program" => program).record(used.as_secs_f64());
+        metrics::histogram!(GIT_CPU_SECONDS, "program" => program).record(used.as_secs_f64());
     }
 }
 

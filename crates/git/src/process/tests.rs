@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::test_repository::TestRepository;
-use crate::testing::Fixture;
+use crate::testing::{Fixture, until};
 
 /// Returns whether a process still runs, rather than being gone or a zombie.
 fn works(pid: &str) -> bool {
@@ -12,18 +12,6 @@ fn works(pid: &str) -> bool {
     stat.rsplit(") ")
         .next()
         .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
-/// Waits until a condition becomes true, with a time limit.
-async fn until(holds: impl Fn() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), waiting)
-        .await
-        .unwrap();
 }
 
 #[tokio::test]

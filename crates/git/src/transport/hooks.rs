@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use super::RefCommand;
 use super::decision::{DecisionPipes, FORWARD, HookRules, REFUSED};
+use super::push_directory::PushDirectory;
 use crate::{Error, Repository, Result};
 
 /// Environment variable with the directory of the push.
@@ -79,7 +79,7 @@ const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive
 /// Hook scripts that are known to run, and the directory of one push.
 pub(super) struct InstalledHooks {
     directory: PathBuf,
-    push: TempDir,
+    push: PushDirectory,
 }
 
 impl InstalledHooks {
@@ -132,7 +132,7 @@ pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Resul
                 }
                 shared.hooks_run.store(true, Ordering::Release);
             }
-            let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
+            let push = PushDirectory::create()?;
             fs::write(push.path().join(REFUSED), rejected)?;
             fs::write(push.path().join(FORWARD), forward)?;
             DecisionPipes::create(push.path())?;

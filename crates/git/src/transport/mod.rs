@@ -1,6 +1,6 @@
 //! Git's smart HTTP protocol for `git clone`, `fetch` and `push`.
 //!
-//! A request is received completely before its response begins ([`spool`]), so programs do not wait for slow clients. A push
+//! A request is received completely before its response begins (`spool`), so programs do not wait for slow clients. A push
 //! is opened first ([`Repository::open_push`]), so that its commands can be checked before the pack is read. Then it is
 //! received ([`push`]). When the pack is complete, the push waits for a [`decision`], which [`hooks`] enforce.
 
@@ -8,12 +8,11 @@ mod commands;
 mod decision;
 mod hooks;
 mod push;
-mod spool;
+mod push_directory;
 #[cfg(test)]
 mod tests;
 
 use std::io::Cursor;
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_compression::tokio::bufread::GzipDecoder;
@@ -24,11 +23,12 @@ use tokio_util::task::AbortOnDropHandle;
 pub use commands::RefCommand;
 pub use decision::{PushDecider, PushDecision, PushRules};
 pub use push::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush};
+pub use push_directory::remove_abandoned_push_directories;
 
-use self::spool::{Excess, Spool, SpoolLimit};
 use super::memory_budget::MemoryNeed;
-use super::process::Program;
-use super::stream::{self, ByteStream, TransferExchange};
+use super::process::{Program, ProgramKind};
+use super::spool::{Body, Excess, IDLE, Spool, SpoolLimit};
+use super::stream::{self, ByteStream};
 use super::{Error, Repository, Result};
 
 /// Time limit of a clone or push.
@@ -41,9 +41,6 @@ const FETCH_BODY: u64 = 64 * 1024 * 1024;
 const FETCH_BODY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
 const MAX_PROTOCOL_BYTES: usize = 64;
-
-/// The body of a request, decompressed if necessary.
-type Body = Pin<Box<dyn AsyncRead + Send>>;
 
 /// One of the two services of smart HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +110,7 @@ impl Repository {
     pub async fn advertise(&self, service: TransportService, protocol: Option<&str>) -> Result<ByteStream> {
         let program = service
             .program(protocol)
+            .kind(ProgramKind::Advertisement)
             .flags(&["--stateless-rpc", "--http-backend-info-refs", "."]);
         let running = self
             .start_transfer(program.time_limit(ADVERTISE_TIME_LIMIT))
@@ -126,7 +124,7 @@ impl Repository {
             let line = format!("# service={}\n", service.name());
             Bytes::from(format!("{:04x}{line}0000", line.len() + 4))
         };
-        Ok(stream::output(running, first))
+        Ok(stream::output(self, running, first))
     }
 
     /// Receives the body of `POST git-upload-pack` and returns the response. If `gzip` is true, the body is compressed.
@@ -141,23 +139,22 @@ impl Repository {
         let limit = SpoolLimit {
             bytes: FETCH_BODY,
             excess: Excess::Fails,
+            pause: IDLE,
         };
         let mut request = Spool::receive(self, unpacked(body, gzip), limit, self.request_space());
         let received = tokio::time::timeout(FETCH_BODY_TIMEOUT, request.complete());
         let space = received.await.map_err(|_| Error::Timeout)??;
         let program = TransportService::UploadPack
             .program(protocol)
-            .memory(MemoryNeed::Repository)
+            .memory(MemoryNeed::Fetch)
             .flags(&["--stateless-rpc", "."]);
         let mut running = self.start_transfer(program.time_limit(TIME_LIMIT)).await?;
-        let input = tokio::spawn(request.reader().feed(running.take_stdin()));
-        let exchange = TransferExchange {
-            input: AbortOnDropHandle::new(input),
-            durable: false,
-            sideband: false,
-        };
-        Ok(stream::exchange(running, exchange, |result| {
-            drop(space);
+        let (reader, stdin) = (request.reader(), running.take_stdin());
+        let input = AbortOnDropHandle::new(tokio::spawn(async move {
+            reader.feed(stdin).await;
+        }));
+        Ok(stream::fetch(self, running, |result| {
+            drop((input, space));
             if let Err(error) = result {
                 tracing::debug!(%error, "fetch failed");
             }

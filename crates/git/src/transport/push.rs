@@ -1,6 +1,6 @@
 //! Receives a push and runs the program that stores it.
 //!
-//! The body is received into a [`spool`](super::spool). Usually the program starts when the body is complete, so its slot and
+//! The body is received into a [`Spool`]. Usually the program starts when the body is complete, so its slot and
 //! its memory never wait for the client. To save time, the program of a large push starts earlier if memory is available. It
 //! is an early program: it ends when another program needs its memory, and starts again when the body is complete. No early
 //! program is allowed to move a reference.
@@ -14,12 +14,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::commands::RefCommand;
 use super::decision::{self, DecisionPipes, HookRules, PushDecider, PushRules};
 use super::hooks::{self, InstalledHooks};
-use super::spool::{Excess, Spool, SpoolLimit};
-use super::{Body, TIME_LIMIT, TransportService};
+use super::{TIME_LIMIT, TransportService};
 use crate::memory_budget::MemoryNeed;
 use crate::process::{Program, RunningProgram};
 use crate::slots::RequestSpace;
-use crate::stream::{self, ByteStream, TransferExchange};
+use crate::spool::{Body, Excess, IDLE, MAX_DROPPED, Spool, SpoolLimit};
+use crate::stream::{self, ByteStream, PushExchange};
 use crate::{Error, Repository, Result};
 
 /// Number of bytes by which a stored pack can exceed the pushed pack, because Git adds the bases of its deltas.
@@ -98,7 +98,8 @@ impl OpenPush {
             bytes: policy.max_bytes.map_or(u64::MAX, |pack| {
                 pack.saturating_add(self.command_bytes + EXCESS_BYTES)
             }),
-            excess: Excess::Dropped,
+            excess: Excess::Dropped(MAX_DROPPED),
+            pause: IDLE,
         };
         let mut spool = Spool::receive(&self.repository, self.body, limit, self.repository.push_space());
         let push = ReceivingPush {
@@ -111,14 +112,13 @@ impl OpenPush {
         // Otherwise, a client that sends slowly would use space for as long as it wants.
         let received = tokio::time::timeout(TIME_LIMIT, push.execution(&mut spool));
         let (execution, pack_space) = received.await.map_err(|_| Error::Timeout)??;
-        let exchange = TransferExchange {
+        let exchange = PushExchange {
             input: execution.input,
-            durable: true,
             sideband: self.sideband,
         };
         let (sender, outcome) = oneshot::channel();
         let (answers, in_place, space) = (execution.answers, execution.hooks, self.space);
-        let response = stream::exchange(execution.running, exchange, move |result| {
+        let response = stream::push(execution.running, exchange, move |result| {
             drop((slot, space, pack_space, answers));
             // The hook has recorded which commands were applied. The exit code of the program does not matter.
             let applied = in_place.applied();
@@ -158,6 +158,18 @@ struct PushExecution {
     hooks: InstalledHooks,
     /// Canceled when the body is complete. The hook receives no answer before.
     complete: CancellationToken,
+    /// Canceled when the program stops reading before the end of the body.
+    stopped: CancellationToken,
+}
+
+/// Reason why the wait for the body of a push with an early program ends.
+enum EarlyEnd {
+    /// The body is complete, or cannot be received.
+    Received(Result<RequestSpace>),
+    /// Another program needs the memory.
+    MemoryWanted,
+    /// The program rejected the push, and does not read the rest.
+    Stopped,
 }
 
 impl PushExecution {
@@ -179,27 +191,30 @@ impl ReceivingPush<'_> {
             let space = spool.complete().await?;
             return Ok((self.start(spool).await?, space));
         };
-        let space = tokio::select! {
+        let end = tokio::select! {
             biased;
-            space = spool.complete() => Some(space),
-            () = self.repository.shared().memory.wanted() => None,
+            space = spool.complete() => EarlyEnd::Received(space),
+            () = self.repository.shared().memory.wanted() => EarlyEnd::MemoryWanted,
+            () = early.stopped.cancelled() => EarlyEnd::Stopped,
         };
-        match space {
+        match end {
             // The hook receives no answer before this, so a program that ended before has moved no reference.
-            Some(Ok(space)) => {
+            EarlyEnd::Received(Ok(space)) => {
                 early.complete.cancel();
-                Ok((early, space))
+                return Ok((early, space));
             }
-            Some(Err(error)) => {
+            EarlyEnd::Received(Err(error)) => {
                 early.discard().await;
-                Err(error)
+                return Err(error);
             }
-            None => {
-                early.discard().await;
-                let space = spool.complete().await?;
-                Ok((self.start(spool).await?, space))
-            }
+            EarlyEnd::MemoryWanted => {}
+            // The program read a part of the stored bytes. It rejects them again when it is repeated for its message, so the
+            // rest is not needed.
+            EarlyEnd::Stopped => spool.stop_storing(),
         }
+        early.discard().await;
+        let space = spool.complete().await?;
+        Ok((self.start(spool).await?, space))
     }
 
     /// Starts the program for a complete body, once a slot and memory are available.
@@ -253,18 +268,27 @@ impl ReceivingPush<'_> {
         rules: HookRules,
         pipes: DecisionPipes,
     ) -> PushExecution {
-        let complete = CancellationToken::new();
+        let (complete, stopped) = (CancellationToken::new(), CancellationToken::new());
+        let feeding = {
+            let (reader, stdin, stopped) = (spool.reader(), running.take_stdin(), stopped.clone());
+            async move {
+                if !reader.feed(stdin).await {
+                    stopped.cancel();
+                }
+            }
+        };
         let answers = {
             let (complete, commands) = (complete.clone(), self.commands.clone());
             let decider = Arc::clone(&self.decider);
             async move { decision::answer(pipes, &commands, rules, &decider, &complete).await }
         };
         PushExecution {
-            input: AbortOnDropHandle::new(tokio::spawn(spool.reader().feed(running.take_stdin()))),
+            input: AbortOnDropHandle::new(tokio::spawn(feeding)),
             answers: AbortOnDropHandle::new(tokio::spawn(answers)),
             running,
             hooks,
             complete,
+            stopped,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod decision;
 mod slots;
+mod slow_readers;
 mod spool;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::Output;
 
 use futures_util::{FutureExt, StreamExt};

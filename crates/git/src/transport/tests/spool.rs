@@ -5,10 +5,11 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::super::spool::{CHUNK, Excess, SpoolLimit};
 use super::*;
 use crate::memory_budget::MemoryNeed;
 use crate::slots::Slots;
+use crate::spool::{CHUNK, MAX_DROPPED};
+use crate::testing::until;
 
 /// Size of a file of which a large pack consists. The pack is slightly shorter than a whole number of chunks.
 const LARGE: usize = 24 * CHUNK - (32 << 10);
@@ -18,24 +19,12 @@ fn transfers(sample: &TestRepository) -> &Slots {
 }
 
 /// Returns the number of bytes that programs have reserved.
-fn reserved_memory(sample: &TestRepository) -> usize {
+pub(super) fn reserved_memory(sample: &TestRepository) -> usize {
     sample.repository.shared().memory.usage().used
 }
 
-/// Waits until a condition becomes true, with a time limit.
-async fn until(condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), waiting)
-        .await
-        .unwrap();
-}
-
 /// Returns the number of programs that run in the repository.
-fn programs(sample: &TestRepository) -> usize {
+pub(super) fn programs(sample: &TestRepository) -> usize {
     let directory = sample.repository.path();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -55,7 +44,7 @@ fn quarantines(sample: &TestRepository) -> Vec<String> {
 }
 
 /// Returns a body that creates a branch with a commit of a large file, and the commit.
-fn large_push(sample: &TestRepository, branch: &str) -> (Vec<u8>, String) {
+pub(super) fn large_push(sample: &TestRepository, branch: &str) -> (Vec<u8>, String) {
     let client = sample.scratch();
     let git = |arguments: &[&str]| {
         let output = std::process::Command::new("git")
@@ -103,14 +92,14 @@ fn padded(body: Vec<u8>) -> Vec<u8> {
 }
 
 /// A push whose client has sent a part of the body.
-struct BegunPush {
+pub(super) struct BegunPush {
     client: mpsc::UnboundedSender<std::io::Result<Bytes>>,
     rest: Bytes,
     received: tokio::task::JoinHandle<Result<ReceivedPush>>,
 }
 
 impl BegunPush {
-    fn new(sample: &TestRepository, body: &[u8], sent: usize) -> Self {
+    pub(super) fn new(sample: &TestRepository, body: &[u8], sent: usize) -> Self {
         let mut body = Bytes::copy_from_slice(body);
         let rest = body.split_off(sent);
         let (client, mut parts) = mpsc::unbounded_channel();
@@ -131,7 +120,7 @@ impl BegunPush {
     }
 
     /// Sends the rest and returns the report and the number of applied commands.
-    async fn finish(self) -> (String, usize) {
+    pub(super) async fn finish(self) -> (String, usize) {
         self.client.send(Ok(self.rest)).unwrap();
         drop(self.client);
         let received = self.received.await.unwrap().unwrap();
@@ -149,6 +138,7 @@ async fn body_is_received_unchanged_up_to_its_limit() {
         let limit = SpoolLimit {
             bytes: limit as u64,
             excess,
+            pause: IDLE,
         };
         let body = Box::pin(Cursor::new(bytes));
         let mut spool = Spool::receive(&sample.repository, body, limit, sample.repository.request_space());
@@ -178,7 +168,7 @@ async fn body_is_received_unchanged_up_to_its_limit() {
         if size > 0 {
             let answer = receive(body.clone(), size - 1, Excess::Fails).await;
             assert!(matches!(answer.err(), Some(Error::LimitExceeded(_))), "{size}");
-            let read = receive(body, size - 1, Excess::Dropped).await.unwrap();
+            let read = receive(body, size - 1, Excess::Dropped(1)).await.unwrap();
             assert!(read == sent[..size - 1], "{size}");
         }
     }
@@ -282,4 +272,141 @@ async fn disconnected_push_ends_and_leaves_no_files() {
     assert!(matches!(answer.err(), Some(Error::Protocol(_))));
     assert_eq!((programs(&sample), quarantines(&sample)), (0, Vec::new()));
     assert_eq!(transfers(&sample).available_permits(), all);
+}
+
+#[tokio::test]
+async fn endless_body_is_dropped_up_to_a_maximum() {
+    let sample = TestRepository::empty();
+    let receive = |sent: usize| {
+        let limit = SpoolLimit {
+            bytes: 1000,
+            excess: Excess::Dropped(5000),
+            pause: IDLE,
+        };
+        let body = Box::pin(tokio::io::repeat(7).take(sent as u64));
+        let mut spool = Spool::receive(&sample.repository, body, limit, sample.repository.request_space());
+        async move { spool.complete().await.map(drop) }
+    };
+    receive(6000).await.unwrap();
+    assert!(matches!(receive(6001).await.err(), Some(Error::LimitExceeded(_))));
+    // The body of an attacker has no end.
+    assert!(matches!(
+        receive(usize::MAX).await.err(),
+        Some(Error::LimitExceeded(_))
+    ));
+    assert_eq!(MAX_DROPPED, 1 << 30);
+}
+
+#[tokio::test]
+async fn rest_of_a_body_is_dropped_on_request() {
+    let sample = TestRepository::empty();
+    let (mut client, body) = tokio::io::duplex(64);
+    let limit = SpoolLimit {
+        bytes: u64::MAX,
+        excess: Excess::Dropped(4000),
+        pause: IDLE,
+    };
+    let mut spool = Spool::receive(
+        &sample.repository,
+        Box::pin(body),
+        limit,
+        sample.repository.request_space(),
+    );
+    client.write_all(&[1; 2000]).await.unwrap();
+    spool.stop_storing();
+    client.write_all(&[2; 3000]).await.unwrap();
+    drop(client);
+    spool.complete().await.unwrap();
+    let mut reader = spool.reader();
+    let stored = reader.next().await.unwrap().to_vec();
+    // The buffer of the connection may have contained some bytes.
+    assert!((1900..=2100).contains(&stored.len()), "{}", stored.len());
+    assert!(reader.next().await.unwrap().is_empty());
+}
+
+/// A body of which the client sends one byte each minute.
+fn dripping(first: &'static [u8]) -> impl AsyncRead + Send + 'static {
+    let bytes = futures_util::stream::unfold(first, |bytes| async move {
+        if bytes.is_empty() {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        let sent = if bytes.is_empty() { &b"0"[..] } else { bytes };
+        Some((Ok::<_, std::io::Error>(Bytes::from_static(sent)), &b""[..]))
+    });
+    tokio_util::io::StreamReader::new(Box::pin(bytes))
+}
+
+#[tokio::test(start_paused = true)]
+async fn fetch_request_that_arrives_slowly_fails_after_five_minutes() {
+    let sample = TestRepository::empty();
+    let started = tokio::time::Instant::now();
+    let answer = sample
+        .repository
+        .upload_pack(dripping(b"0014"), false, Some("version=2"))
+        .await;
+    assert!(matches!(answer.err(), Some(Error::Timeout)));
+    assert_eq!(started.elapsed().as_secs(), 5 * 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn push_that_arrives_slowly_fails_after_three_hours() {
+    let sample = TestRepository::empty();
+    let commands = b"00860000000000000000000000000000000000000000 1111111111111111111111111111111111111111 \
+                     refs/heads/new\0report-status side-band-64k agent0000";
+    let push = sample
+        .repository
+        .open_push(dripping(commands), false)
+        .await
+        .unwrap();
+    let started = tokio::time::Instant::now();
+    let answer = push.receive(ReceivePolicy::default(), None, accept()).await;
+    assert!(matches!(answer.err(), Some(Error::Timeout)));
+    assert_eq!(started.elapsed().as_secs(), 3 * 60 * 60);
+}
+
+#[tokio::test]
+async fn push_that_git_rejects_early_stores_no_more_bytes() {
+    let sample = TestRepository::with_history();
+    let all = transfers(&sample).available_permits();
+    let space = || sample.repository.shared().slots.usage().push_bytes.used;
+    let (mut body, _) = large_push(&sample, "new");
+    let first = 5 << 20;
+    // Damages more than one block of the compressed file.
+    body[first..first + CHUNK].fill(0xff);
+    body.resize(body.len() + (40 << 20), 0);
+    let BegunPush {
+        client,
+        mut rest,
+        received,
+    } = BegunPush::new(&sample, &body, first);
+    until(|| quarantines(&sample).len() == 1).await;
+    // The server detects the end of the program when it forwards the next bytes.
+    while reserved_memory(&sample) > 0 {
+        client.send(Ok(rest.split_to(CHUNK))).unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(programs(&sample), 0);
+    assert_eq!(transfers(&sample).available_permits(), all);
+    let stored = space();
+    assert!(rest.len() > 16 << 20, "{}", rest.len());
+    client.send(Ok(rest)).unwrap();
+    drop(client);
+    let receiving = async {
+        let mut highest = 0;
+        while !received.is_finished() {
+            highest = highest.max(space());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        highest
+    };
+    let highest = tokio::time::timeout(Duration::from_secs(20), receiving)
+        .await
+        .unwrap();
+    assert!(highest <= stored, "{highest} bytes, and {stored} before");
+    let received = received.await.unwrap().unwrap();
+    let report = received.response.collect(1 << 20).await.unwrap();
+    let report = String::from_utf8_lossy(&report).into_owned();
+    assert!(report.contains("ng refs/heads/new"), "{report}");
+    assert_eq!(received.outcome.applied().await.unwrap().len(), 0);
+    until(|| reserved_memory(&sample) == 0 && space() == 0).await;
 }

@@ -1,4 +1,4 @@
-//! Stores the body of a request while it arrives, so that no program waits for a slow client.
+//! Stores the body of a request while it arrives, or the output of a program, so that no program waits for a slow client.
 //!
 //! Short bodies stay in memory. Longer bodies are written to an unnamed file next to the repositories. The system
 //! removes the file when the file is closed, also after a crash.
@@ -6,19 +6,22 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Body;
-use crate::slots::RequestSpace;
-use crate::stream::read_request;
-use crate::{Error, Repository, Result};
+use super::slots::RequestSpace;
+use super::{Error, Repository, Result};
 
+/// How long a client may pause while it sends a request.
+pub(super) const IDLE: Duration = Duration::from_secs(120);
 /// Bodies up to this size in bytes stay in memory.
 pub(super) const MAX_IN_MEMORY: usize = 64 << 10;
 /// Size of the first buffer in bytes; most requests of fetches are shorter.
@@ -26,16 +29,19 @@ const FIRST_BUFFER: usize = 1 << 10;
 /// Number of bytes that are written to the file, and read from it, at once.
 pub(super) const CHUNK: usize = 256 << 10;
 
-/// Maximum number of bytes that are read and dropped. An endless body is not worth the message of Git.
-const MAX_DROPPED: u64 = 1 << 30;
+/// Maximum number of bytes of a push that are read and dropped. An endless body is not worth the message of Git.
+pub(super) const MAX_DROPPED: u64 = 1 << 30;
+
+/// The body of a request, decompressed if necessary, or the output of a program.
+pub(super) type Body = Pin<Box<dyn AsyncRead + Send>>;
 
 /// Handling of the bytes of a body beyond its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
     /// The request fails.
     Fails,
-    /// The rest is read and dropped, because Git itself rejects such a body with a message.
-    Dropped,
+    /// Up to this number of bytes is read and dropped, because Git itself rejects such a body with a message.
+    Dropped(u64),
 }
 
 /// Limit on the stored part of a body.
@@ -45,6 +51,8 @@ pub(super) struct SpoolLimit {
     pub(super) bytes: u64,
     /// Handling of further bytes.
     pub(super) excess: Excess,
+    /// Maximum time without a byte.
+    pub(super) pause: Duration,
 }
 
 /// Stored part of a body.
@@ -62,6 +70,8 @@ struct Stored {
 /// A body that is being received.
 pub(super) struct Spool {
     stored: watch::Receiver<Stored>,
+    /// Whether no more bytes are stored.
+    is_full: Arc<AtomicBool>,
     task: AbortOnDropHandle<Result<RequestSpace>>,
 }
 
@@ -75,10 +85,14 @@ impl Spool {
         space: RequestSpace,
     ) -> Self {
         let (sender, stored) = watch::channel(Stored::default());
-        let repository = repository.clone();
-        let receiving = async move { receive(&repository, body, limit, space, &sender).await };
+        let (repository, is_full) = (repository.clone(), Arc::new(AtomicBool::new(false)));
+        let receiving = {
+            let is_full = Arc::clone(&is_full);
+            async move { receive(&repository, body, limit, space, &is_full, &sender).await }
+        };
         Self {
             stored,
+            is_full,
             task: AbortOnDropHandle::new(tokio::spawn(receiving)),
         }
     }
@@ -88,6 +102,11 @@ impl Spool {
         let mut stored = self.stored.clone();
         let reached = stored.wait_for(|stored| stored.complete || stored.length >= bytes);
         reached.await.is_ok_and(|stored| !stored.complete)
+    }
+
+    /// Stores no more bytes. The rest is handled as the bytes beyond the limit.
+    pub(super) fn stop_storing(&self) {
+        self.is_full.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the body was stored completely. Returns the space of the body, which the caller must not release
@@ -114,8 +133,9 @@ impl Spool {
 async fn receive(
     repository: &Repository,
     mut body: Body,
-    limit: SpoolLimit,
+    mut limit: SpoolLimit,
     mut space: RequestSpace,
+    is_full: &AtomicBool,
     sender: &watch::Sender<Stored>,
 ) -> Result<RequestSpace> {
     let mut stored = Stored::default();
@@ -126,11 +146,19 @@ async fn receive(
             // A compressed body can contain a thousand times its size, so other tasks must run in between.
             tokio::task::consume_budget().await;
             chunk.reserve(FIRST_BUFFER);
-            stored.complete = read_request(&mut body, &mut chunk).await? == 0;
+            let before = stored.length + chunk.len() as u64;
+            stored.complete = read(&mut body, &mut chunk, limit.pause).await? == 0;
+            if is_full.load(Ordering::Relaxed) {
+                limit.bytes = limit.bytes.min(before);
+            }
             let room = limit.bytes.saturating_sub(stored.length);
             if chunk.len() as u64 > room {
                 dropped += chunk.len() as u64 - room;
-                if limit.excess == Excess::Fails || dropped > MAX_DROPPED {
+                let max_dropped = match limit.excess {
+                    Excess::Fails => 0,
+                    Excess::Dropped(bytes) => bytes,
+                };
+                if dropped > max_dropped {
                     return Err(Error::LimitExceeded("the request is larger than it may be"));
                 }
                 chunk.truncate(usize::try_from(room).unwrap_or(usize::MAX));
@@ -146,6 +174,24 @@ async fn receive(
         sender.send_replace(stored.clone());
     }
     Ok(space)
+}
+
+/// Reads the next bytes of a body; 0 at its end.
+///
+/// # Errors
+/// [`Error::Timeout`] for a client that sends nothing, and [`Error::Protocol`] for a body that broke off.
+async fn read(body: &mut Body, buffer: &mut BytesMut, pause: Duration) -> Result<usize> {
+    let read = tokio::time::timeout(pause, body.read_buf(buffer)).await;
+    read.map_err(|_| Error::Timeout)?
+        .map_err(|error| body_error(&error))
+}
+
+/// Returns the error of a request whose body could not be read.
+fn body_error(error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Error::Timeout,
+        _ => Error::Protocol("The body of the request ended too soon."),
+    }
 }
 
 /// Writes a chunk to the end of the file, and returns its empty buffer.
@@ -209,21 +255,22 @@ impl SpoolReader {
         Ok(&self.buffer)
     }
 
-    /// Writes the body to the standard input of a program, and closes it. A program that stops reading is not an error.
-    pub(super) async fn feed(mut self, stdin: Option<ChildStdin>) {
-        let Some(mut stdin) = stdin else { return };
+    /// Writes the body to the standard input of a program, and closes it. Returns false if the program stopped reading before
+    /// the end of the body, which is not an error.
+    pub(super) async fn feed(mut self, stdin: Option<ChildStdin>) -> bool {
+        let Some(mut stdin) = stdin else { return true };
         loop {
             match self.next().await {
-                Ok([]) => return,
+                Ok([]) => return true,
                 Ok(chunk) => {
                     if stdin.write_all(chunk).await.is_err() {
-                        return;
+                        return false;
                     }
                 }
                 // The program fails, because its input ends too soon.
                 Err(error) => {
                     tracing::debug!(%error, "failed to read a received body");
-                    return;
+                    return true;
                 }
             }
         }
