@@ -1,6 +1,6 @@
 //! Points in time.
 
-use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
+use chrono::{DateTime, FixedOffset, SecondsFormat, SubsecRound, Utc};
 use poem_openapi::NewType;
 use serde::{Serialize, Serializer};
 
@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 pub struct Timestamp(DateTime<FixedOffset>);
 
 impl Timestamp {
-    /// Returns the time in UTC.
+    /// Returns the time in UTC, in microseconds, which both databases store without loss.
     #[must_use]
     pub fn to_utc(self) -> DateTime<Utc> {
-        self.0.to_utc()
+        self.0.to_utc().trunc_subsecs(6)
     }
 }
 
@@ -39,6 +39,13 @@ impl Serialize for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn to_utc_has_microseconds() {
+        let time = DateTime::parse_from_rfc3339("2014-02-27T10:14:56.123456789+02:00").expect("a time");
+        let expected = DateTime::parse_from_rfc3339("2014-02-27T08:14:56.123456Z").expect("a time");
+        assert_eq!(Timestamp(time).to_utc(), expected);
+    }
 
     #[test]
     fn serialize_writes_milliseconds_and_the_offset() {

@@ -4,8 +4,13 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::thread;
 
 use libtest_mimic::Failed;
+
+/// Size of the stack of a test in bytes: that of the main thread of a program. In a debug build, a test that runs a server
+/// in its own thread needs more than the 2 MiB of other threads.
+const STACK_BYTES: usize = 8 << 20;
 
 thread_local! {
     /// Panics of the test that runs on this thread. `None` outside of tests.
@@ -40,12 +45,18 @@ fn describe(text: &mut String, information: &PanicHookInfo<'_>) {
     }
 }
 
-/// Runs a test and returns the messages of its panics if it fails.
+/// Runs a test on a thread of its own, and returns the messages of its panics if it fails.
 pub(crate) fn catch(run: fn()) -> Result<(), Failed> {
-    PANICS.set(Some(String::new()));
-    let outcome = panic::catch_unwind(AssertUnwindSafe(run));
-    let panics = PANICS.take().unwrap_or_default();
-    outcome.map_err(|_| Failed::from(panics))
+    let test = move || {
+        PANICS.set(Some(String::new()));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(run));
+        outcome.map_err(|_| PANICS.take().unwrap_or_default())
+    };
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(test)?;
+    let outcome = thread.join();
+    outcome
+        .unwrap_or_else(|_| Err(String::new()))
+        .map_err(Failed::from)
 }
 
 #[cfg(test)]

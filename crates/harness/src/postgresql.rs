@@ -6,11 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{directory, processes};
 
@@ -18,6 +19,10 @@ use crate::{directory, processes};
 const URL: &str = "HOLDFAST_TEST_DATABASE_URL";
 /// Directory of the server in the directory of the run.
 const FOLDER: &str = "pg";
+/// Prefix of the directories of the servers of single tests.
+const PRIVATE_FOLDER: &str = "pg-";
+/// Setting of a server whose acknowledged commits survive the end of its processes, but not of the machine.
+const DURABLE: &str = "synchronous_commit=on";
 /// Name of the socket, which the port determines.
 const SOCKET: &str = ".s.PGSQL.5432";
 /// Time limit for the start of a server.
@@ -108,23 +113,102 @@ fn programs() -> Option<PathBuf> {
 fn start() -> io::Result<String> {
     let run = directory::shared();
     directory::create_once("pg.url", |started| -> io::Result<()> {
-        stop(run);
         let folder = run.join(FOLDER);
+        stop_server(&folder);
         directory::remove(&folder)?;
         let server = Server::new(folder)?;
         server.initialize()?;
-        server.start()?;
+        // The supervisor stops it.
+        server.start(&[])?;
         std::fs::write(started, server.url())
     })
     .and_then(std::fs::read_to_string)
 }
 
-/// Stops the server of a run.
+/// Stops the servers of a run.
 pub(crate) fn stop(run: &Path) {
-    let data = run.join(FOLDER).join("data");
+    stop_server(&run.join(FOLDER));
+    for entry in std::fs::read_dir(run).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PRIVATE_FOLDER) {
+            stop_server(&entry.path());
+        }
+    }
+}
+
+fn stop_server(folder: &Path) {
+    let data = folder.join("data");
     let pid = std::fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     if let Some(id) = pid.lines().next().and_then(|line| line.trim().parse().ok()) {
         processes::stop(id, &data);
+    }
+}
+
+/// A server of one test, which the test can crash and start again. It stops on drop.
+pub struct PrivateServer {
+    server: Server,
+    process: Child,
+}
+
+impl PrivateServer {
+    /// Creates and starts a server. The name is unique among the tests.
+    ///
+    /// # Errors
+    /// If the programs are not installed, or fail.
+    pub fn start(name: &str) -> io::Result<Self> {
+        let folder = directory::shared().join(format!("{PRIVATE_FOLDER}{name}-{}", std::process::id()));
+        let server = Server::new(folder)?;
+        server.initialize()?;
+        let process = server.start(&[DURABLE])?;
+        Ok(Self { server, process })
+    }
+
+    /// Returns the URL of a database, on which others can be created.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Ends all processes of the server at once, so that it recovers from its log at the next start.
+    ///
+    /// # Errors
+    /// If the server cannot be stopped.
+    pub fn crash(&mut self) -> io::Result<()> {
+        self.end(Signal::QUIT)
+    }
+
+    /// Ends all connections and stops the server, as a restart by an administrator does.
+    ///
+    /// # Errors
+    /// If the server cannot be stopped.
+    pub fn stop(&mut self) -> io::Result<()> {
+        self.end(Signal::INT)
+    }
+
+    /// Starts the server again.
+    ///
+    /// # Errors
+    /// If the server does not start.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        self.process = self.server.start(&[DURABLE])?;
+        Ok(())
+    }
+
+    fn end(&mut self, signal: Signal) -> io::Result<()> {
+        // The ID of a process that has ended may belong to another one.
+        if self.process.try_wait()?.is_some() {
+            return Ok(());
+        }
+        let id = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.ok_or(ErrorKind::NotFound)?, signal)?;
+        self.process.wait().map(drop)
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        // The server may be stopped already. The supervisor removes a folder that is left.
+        let _ = self.end(Signal::QUIT);
+        let _ = directory::remove(&self.server.folder);
     }
 }
 
@@ -201,16 +285,17 @@ impl Server {
         }
     }
 
-    fn start(&self) -> io::Result<()> {
+    /// Starts the server with these settings in addition to [`SETTINGS`], and waits until it accepts connections.
+    fn start(&self, further: &[&str]) -> io::Result<Child> {
         let mut command = self.command("postgres")?;
         command.arg("-D").arg(self.data());
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter().chain(further) {
             command.arg("-c").arg(setting);
         }
         command
             .arg("-c")
             .arg(format!("unix_socket_directories={}", self.folder.display()));
-        // The supervisor stops it. Signals to the group of the test process must not.
+        // Signals to the group of the test process do not stop it.
         let mut child = command.process_group(0).spawn()?;
         let socket = self.folder.join(SOCKET);
         let started = Instant::now();
@@ -224,7 +309,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(())
+        Ok(child)
     }
 
     /// Returns whether the server accepts connections. Before that it rejects them, although the socket exists.

@@ -30,7 +30,8 @@ pub enum AvatarOwner {
 }
 
 impl AvatarOwner {
-    fn key(self) -> String {
+    /// Returns the key of the avatar in the object storage.
+    pub(crate) fn object_key(self) -> String {
         let folder = match self {
             Self::Project(id) => uploads::folder(id),
             Self::Group(id) => format!("groups/{id}"),
@@ -95,7 +96,7 @@ pub trait HasAvatar: Sized + Send {
 /// # Errors
 /// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
 pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
-    let key = owner.owner().key();
+    let key = owner.owner().object_key();
     let name = match picture {
         None => {
             backend.objects.delete(&key).await?;
@@ -119,7 +120,7 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
         .file_name()
         .filter(|name| *name == file_name)
         .ok_or_else(missing)?;
-    let (objects, key) = (backend.objects.clone(), owner.owner().key());
+    let (objects, key) = (backend.objects.clone(), owner.owner().object_key());
     let size = objects.size(&key).await?.ok_or_else(missing)?;
     let kind = uploads::image_type(name).unwrap_or("application/octet-stream");
     Ok(Download {
@@ -140,5 +141,5 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
 /// # Errors
 /// Returns an error if the storage fails.
 pub async fn remove(backend: &Backend, owner: AvatarOwner) -> Result<()> {
-    Ok(backend.objects.delete(&owner.key()).await?)
+    Ok(backend.objects.delete(&owner.object_key()).await?)
 }

@@ -9,17 +9,21 @@ use sea_orm::{
     QueryOrder, QuerySelect, Select,
 };
 use storage::entities::access_tokens::{Column, Entity, Model, TokenKind};
+use storage::entities::projects::{self, ProjectWithNamespace};
 use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 
 use crate::accounts::users::deletion::delete_bots;
-use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
-use crate::identity::access_tokens::{NewToken, TokenActivity, check_scopes, page_of_tokens, prepare};
+use crate::identity::access_tokens::{
+    NewToken, TokenActivity, check_scopes, filter, page_of_tokens, prepare,
+};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::TOKEN_SCOPES;
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::kernel::query::batch_after;
 
 /// Attributes of a new token.
 #[derive(Debug, Clone)]
@@ -125,7 +129,7 @@ pub async fn create(
             insert_member(transaction, project_id, &bot, level).await?;
             row.user_id = Set(bot.id);
             let token = row.insert(transaction).await?;
-            let event = event(AuditKind::ProjectTokenCreated, access, &token);
+            let event = event(AuditKind::ProjectTokenCreated, access.audit_entity(), &token);
             audit::record(transaction, &access.caller, event.to(&token.scopes)).await?;
             Ok::<_, Error>(token)
         })
@@ -145,20 +149,68 @@ pub async fn create(
 pub async fn revoke(backend: &Backend, access: &ProjectAccess, id: i64, since: Option<&str>) -> Result<()> {
     let found = get(backend, access.project.id, id).await?;
     check_unmodified_since(since, found.token.created_at)?;
-    let bot = found.token.user_id;
+    revoke_as(
+        backend,
+        &Actor::from(&access.caller),
+        access.audit_entity(),
+        &found.token,
+    )
+    .await
+}
+
+/// Revokes a token of a project, for an actor who need not be a user.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn revoke_as(backend: &Backend, actor: &Actor, project: AuditEntity, token: &Model) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            delete_bots(transaction, vec![bot]).await?;
-            let event = event(AuditKind::ProjectTokenRevoked, access, &found.token);
-            audit::record(transaction, &access.caller, event).await
+            delete_bots(transaction, vec![token.user_id]).await?;
+            audit::record(
+                transaction,
+                actor,
+                event(AuditKind::ProjectTokenRevoked, project, token),
+            )
+            .await
         })
         .await
 }
 
-fn event(kind: AuditKind, access: &ProjectAccess, token: &Model) -> AuditEvent {
+/// Returns up to `limit` tokens of a project with IDs above `after`, in the order of their IDs.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list_after(
+    backend: &Backend,
+    project_id: i64,
+    activity: TokenActivity,
+    after: i64,
+    limit: u64,
+) -> Result<Vec<Model>> {
+    let tokens = filter(of_project(project_id), activity);
+    batch_after(backend.database.read(), tokens, Column::Id, after, limit).await
+}
+
+/// Returns the project to which the bot of a token belongs, with its namespace.
+///
+/// # Errors
+/// Returns `NotFound` if the project or the bot is being deleted.
+pub async fn project_of(backend: &Backend, token: &Model) -> Result<ProjectWithNamespace> {
+    let db = backend.database.read();
+    let missing = || Error::not_found("Project");
+    let home = project_bots::Entity::find()
+        .filter(project_bots::Column::UserId.eq(token.user_id))
+        .one(db)
+        .await?
+        .ok_or_else(missing)?;
+    let found = projects::by_reference(db, &home.project_id.to_string()).await?;
+    found.ok_or_else(missing)
+}
+
+fn event(kind: AuditKind, project: AuditEntity, token: &Model) -> AuditEvent {
     let target = AuditTarget::new("AccessToken", token.id, token.name.clone());
-    AuditEvent::new(kind, access.audit_entity(), target)
+    AuditEvent::new(kind, project, target)
 }
 
 fn of_project(project_id: i64) -> Select<Entity> {

@@ -17,6 +17,8 @@ use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 
+/// Folder of the files of all projects in the storage.
+pub(crate) const FOLDER: &str = "projects";
 /// Maximum length of a name in bytes, which most file systems support.
 const MAX_NAME_BYTES: usize = 255;
 /// Age at which an incomplete file is deleted; longer than any upload.
@@ -167,11 +169,16 @@ pub fn is_media(file_name: &str) -> bool {
 
 /// Returns the folder of a project in the storage.
 pub(crate) fn folder(project_id: i64) -> String {
-    format!("projects/{project_id}")
+    format!("{FOLDER}/{project_id}")
 }
 
 fn key(row: &Model) -> String {
-    format!("{}/uploads/{}", folder(row.project_id), row.secret)
+    object_key(row.project_id, &row.secret)
+}
+
+/// Returns the key of an upload in the object storage.
+pub(crate) fn object_key(project_id: i64, secret: &str) -> String {
+    format!("{}/uploads/{secret}", folder(project_id))
 }
 
 fn extension(file_name: &str) -> String {

@@ -22,10 +22,16 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Returns the server itself: jobs, recurring work and the command line.
+    /// Returns the server itself: first start, jobs and recurring work.
     #[must_use]
     pub fn system() -> Self {
         Self::without_user("System", None)
+    }
+
+    /// Returns the operator who runs a command on the machine of the server.
+    #[must_use]
+    pub fn command_line() -> Self {
+        Self::without_user("Command line", None)
     }
 
     /// Returns a client that did not prove an identity.
@@ -49,18 +55,16 @@ impl Actor {
     /// Returns a user at an address.
     #[must_use]
     pub fn user(user: &users::Model, ip_address: Option<IpAddr>) -> Self {
-        Self {
-            id: user.id,
-            name: user.name.clone(),
-            ip_address,
-            administrator: None,
-            access_token_id: None,
-        }
+        Self::new(user.id, &user.name, ip_address)
     }
 
     fn without_user(name: &str, ip_address: Option<IpAddr>) -> Self {
+        Self::new(NO_USER, name, ip_address)
+    }
+
+    fn new(id: i64, name: &str, ip_address: Option<IpAddr>) -> Self {
         Self {
-            id: NO_USER,
+            id,
             name: name.to_owned(),
             ip_address,
             administrator: None,

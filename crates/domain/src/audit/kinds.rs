@@ -68,6 +68,8 @@ kinds! {
     SignInFailed = "sign_in_failed", Message "sign_in_failed", [User, Instance];
     /// A sign-in with the correct password was refused because the account is not active.
     SignInRefused = "sign_in_refused", Message "sign_in_refused", [User];
+    /// A sign-in had the correct password, and waits for the second factor.
+    SecondFactorRequired = "second_factor_required", Message "second_factor_required", [User];
     /// A user signed out.
     UserSignedOut = "user_signed_out", Message "signed_out", [User];
     /// A code of a second factor was wrong.
@@ -117,7 +119,7 @@ kinds! {
     TwoFactorEnabled = "two_factor_enabled", Change "two_factor", [User];
     /// A user disabled two-factor authentication.
     TwoFactorDisabled = "two_factor_disabled", Change "two_factor", [User];
-    /// An administrator disabled the two-factor authentication of a user.
+    /// An administrator disabled the two-factor authentication of a user, or removed its unreadable secret.
     TwoFactorReset = "two_factor_reset", Change "two_factor", [User];
     /// A user replaced the recovery codes.
     RecoveryCodesCreated = "recovery_codes_created", Change "recovery_codes", [User];
@@ -256,6 +258,14 @@ kinds! {
     FeatureGateChanged = "feature_gate_changed", Change "feature_gate", [Instance];
     /// A feature gate was deleted.
     FeatureGateDeleted = "feature_gate_deleted", Remove "feature_gate", [Instance];
+    /// A job that failed permanently was queued again.
+    JobRetried = "job_retried", Message "job_retried", [Instance];
+    /// A job that failed permanently was deleted without running.
+    JobDiscarded = "job_discarded", Remove "job", [Instance];
     /// The encryption key was replaced.
     EncryptionKeyReplaced = "encryption_key_replaced", Change "encryption_key", [Instance];
+    /// Encrypted values that no key decrypts were removed from a column.
+    EncryptedValuesRemoved = "encrypted_values_removed", Remove "encrypted_values", [Instance];
+    /// The sessions of all users were ended.
+    SessionsEnded = "sessions_ended", Remove "sessions", [Instance];
 }

@@ -199,6 +199,7 @@ pub async fn update(
                 mut key,
                 mut project_key,
             } = found.ok_or_else(|| Error::not_found(""))?;
+            let former_title = key.title.clone();
             if let Some(title) = title {
                 check_title(&title)?;
                 let mut row = key.into_active_model();
@@ -212,11 +213,13 @@ pub async fn update(
             }
             row.updated_at = Set(now());
             project_key = row.update(transaction).await?;
-            let event = event(AuditKind::DeployKeyChanged, access, &key);
-            let event = event
-                .from(push_text(could_push))
-                .to(push_text(project_key.can_push));
-            audit::record(transaction, &access.caller, event).await?;
+            if (&former_title, could_push) != (&key.title, project_key.can_push) {
+                let event = event(AuditKind::DeployKeyChanged, access, &key);
+                let event = event
+                    .from(push_text(could_push))
+                    .to(push_text(project_key.can_push));
+                audit::record(transaction, &access.caller, event).await?;
+            }
             Ok(DeployKeyDetail { key, project_key })
         })
         .await

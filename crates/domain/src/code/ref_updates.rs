@@ -6,8 +6,9 @@
 //! remains and [`recover`] completes it. An update runs to its end even if the client disconnects.
 
 use std::future::Future;
+use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
@@ -24,6 +25,10 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate, UpdatedRefs};
+
+/// First and maximum delay before a ref update is recorded that could not be recorded because of a fault.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// The authority for a ref update, with the refs that may change.
 pub enum UpdateAuthority {
@@ -120,22 +125,41 @@ where
     let backend = backend.clone();
     let task = backend.ref_update_tasks.clone().spawn(async move {
         let planned = authority.planned();
-        let (intent, prepared) = tokio::join!(insert_intent(&backend, &update, &planned), prepare);
-        let intent = intent?;
+        let created_at = now();
+        let insertion = insert_intent(&backend, &update, &planned, created_at);
+        let (intent, prepared) = tokio::join!(insertion, prepare);
+        let intent = match intent {
+            Ok(intent) => intent,
+            Err(error) => {
+                // If the connection to the database was lost, the row may have been inserted.
+                if is_temporary(&error) {
+                    finish_later(&backend, Unfinished::Insertion(update, created_at));
+                }
+                return Err(error);
+            }
+        };
         let result = async {
             let prepared = prepared?;
             authority.check(&backend).await?;
             work(prepared).await
         };
         match result.await {
-            Ok((value, changes)) => {
-                complete(&backend, intent, &update, &changes).await?;
-                Ok(value)
-            }
+            Ok((value, changes)) => match complete(&backend, intent, &update, &changes).await {
+                Ok(()) => Ok(value),
+                Err(error) => {
+                    if is_temporary(&error) {
+                        finish_later(&backend, Unfinished::Update(intent, update, changes));
+                    }
+                    Err(error)
+                }
+            },
             Err(error) => {
-                ref_updates::Entity::delete_by_id(intent)
-                    .exec(backend.database.write())
-                    .await?;
+                let deleted = ref_updates::Entity::delete_by_id(intent).exec(backend.database.write());
+                if let Err(cause) = deleted.await {
+                    // The first error has the cause.
+                    tracing::warn!(%cause, intent, "failed to delete the intent of a failed ref update");
+                    finish_later(&backend, Unfinished::Update(intent, update, Vec::new()));
+                }
                 Err(error)
             }
         }
@@ -144,7 +168,12 @@ where
 }
 
 /// Inserts the intent and returns its ID.
-async fn insert_intent(backend: &Backend, update: &RefUpdate, planned: &[String]) -> Result<i64> {
+async fn insert_intent(
+    backend: &Backend,
+    update: &RefUpdate,
+    planned: &[String],
+    created_at: DateTime<Utc>,
+) -> Result<i64> {
     // The current targets show after a kill which refs were updated.
     let targets = current_targets(backend, update.project_id, planned.to_vec()).await?;
     let planned = planned.iter().cloned().zip(targets);
@@ -161,7 +190,7 @@ async fn insert_intent(backend: &Backend, update: &RefUpdate, planned: &[String]
         kind: Set(update.kind),
         changes: Set(serde_json::to_string(&planned).map_err(Error::internal)?),
         state: Set(RefUpdateState::Pending),
-        created_at: Set(now()),
+        created_at: Set(created_at),
         ..Default::default()
     };
     Ok(row.insert(backend.database.write()).await?.id)
@@ -232,6 +261,62 @@ async fn complete(backend: &Backend, intent: i64, update: &RefUpdate, changes: &
         .await
 }
 
+/// Work on an intent that a fault of the database or of a disk interrupted.
+enum Unfinished {
+    /// Recording the changes of an intent. Without changes, nothing is recorded.
+    Update(i64, RefUpdate, Vec<RefChange>),
+    /// Inserting an intent, of an update that did not start.
+    Insertion(RefUpdate, DateTime<Utc>),
+}
+
+impl Unfinished {
+    async fn finish(&self, backend: &Backend) -> Result<()> {
+        match self {
+            Self::Update(intent, update, changes) => complete(backend, *intent, update, changes).await,
+            Self::Insertion(update, created_at) => {
+                let inserted = ref_updates::Entity::delete_many()
+                    .filter(ref_updates::Column::ProjectId.eq(update.project_id))
+                    .filter(ref_updates::Column::Kind.eq(update.kind))
+                    .filter(ref_updates::Column::CreatedAt.eq(*created_at))
+                    .filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
+                Ok(inserted.exec(backend.database.write()).await.map(drop)?)
+            }
+        }
+    }
+}
+
+/// Finishes work on an intent in the background, when the fault ends. Without that, the recovery of ref updates would
+/// finish the work hours later.
+fn finish_later(backend: &Backend, work: Unfinished) {
+    let later = backend.clone();
+    backend.ref_update_tasks.spawn(async move {
+        let mut delay = FIRST_DELAY;
+        loop {
+            tokio::time::sleep(delay).await;
+            match work.finish(&later).await {
+                Ok(()) => return tracing::info!("finished a ref update after a fault"),
+                Err(error) if is_temporary(&error) => delay = (delay * 2).min(MAX_DELAY),
+                Err(error) => return tracing::error!(%error, "failed to finish a ref update"),
+            }
+        }
+    });
+}
+
+/// Returns whether an update can be recorded later: the database or a disk was not available, or busy.
+fn is_temporary(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::DatabaseUnavailable
+            | Error::DatabaseBusy
+            | Error::Contention
+            | Error::TimedOut
+            | Error::StorageFull
+            | Error::StorageReadOnly
+            | Error::StorageFailed
+            | Error::TooManyFiles
+    )
+}
+
 /// Updates the project, protects a new default branch, and enqueues the maintenance of the repository.
 async fn update_project(
     transaction: &DatabaseTransaction,
@@ -289,15 +374,27 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
 
 /// Age at which an intent counts as abandoned; longer than any push, which may take three hours to arrive, and as long again
 /// in Git.
-const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(7);
+pub const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(7);
 
-/// Completes the intents of killed servers and returns their number. `all` is for a server that starts alone
-/// on its database: then no pending intent can be in progress.
+/// The intents that belong to killed servers.
+#[derive(Debug, Clone, Copy)]
+pub enum AbandonedUpdates {
+    /// All pending intents, for a server that starts alone on its database: then none can be in progress. After the clock
+    /// was set back, intents may be dated in the future.
+    All,
+    /// The intents that are too old at this time.
+    OldAt(DateTime<Utc>),
+}
+
+/// Completes the intents of killed servers and returns their number.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
-    let before = if all { now() } else { now() - ABANDONED_AFTER };
+pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<usize> {
+    let before = match abandoned {
+        AbandonedUpdates::All => None,
+        AbandonedUpdates::OldAt(time) => Some(time - ABANDONED_AFTER),
+    };
     let pending = ref_updates::pending(backend.database.read(), before).await?;
     let count = pending.len();
     for intent in pending {

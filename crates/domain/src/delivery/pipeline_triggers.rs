@@ -151,12 +151,16 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
-            let mut row = lock(transaction, project_id, id).await?.into_active_model();
+            let former = lock(transaction, project_id, id).await?;
+            let mut row = former.clone().into_active_model();
             if let Some(description) = description {
                 row.description = Set(description);
             }
             row.updated_at = Set(now());
             let trigger = row.update(transaction).await?;
+            if trigger.description == former.description {
+                return Ok(());
+            }
             let event = event(AuditKind::PipelineTriggerChanged, access, &trigger);
             audit::record(transaction, &access.caller, event).await
         })

@@ -16,7 +16,7 @@ use storage::entities::{now, users};
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::TOKEN_SCOPES;
-use crate::kernel::query::page_of;
+use crate::kernel::query::{batch_after, page_of};
 use crate::kernel::{Backend, preconditions};
 use crate::secrets::Token;
 
@@ -180,7 +180,8 @@ pub async fn revoke_impersonation(
 ) -> Result<()> {
     let token = get_impersonation(backend, access.user.id, id).await?;
     preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
-    revoke(backend, &access.caller, token, Some(&access.user)).await
+    revoke_as(backend, &Actor::from(&access.caller), &token, Some(&access.user)).await?;
+    Ok(())
 }
 
 /// Returns a page of personal access tokens: the caller's, or those of any user for administrators.
@@ -241,16 +242,20 @@ pub async fn revoke_personal(
         return Err(Error::Rejected("400 Bad request".into()));
     }
     preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
-    revoke(backend, caller, token, is_own.then_some(user)).await
+    revoke_as(backend, &Actor::from(caller), &token, is_own.then_some(user)).await?;
+    Ok(())
 }
 
-/// Revokes a token, whose user may be known.
-async fn revoke(
+/// Revokes a personal or impersonation token, whose user may be known. Returns `false` if it was revoked already.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn revoke_as(
     backend: &Backend,
-    caller: &Caller,
-    token: Model,
+    actor: &Actor,
+    token: &Model,
     owner: Option<&users::Model>,
-) -> Result<()> {
+) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
@@ -261,23 +266,58 @@ async fn revoke(
                 .exec(transaction)
                 .await?;
             if revoked.rows_affected == 0 {
-                return Ok(());
+                return Ok(false);
             }
             let owner = match owner {
                 Some(owner) => Some(owner.clone()),
                 None => users::Entity::find_by_id(token.user_id).one(transaction).await?,
             };
             // The owner was deleted concurrently, and the token with the owner.
-            let Some(owner) = owner else { return Ok(()) };
+            let Some(owner) = owner else { return Ok(true) };
             let event = event(
-                &token,
+                token,
                 AuditKind::PersonalTokenRevoked,
                 AuditKind::ImpersonationTokenRevoked,
                 &owner,
             );
-            audit::record(transaction, caller, event).await
+            audit::record(transaction, actor, event).await?;
+            Ok(true)
         })
         .await
+}
+
+/// Returns the token with an ID, of any kind.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist.
+pub async fn get(backend: &Backend, id: i64) -> Result<Model> {
+    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
+    found.ok_or_else(|| Error::not_found("Access Token"))
+}
+
+/// Returns up to `limit` personal and impersonation tokens of a user with IDs above `after`, in the order of their
+/// IDs.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list_after(
+    backend: &Backend,
+    user_id: i64,
+    activity: TokenActivity,
+    after: i64,
+    limit: u64,
+) -> Result<Vec<Model>> {
+    let tokens = Entity::find()
+        .filter(Column::UserId.eq(user_id))
+        .filter(Column::Kind.is_in([TokenKind::Personal, TokenKind::Impersonation]));
+    batch_after(
+        backend.database.read(),
+        filter(tokens, activity),
+        Column::Id,
+        after,
+        limit,
+    )
+    .await
 }
 
 /// Returns a page of the tokens that match `activity`.
@@ -287,14 +327,18 @@ pub(crate) async fn page_of_tokens(
     activity: TokenActivity,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
+    page_of(backend.database.read(), filter(tokens, activity), page).await
+}
+
+/// Selects the tokens that match `activity`.
+pub(crate) fn filter(tokens: Select<Entity>, activity: TokenActivity) -> Select<Entity> {
     let today = now().date_naive();
     let expired = || Column::ExpiresAt.is_not_null().and(Column::ExpiresAt.lt(today));
-    let tokens = match activity {
+    match activity {
         TokenActivity::Any => tokens,
         TokenActivity::Active => tokens
             .filter(Column::Revoked.eq(false))
             .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
         TokenActivity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
-    };
-    page_of(backend.database.read(), tokens, page).await
+    }
 }

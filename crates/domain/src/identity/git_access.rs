@@ -8,15 +8,14 @@ use std::net::IpAddr;
 use git::TransportService;
 use storage::entities::users;
 
-use crate::audit::{self, Actor, AuditKind};
+use crate::audit::{Actor, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::{
     caller_of_job_token, caller_of_token, check_account_active, identify_again,
 };
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
-use crate::identity::sessions::failed_login;
 use crate::identity::two_factor::requirement;
-use crate::identity::{known_addresses, password_attempts};
+use crate::identity::{attempt_events, known_addresses, password_attempts};
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -87,7 +86,7 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
         None => users::by_email(database, &name).await?,
     };
     let address = address.as_deref();
-    let failed = failed_login(AuditKind::GitPasswordFailed, user.as_ref());
+    let named = user.clone();
     let source =
         AttemptSource::of_login(backend, CredentialContext::Git, &name, user.as_ref(), address).await?;
     password_attempts::check_limits(backend, &source).await?;
@@ -98,7 +97,8 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     let (verified, permit) = password_attempts::verify(backend, permit, password, user).await?;
     let Some(user) = verified else {
         password_attempts::record_failure(backend, &source).await?;
-        audit::record_attempt(backend, Actor::unauthenticated(ip_address), failed).await?;
+        let client = Actor::unauthenticated(ip_address);
+        attempt_events::record_failure(backend, client, AuditKind::GitPasswordFailed, named.as_ref()).await?;
         return Err(Error::Unauthorized);
     };
     drop(permit);
@@ -110,6 +110,8 @@ async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Calle
     requirement::check_password_suffices(backend, &user).await?;
     if let Some(address) = address
         && check_account_active(&user).is_ok()
+        && known_addresses::is_new_use(backend, &user, address).await?
+        && attempt_events::has_room(backend, AuditKind::GitPasswordUsed, Some(&user)).await?
     {
         known_addresses::record_use(backend, &user, address, ip_address).await?;
     }

@@ -48,7 +48,16 @@ fn context(user_id: i64) -> String {
     format!("known_addresses.digest:{user_id}")
 }
 
-/// Records an address of a user whose password was verified, at most once a day.
+/// Returns whether the use of an address is to be recorded: at most once a day for each address.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn is_new_use(backend: &Backend, user: &users::Model, address: &str) -> Result<bool> {
+    let found = find(backend, user.id, address).await?;
+    Ok(found.is_none_or(|known| known.used_at <= now() - USE_GRANULARITY))
+}
+
+/// Records an address of a user whose password was verified.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -59,10 +68,6 @@ pub(super) async fn record_use(
     ip_address: Option<IpAddr>,
 ) -> Result<()> {
     let instant = now();
-    let found = find(backend, verified.id, address).await?;
-    if found.is_some_and(|known| known.used_at > instant - USE_GRANULARITY) {
-        return Ok(());
-    }
     backend
         .database
         .transaction(async |transaction| {

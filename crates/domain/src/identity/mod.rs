@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod access_tokens;
+mod attempt_events;
 pub mod authentication;
 pub mod git_access;
 pub mod job_tokens;

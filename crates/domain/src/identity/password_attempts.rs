@@ -29,6 +29,8 @@ const WINDOW: TimeDelta = TimeDelta::minutes(10);
 const MAX_FAILURES: u64 = 10;
 /// Maximum failures of an account in that time, from all addresses.
 const MAX_ACCOUNT_FAILURES: u64 = 50;
+/// Maximum sign-ins of a user with the correct password in that time. Each sign-in stores a session and audit events.
+const MAX_SIGN_INS: u64 = 30;
 
 /// Concurrent password hashes. Each one occupies a processor and 19 MiB.
 const MAX_CONCURRENT_HASHES: usize = 4;
@@ -139,6 +141,35 @@ impl AttemptSource {
             address: None,
             context: CredentialContext::SecondFactor,
             max_account_failures: MAX_FAILURES,
+            user_at: None,
+        })
+    }
+
+    /// Returns the source of sign-ins of a user with the correct password, which count like failures: they store rows,
+    /// also if the account is blocked or a second factor is missing.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_sign_in(backend: &Backend, user_id: i64) -> Result<Self> {
+        Self::counted(backend, "correct_password", &user_id.to_string(), MAX_SIGN_INS).await
+    }
+
+    /// Returns the source of audit events of one kind, of which `limit` are recorded.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub(super) async fn of_audit_events(backend: &Backend, name: &str, limit: u64) -> Result<Self> {
+        Self::counted(backend, "audit_event", name, limit).await
+    }
+
+    /// Returns a source whose attempts have a limit for all addresses together.
+    async fn counted(backend: &Backend, kind: &str, name: &str, limit: u64) -> Result<Self> {
+        let key = backend.keyring.current(&backend.database).await?;
+        Ok(Self {
+            account: account_digest(&key, kind, name),
+            address: None,
+            context: CredentialContext::SignIn,
+            max_account_failures: limit,
             user_at: None,
         })
     }
@@ -268,7 +299,8 @@ pub async fn delete_all(
 ) -> Result<()> {
     let logins = [&user.username, &user.email].map(|login| user_account(key, login));
     let id = user.id.to_string();
-    let proofs = ["second_factor", "current_password"].map(|kind| account_digest(key, kind, &id));
+    let proofs =
+        ["second_factor", "current_password", "correct_password"].map(|kind| account_digest(key, kind, &id));
     let accounts = logins.into_iter().chain(proofs);
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Account.is_in(accounts))

@@ -11,12 +11,12 @@ use sea_orm::{
 use storage::entities::users::UserState;
 use storage::entities::{now, sessions, users};
 
-use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::authentication::{self, csrf_token};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement::{self, GracePeriod, TwoFactorRequirement};
 use crate::identity::two_factor::{codes, pending_sign_ins};
-use crate::identity::{known_addresses, password_attempts, passwords};
+use crate::identity::{attempt_events, known_addresses, password_attempts, passwords};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{self, Secret, Token};
@@ -86,8 +86,8 @@ pub struct StartedSession {
 /// unknown account takes the same time.
 ///
 /// # Errors
-/// Returns [`Error::RateLimited`] after too many failures of the account or the address. Returns `Forbidden`
-/// for disabled accounts, and a validation error for an invalid or unchanged new password.
+/// Returns [`Error::RateLimited`] after too many failures of the account or the address, and after too many sign-ins
+/// of the user. Returns `Forbidden` for disabled accounts, and a validation error for an invalid or unchanged new password.
 pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignInOutcome> {
     let db = backend.database.read();
     let found = match attempt.login.contains('@') {
@@ -95,7 +95,8 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
         false => users::by_username(db, &attempt.login).await?,
     };
     let address = attempt.address.as_deref();
-    let failed = failed_login(AuditKind::SignInFailed, found.as_ref());
+    let named = found.clone();
+    let failed = AuditKind::SignInFailed;
     let client = Actor::unauthenticated(attempt.ip_address);
     let context = CredentialContext::SignIn;
     let source = AttemptSource::of_login(backend, context, &attempt.login, found.as_ref(), address).await?;
@@ -106,10 +107,13 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     let password = attempt.password.clone();
     let (verified, permit) = password_attempts::verify(backend, permit, password, found).await?;
     let Some(user) = verified else {
-        audit::record_attempt(backend, client, failed).await?;
+        attempt_events::record_failure(backend, client, failed, named.as_ref()).await?;
         return Ok(SignInOutcome::Wrong);
     };
     password_attempts::reset(backend, failure_id).await?;
+    // Counted for each outcome, because each outcome stores rows.
+    let sign_in = AttemptSource::of_sign_in(backend, user.id).await?;
+    password_attempts::record_attempt(backend, &sign_in).await?;
     drop(permit);
     if let Err(refusal) = check_may_sign_in(&user) {
         let refused = AuditEvent::of(AuditKind::SignInRefused, AuditEntity::user(&user));
@@ -135,22 +139,9 @@ pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignIn
     };
     let outcome = start(backend, &user, new).await?;
     if matches!(outcome, SignInOutcome::Wrong) {
-        audit::record_attempt(backend, client, failed).await?;
+        attempt_events::record_failure(backend, client, failed, named.as_ref()).await?;
     }
     Ok(outcome)
-}
-
-/// Returns the event of a wrong login or password. The login that was sent is not part of it, because users enter
-/// passwords in the wrong field.
-pub(super) fn failed_login(kind: AuditKind, user: Option<&users::Model>) -> AuditEvent {
-    match user {
-        Some(user) => AuditEvent::of(kind, AuditEntity::user(user)),
-        None => AuditEvent::new(
-            kind,
-            AuditEntity::instance(),
-            AuditTarget::named("User", "Unknown login"),
-        ),
-    }
 }
 
 /// Rejects accounts that are not active. Deactivated users are activated by signing in.
@@ -202,6 +193,8 @@ pub async fn start(backend: &Backend, verified: &users::Model, new: NewSession) 
             if user.two_factor_enabled {
                 let hash = new.new_password_hash;
                 let pending = pending_sign_ins::insert(transaction, user.id, hash, now()).await?;
+                let event = AuditEvent::of(AuditKind::SecondFactorRequired, AuditEntity::user(&user));
+                audit::record(transaction, Actor::unauthenticated(new.ip_address), event).await?;
                 return Ok(SignInOutcome::SecondFactorRequired(
                     pending.expose().to_owned().into(),
                 ));

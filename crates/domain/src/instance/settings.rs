@@ -3,6 +3,7 @@
 //! Each setting that was ever changed is a row; the others have defaults. They are read on demand in one
 //! statement, so that a change applies on every node immediately.
 
+use sea_orm::ConnectionTrait;
 use serde_json::{Map, Value};
 use storage::entities::{Visibility, settings};
 
@@ -58,20 +59,21 @@ pub const USER_OAUTH_APPLICATIONS: bool = false;
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn get(backend: &Backend) -> Result<InstanceSettings> {
-    let look_up = async {
-        let rows = settings::all(backend.database.read()).await?;
-        let mut found = Map::new();
-        for row in rows {
-            let value: Value = serde_json::from_str(&row.value).map_err(Error::internal)?;
-            found.insert(row.key, value);
-        }
-        serde_json::from_value(Value::Object(found)).map_err(Error::internal)
-    };
     backend
         .caches
         .settings
-        .get_or_load(&backend.database, (), look_up)
+        .get_or_load(&backend.database, (), look_up(backend.database.read()))
         .await
+}
+
+async fn look_up(db: &impl ConnectionTrait) -> Result<InstanceSettings> {
+    let rows = settings::all(db).await?;
+    let mut found = Map::new();
+    for row in rows {
+        let value: Value = serde_json::from_str(&row.value).map_err(Error::internal)?;
+        found.insert(row.key, value);
+    }
+    serde_json::from_value(Value::Object(found)).map_err(Error::internal)
 }
 
 /// Updates the given settings and returns the current ones.
@@ -98,10 +100,12 @@ pub async fn update(backend: &Backend, actor: &Actor, change: SettingsUpdate) ->
     if changed.is_empty() && !sent {
         return Err(Error::no_parameters(&["settings"]));
     }
-    let events = events(&get(backend).await?, &changed)?;
     backend
         .database
         .transaction(async |transaction| {
+            // The values before the change must be those that the events name.
+            settings::lock(transaction).await?;
+            let events = events(&look_up(transaction).await?, &changed)?;
             for (key, value) in &changed {
                 settings::put(transaction, key, &value.to_string()).await?;
             }

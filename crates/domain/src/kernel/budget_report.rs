@@ -126,6 +126,8 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
         of_slots("git_pushes", slots.pushes),
         of_slots("git_request_bytes", slots.request_bytes),
         of_slots("git_push_bytes", slots.push_bytes),
+        of_slots("git_responses", slots.responses),
+        of_slots("git_response_bytes", slots.response_bytes),
         of_slots("git_memory_bytes", backend.repositories.memory_usage()),
         of_slots("registry_uploads", backend.upload_slots.usage()),
     ]

@@ -1,4 +1,4 @@
-//! Caches of database results that cannot have changed since they were read (ADR 17).
+//! Caches of database results that cannot have changed since they were read (ADR 50).
 //!
 //! Only results that depend on the database alone belong here. Refs of repositories qualify: each change of
 //! them is recorded in the database before any client learns of it (ADR 6).

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use parsers::scim::ScimError;
-use storage::{error_chain, is_disk_full};
+use storage::{Fault, error_chain, exhausted_files, fault, record_exhausted_files};
 
 pub use parsers::scim::ScimErrorType;
 
@@ -109,6 +109,19 @@ pub enum Error {
     /// No space is left on a disk of the server.
     #[error("no space is left on the disk of the server")]
     StorageFull,
+    /// A file system of the server is read-only.
+    #[error("the disk of the server is read-only")]
+    StorageReadOnly,
+    /// A disk of the server has an error.
+    #[error("the disk of the server has failed")]
+    StorageFailed,
+    /// The server has too many open files.
+    #[error("the server has too many open files; retry the request later")]
+    TooManyFiles,
+    /// The database cannot be reached, or restarts. A change may have been stored if the connection was lost during its
+    /// commit.
+    #[error("the database is not available; retry the request later")]
+    DatabaseUnavailable,
     /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -180,15 +193,66 @@ impl Error {
         ))
     }
 
-    /// Wraps an internal failure. A full disk becomes [`Error::StorageFull`].
+    /// Wraps an internal failure. A fault of the machine or the database becomes [`Error::StorageFull`],
+    /// [`Error::StorageReadOnly`], [`Error::StorageFailed`], [`Error::TooManyFiles`] or [`Error::DatabaseUnavailable`], and
+    /// is logged: an operator must act, and the response does not name the cause.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let cause = cause.into();
-        let of_git = cause.downcast_ref::<git::Error>();
-        if is_disk_full(cause.as_ref()) || of_git.is_some_and(git::Error::is_disk_full) {
-            // The operator must act, and the response does not name the disk.
-            tracing::error!(cause = %error_chain(cause.as_ref()), "no space is left on a disk");
-            return Self::StorageFull;
+        let of_git = cause.downcast_ref::<git::Error>().and_then(fault_of_git);
+        let known = fault(cause.as_ref()).or(of_git);
+        if known == Some(Fault::TooManyFiles) {
+            // Errors that hide this cause follow.
+            record_exhausted_files();
         }
-        Self::Internal(cause)
+        let found = known.or_else(exhausted_files);
+        let text = || error_chain(cause.as_ref());
+        match found {
+            Some(Fault::DiskFull) => {
+                tracing::error!(cause = %text(), "no space is left on a disk");
+                Self::StorageFull
+            }
+            Some(Fault::ReadOnlyDisk) => {
+                tracing::error!(cause = %text(), "a disk is read-only");
+                Self::StorageReadOnly
+            }
+            Some(Fault::FailedDisk) => {
+                tracing::error!(cause = %text(), "a disk has failed");
+                Self::StorageFailed
+            }
+            Some(Fault::TooManyFiles) => {
+                tracing::error!(cause = %text(), "too many files are open");
+                Self::TooManyFiles
+            }
+            Some(Fault::DatabaseUnavailable) => {
+                tracing::warn!(cause = %text(), "the database is not available");
+                Self::DatabaseUnavailable
+            }
+            None => Self::Internal(cause),
+        }
+    }
+
+    /// Returns whether the machine or the database caused the error, so that the same request can succeed later.
+    #[must_use]
+    pub fn is_of_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Internal(_)
+                | Self::StorageFull
+                | Self::StorageReadOnly
+                | Self::StorageFailed
+                | Self::TooManyFiles
+                | Self::DatabaseUnavailable
+                | Self::TimedOut
+        )
+    }
+}
+
+/// Returns the fault of the machine that an error of Git reports.
+fn fault_of_git(error: &git::Error) -> Option<Fault> {
+    match error.system_fault()? {
+        git::SystemFault::DiskFull => Some(Fault::DiskFull),
+        git::SystemFault::ReadOnlyDisk => Some(Fault::ReadOnlyDisk),
+        git::SystemFault::FailedDisk => Some(Fault::FailedDisk),
+        git::SystemFault::TooManyFiles => Some(Fault::TooManyFiles),
     }
 }

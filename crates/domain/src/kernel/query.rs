@@ -1,8 +1,11 @@
-//! Query helpers for lists: pages, bounded totals and text search.
+//! Queries for lists (pages, bounded totals and text search), and the deletion of expired rows.
 
-use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use chrono::{DateTime, DurationRound, NaiveDate, TimeDelta, Utc};
 use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait, Select,
+};
 
 use crate::kernel::error::Result;
 use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
@@ -53,7 +56,7 @@ pub async fn count_for_page(
     bounded_count(db, rows).await
 }
 
-/// Returns a page of a query, in its order, with the total.
+/// Returns a page of a query, in its order, with the total. A list that ends on the page is not counted.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -62,13 +65,29 @@ pub async fn page_of<E: EntityTrait>(
     query: Select<E>,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
-    let total = bounded_count(db, query.clone().into_query()).await?;
     let found = query
+        .clone()
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), query.into_query()).await?;
     Ok(Page::new(page, found, total))
+}
+
+/// Returns up to `limit` rows with IDs above `after`, in the order of their IDs. Reads long lists in parts.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn batch_after<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    query: Select<E>,
+    id: E::Column,
+    after: i64,
+    limit: u64,
+) -> Result<Vec<E::Model>> {
+    let rows = query.filter(id.gt(after)).order_by_asc(id).limit(limit);
+    Ok(rows.all(db).await?)
 }
 
 /// Matches timestamps up to an instant. Timestamps are shown in milliseconds but stored with more digits, so
@@ -131,4 +150,27 @@ fn escaped(before: &str, text: &str, after: &str) -> String {
     }
     pattern.push_str(after);
     pattern
+}
+
+/// Deletes a batch of expired rows and returns them. `columns` are the ID and the last day. Other nodes sweep as well, and only
+/// the node that deletes a row receives it.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn delete_expired<E: EntityTrait>(
+    transaction: &DatabaseTransaction,
+    columns: [E::Column; 2],
+    today: NaiveDate,
+    batch: u64,
+) -> Result<Vec<E::Model>> {
+    let [id, expires_at] = columns;
+    let ended = E::find()
+        .select_only()
+        .column(id)
+        .filter(expires_at.lte(today))
+        .order_by_asc(expires_at)
+        .limit(batch)
+        .into_query();
+    let removed = E::delete_many().filter(id.in_subquery(ended));
+    Ok(removed.exec_with_returning(transaction).await?)
 }

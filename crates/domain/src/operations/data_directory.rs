@@ -13,7 +13,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 
 use crate::integrations::object_storage;
-use crate::operations::instance_identity::{FILE, KEY, REPOSITORIES, SERVE_LOCK};
+use crate::operations::instance_identity::{
+    DATABASE_LOCK, FILE, KEY, REPOSITORIES, RESTORE_FILE, SERVE_LOCK,
+};
 use crate::operations::key_rotation::KEYS_LOCK;
 use crate::operations::startup::PRESENCE_LOCK;
 
@@ -26,12 +28,14 @@ const MODE: u32 = 0o7777;
 /// Directories that a server creates in a data directory. An operator may replace them with links.
 const DIRECTORIES: [&str; 3] = [REPOSITORIES, object_storage::DIRECTORY, object_storage::SPOOL];
 /// Files that a server creates in a data directory.
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     KEY,
     FILE,
     SERVE_LOCK,
+    DATABASE_LOCK,
     PRESENCE_LOCK,
     KEYS_LOCK,
+    RESTORE_FILE,
     "holdfast.db",
     "holdfast.db-wal",
     "holdfast.db-shm",
@@ -43,14 +47,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of paths in the findings.
 const MAX_EXAMPLES: usize = 3;
 
-/// Files and directories that other users can access.
+/// Result of a pass over the files and directories.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct AccessFindings {
-    /// Their number.
+    /// Number of examined files and directories.
+    pub examined: u64,
+    /// Number of those that other users can access.
     pub accessible: u64,
-    /// Number of those that could not be corrected, for example because another user owns them.
+    /// Number of those of them that could not be corrected, for example because another user owns them.
     pub failed: u64,
-    /// Some of them; of those that could not be corrected, if there are any.
+    /// Some that other users can access; of those that could not be corrected, if there are any.
     pub examples: Vec<PathBuf>,
 }
 
@@ -213,6 +219,7 @@ impl AccessPass {
             // Deleted meanwhile.
             return;
         };
+        self.findings.examined += 1;
         if accessible_mode(&metadata).is_some() {
             let failed = self.treatment == Treatment::Correct && restrict_entry(&path).is_err();
             self.findings.add(&path, failed);
@@ -307,7 +314,10 @@ mod tests {
         assert_eq!((found.accessible, found.failed), (2, 0));
         assert_eq!(mode(&path("repositories/ab")), 0o2700);
         assert_eq!(mode(&path("repositories/ab/object")), 0o400);
-        let none = AccessFindings::default();
+        let none = AccessFindings {
+            examined: 5,
+            ..AccessFindings::default()
+        };
         assert_eq!(examine(directory.path()).await.expect("a pass"), none);
     }
 

@@ -1,5 +1,5 @@
-//! Consistency check of the database, the repositories and the registry blobs, of the keys of encrypted values, and of
-//! the access to the data directory. Includes every object of the repositories.
+//! Consistency check of the database, the repositories and the registry blobs, of uploads, of the keys of encrypted
+//! values, and of the access to the data directory. Includes every object of the repositories.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,11 +7,13 @@ use std::path::Path;
 use chrono::TimeDelta;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use storage::entities::{namespaces, now, projects, ref_updates};
+use storage::entities::{namespaces, now, project_uploads, projects, ref_updates};
 
+use crate::accounts::uploads;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::operations::disk_space::{DiskSpace, SpaceState};
+use crate::operations::check::Check;
+use crate::operations::disk_space::{DiskMonitor, SpaceState};
 use crate::operations::{data_directory, key_rotation};
 use crate::registry;
 
@@ -20,23 +22,50 @@ const BATCH: u64 = 200;
 /// Age up to which an unfinished change may still be in progress in a running server.
 const MAX_CHANGE_AGE: TimeDelta = TimeDelta::hours(7);
 
-/// Result of a check.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct CheckResult {
+/// Result of all checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examination {
     /// Number of projects.
-    pub projects: usize,
-    /// Problems, one line each.
-    pub problems: Vec<String>,
+    pub projects: u64,
+    /// The checks.
+    pub checks: Vec<Check>,
 }
 
 /// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress.
 ///
 /// # Errors
 /// Returns an error if the database or the data directory cannot be read. Errors of a repository become findings.
-pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result<CheckResult> {
+pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result<Examination> {
     // Listed before the rows, so that new repositories are not reported as orphans.
-    let mut orphans: HashSet<RepositoryId> = backend.repositories.stored().await?.into_iter().collect();
-    let mut findings = CheckResult::default();
+    let stored = backend.repositories.stored().await?;
+    let mut directories = Check::new("directories of repositories");
+    directories.checked = stored.len() as u64;
+    let mut orphans: HashSet<RepositoryId> = stored.into_iter().collect();
+    let projects = check_projects(backend, &mut orphans).await?;
+    let mut orphans: Vec<String> = orphans.into_iter().map(|id| format!("{id:?}")).collect();
+    orphans.sort_unstable();
+    let lines = orphans
+        .into_iter()
+        .map(|id| format!("repository {id}: it belongs to no project"));
+    directories.problems.extend(lines);
+    Ok(Examination {
+        projects: projects.checked,
+        checks: vec![
+            projects,
+            directories,
+            check_uploads(backend).await?,
+            check_blobs(backend).await?,
+            check_ref_updates(backend, deserted).await?,
+            check_keys(backend).await?,
+            check_access(data_dir).await?,
+            check_disk(backend).await?,
+        ],
+    })
+}
+
+/// Checks the repositories of all projects, and removes them from `orphans`.
+async fn check_projects(backend: &Backend, orphans: &mut HashSet<RepositoryId>) -> Result<Check> {
+    let mut check = Check::new("projects");
     let mut after = 0;
     loop {
         let batch = projects::Entity::find()
@@ -46,10 +75,12 @@ pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result
             .limit(BATCH)
             .all(backend.database.read())
             .await?;
-        let Some((last, _)) = batch.last() else { break };
+        let Some((last, _)) = batch.last() else {
+            return Ok(check);
+        };
         after = last.id;
         for (project, namespace) in batch {
-            findings.projects += 1;
+            check.checked += 1;
             orphans.remove(&RepositoryId::of_project(project.id));
             // A deletion in progress may have removed the repository already.
             if project.deletion_started_at.is_some() {
@@ -62,73 +93,134 @@ pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result
                 Err(error) => vec![error.to_string()],
             };
             let lines = problems.into_iter().map(|problem| format!("{name}: {problem}"));
-            findings.problems.extend(lines);
+            check.problems.extend(lines);
         }
     }
-    let mut orphans: Vec<String> = orphans.into_iter().map(|id| format!("{id:?}")).collect();
-    orphans.sort_unstable();
-    let lines = orphans
-        .into_iter()
-        .map(|id| format!("repository {id}: it belongs to no project"));
-    findings.problems.extend(lines);
-    findings
-        .problems
-        .extend(registry::integrity::check(backend).await?);
-    let before = if deserted { now() } else { now() - MAX_CHANGE_AGE };
-    for intent in ref_updates::pending(backend.database.read(), before).await? {
-        findings.problems.push(format!(
-            "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
-            intent.project_id,
-            intent.created_at.to_rfc3339()
-        ));
-    }
-    findings.problems.extend(check_keys(backend).await?);
-    findings.problems.extend(check_access(data_dir).await?);
-    findings.problems.extend(check_disk(backend).await?);
-    Ok(findings)
 }
 
-/// Returns the columns with values that do not use the current key.
-async fn check_keys(backend: &Backend) -> Result<Vec<String>> {
-    let mut problems = Vec::new();
+/// Checks that the object of each upload exists.
+async fn check_uploads(backend: &Backend) -> Result<Check> {
+    let mut check = Check::new("uploads");
+    let known: HashSet<String> = backend
+        .objects
+        .keys(Some(uploads::FOLDER))
+        .await?
+        .into_iter()
+        .collect();
+    let mut after = 0;
+    loop {
+        let batch = project_uploads::Entity::find()
+            .filter(project_uploads::Column::Id.gt(after))
+            .filter(project_uploads::Column::StoredAt.is_not_null())
+            .order_by_asc(project_uploads::Column::Id)
+            .limit(BATCH)
+            .all(backend.database.read())
+            .await?;
+        let Some(last) = batch.last() else {
+            return Ok(check);
+        };
+        after = last.id;
+        for row in batch {
+            check.checked += 1;
+            let key = uploads::object_key(row.project_id, &row.secret);
+            if known.contains(&key) || backend.objects.size(&key).await?.is_some() {
+                continue;
+            }
+            // The objects of a project that is being deleted are deleted before their rows.
+            let project = projects::not_deleted().filter(projects::Column::Id.eq(row.project_id));
+            if project.one(backend.database.read()).await?.is_some() {
+                let (id, project_id) = (row.id, row.project_id);
+                check.problems.push(format!(
+                    "upload {id} of the project {project_id}: its object is missing"
+                ));
+            }
+        }
+    }
+}
+
+async fn check_blobs(backend: &Backend) -> Result<Check> {
+    let found = registry::integrity::check(backend).await?;
+    Ok(Check {
+        checked: found.blobs,
+        problems: found.problems,
+        ..Check::new("blobs of container images")
+    })
+}
+
+/// Finds ref updates of killed servers.
+async fn check_ref_updates(backend: &Backend, deserted: bool) -> Result<Check> {
+    let mut check = Check::new("unfinished ref updates");
+    let abandoned = now() - MAX_CHANGE_AGE;
+    for intent in ref_updates::pending(backend.database.read(), None).await? {
+        check.checked += 1;
+        if deserted || intent.created_at < abandoned {
+            check.problems.push(format!(
+                "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
+                intent.project_id,
+                intent.created_at.to_rfc3339()
+            ));
+        }
+    }
+    Ok(check)
+}
+
+/// Finds values that do not use the current key.
+async fn check_keys(backend: &Backend) -> Result<Check> {
+    let mut check = Check::new("encrypted columns");
     for survey in key_rotation::survey(backend).await? {
+        check.checked += 1;
         let column = format!("{}.{}", survey.column.table(), survey.column.column());
         if survey.former > 0 {
-            problems.push(format!(
-                "{column}: {} values use a former encryption key; `holdfast admin rotate-key` finishes the rotation",
-                survey.former
+            check.problems.push(format!(
+                "{column}: a former encryption key encrypts {}; `holdfast admin rotate-key` finishes the rotation",
+                values(survey.former)
             ));
         }
         if let Some(first) = survey.unreadable.first() {
-            problems.push(format!(
-                "{column}: no key decrypts {} values, such as that of the row {} ({}); restore the key file that \
+            check.problems.push(format!(
+                "{column}: no key decrypts {}, such as that of the row {} ({}); restore the key file that \
                  contains their key, \
                  or remove them with `holdfast admin rotate-key --discard-unreadable`",
-                survey.unreadable.len(),
+                values(survey.unreadable.len() as u64),
                 first.id,
                 first.cause
             ));
         }
     }
-    Ok(problems)
+    Ok(check)
 }
 
-/// Returns a problem if little disk space is left.
-async fn check_disk(backend: &Backend) -> Result<Option<String>> {
-    let space = DiskSpace::of_instance(backend).await.map_err(Error::internal)?;
+/// A number of values in words.
+fn values(count: u64) -> String {
+    match count {
+        1 => "1 value".to_owned(),
+        count => format!("{count} values"),
+    }
+}
+
+/// Checks that enough disk space is left.
+async fn check_disk(backend: &Backend) -> Result<Check> {
+    let mut check = Check::new("disks");
+    let space = DiskMonitor::of_instance(backend)
+        .space()
+        .await
+        .map_err(Error::internal)?;
     let low = backend.instance.low_disk_bytes;
-    Ok((space.state(low) != SpaceState::Sufficient).then(|| {
-        format!(
+    check.checked = 1;
+    if space.state(low) != SpaceState::Sufficient {
+        check.problems.push(format!(
             "disk: {} MiB are free, less than the {} MiB of low_disk_bytes; delete files, or move the data directory to a \
              larger disk",
             space.free >> 20,
             low >> 20
-        )
-    }))
+        ));
+    }
+    Ok(check)
 }
 
-/// Returns a problem if other users of the machine can access the data directory or a part of it.
-async fn check_access(data_dir: &Path) -> Result<Option<String>> {
+/// Checks that other users of the machine cannot access the data directory or a part of it.
+async fn check_access(data_dir: &Path) -> Result<Check> {
+    let mut check = Check::new("files and directories of the data directory");
     let found = data_directory::examine(data_dir).await.map_err(Error::internal)?;
     let paths: Vec<String> = found
         .examples
@@ -136,14 +228,16 @@ async fn check_access(data_dir: &Path) -> Result<Option<String>> {
         .map(|path| path.display().to_string())
         .collect();
     let directory = data_dir.display();
-    Ok((found.accessible > 0).then(|| {
-        format!(
+    check.checked = found.examined;
+    if found.accessible > 0 {
+        check.problems.push(format!(
             "data directory {directory}: other users can access {} of its files and directories, such as {}; a running \
              server corrects this within a day, and `chmod -R go= {directory}` at once",
             found.accessible,
             paths.join(", ")
-        )
-    }))
+        ));
+    }
+    Ok(check)
 }
 
 async fn check_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {

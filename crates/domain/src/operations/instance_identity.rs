@@ -5,21 +5,27 @@
 //! first start writes them in the order key, store ID, row, file. A start that was killed in between is completed by the
 //! next one, because key and store ID match the row. See ADR 26.
 
+mod database_lock;
 mod directory;
 mod serve_lock;
+mod unfinished_restore;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement};
+use chrono::{DateTime, Utc};
+use sea_orm::{ConnectionTrait, DbErr, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::secrets::{KeyFile, Keyring, shortened};
 use storage::database::Database;
+use storage::database_copy::{self, Mark};
 use storage::entities::instances::{self, InstanceIdentity};
 
+pub use database_lock::{DATABASE_LOCK, DatabaseLock, lock_database, lock_database_for_move};
 use directory::DirectoryContents;
 pub use serve_lock::{SERVE_LOCK, ServeLock, lock_directory};
+pub use unfinished_restore::{RESTORE_FILE, RestoreMark, RestoreTarget, UnfinishedRestore};
 
 /// The file of the data directory that names the instance.
 pub const FILE: &str = "instance.json";
@@ -81,7 +87,8 @@ pub enum Error {
     /// The database is of another kind.
     #[error(
         "the data directory {} belongs to an instance on {expected}, but the database URL names {found}; set --database-url \
-         or HOLDFAST_DATABASE_URL to the database of the instance", .path.display()
+         or HOLDFAST_DATABASE_URL to the database of the instance. `holdfast admin migrate-database` moves an instance to the \
+         other kind of database", .path.display()
     )]
     Kind {
         /// The data directory.
@@ -140,6 +147,36 @@ pub enum Error {
          HOLDFAST_DATABASE_URL to the database of the instance", .0.display()
     )]
     EmptyDatabase(PathBuf),
+    /// The database is an unfinished copy.
+    #[error(
+        "the database is an unfinished copy of the instance {0}; run `holdfast admin migrate-database` again, which finishes \
+         the copy, or set --database-url or HOLDFAST_DATABASE_URL to the original database"
+    )]
+    Unfinished(String),
+    /// The instance uses a copy of the database.
+    #[error(
+        "the instance was moved from this database to {to} at {}, and its repositories may have changed since; set --database-url \
+         or HOLDFAST_DATABASE_URL to the {to} database. To go back, run `holdfast admin migrate-database` with that database, \
+         and an empty database as the target", .at.to_rfc3339()
+    )]
+    Moved {
+        /// The kind of the database that the instance uses.
+        to: String,
+        /// When the instance was moved.
+        at: DateTime<Utc>,
+    },
+    /// Another process moves the database.
+    #[error(
+        "the database of the data directory {} is being moved; wait until `holdfast admin migrate-database` has finished",
+        .0.display()
+    )]
+    Moving(PathBuf),
+    /// Other processes use the database, so it cannot be moved.
+    #[error(
+        "servers, workers or commands use the database of the data directory {}; stop them on all nodes before the database is \
+         moved", .0.display()
+    )]
+    InUse(PathBuf),
     /// A file of the directory has no valid content.
     #[error(
         "{} is damaged: {cause}; remove it and start the server, which writes it again from the database", .path.display()
@@ -161,6 +198,11 @@ pub enum Error {
         /// The ID of the process, as far as it is known.
         process: String,
     },
+    /// A restore into the directory is running or was interrupted.
+    #[error(
+        "the data directory {} contains an unfinished restore; run `holdfast restore` again, which replaces it", .0.display()
+    )]
+    UnfinishedRestore(PathBuf),
     /// A file cannot be read or written.
     #[error("{}: {cause}", .path.display())]
     Io {
@@ -209,8 +251,11 @@ impl DataDirectory {
     /// Reads the file of a data directory and compares it with a database URL. Creates nothing. Blocks.
     ///
     /// # Errors
-    /// [`Error::NoDirectory`], [`Error::Kind`], [`Error::Damaged`], [`Error::Io`].
+    /// [`Error::UnfinishedRestore`], [`Error::NoDirectory`], [`Error::Kind`], [`Error::Damaged`], [`Error::Io`].
     pub fn open(path: &Path, database_url: &str, opening: OpenMode) -> Result<Self, Error> {
+        if path.join(RESTORE_FILE).exists() {
+            return Err(Error::UnfinishedRestore(path.to_owned()));
+        }
         let record = directory::IdentityFile::read(path)?;
         let contents = DirectoryContents::read(path)?;
         if opening == OpenMode::Existing && record.is_none() && !contents.has_key {
@@ -242,13 +287,24 @@ impl DataDirectory {
         self.must_exist
     }
 
+    /// Returns the ID of the instance, if the directory names it.
+    #[must_use]
+    pub fn instance_id(&self) -> Option<&str> {
+        self.record.as_ref().map(|record| record.instance_id.as_str())
+    }
+
     /// Refuses a database that does not belong to the data directory. Creates nothing and runs before migrations.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn check(&self, database: &Database) -> Result<(), Error> {
+        match database_copy::mark(database).await? {
+            Some(Mark::Unfinished { instance_id }) => return Err(Error::Unfinished(instance_id)),
+            Some(Mark::Moved { to, at }) => return Err(Error::Moved { to, at }),
+            None => {}
+        }
         // The directory is read after the database: other nodes write its key and its store ID before the row.
-        let identity = identity(database).await?;
+        let identity = recorded_in(database).await?;
         let is_in_use = is_in_use(database).await?;
         let path = self.path.clone();
         let contents = blocking(move || DirectoryContents::read(&path)).await?;
@@ -327,11 +383,17 @@ impl DataDirectory {
     }
 }
 
-/// Assigns new IDs to a restored data directory and its database, which distinguish them from the saved instance.
+/// Assigns new IDs to a restored data directory and its database, which distinguish them from the saved instance. Can be
+/// repeated with the same `instance_id`.
 ///
 /// # Errors
 /// [`Error::Foreign`] when the key is not that of the database, and [`Error`] otherwise.
-pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Result<(), Error> {
+pub async fn renew(
+    path: &Path,
+    database_url: &str,
+    database: &Database,
+    instance_id: String,
+) -> Result<(), Error> {
     let keyring = Keyring::open_existing(&path.join(KEY))?;
     if let Some(saved) = instances::get(database.write()).await?
         && keyring.adopt(&saved.key_fingerprint).is_err()
@@ -345,7 +407,11 @@ pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Resu
     }
     let owned = path.to_owned();
     let store = blocking(move || directory::store_id(&owned)).await?;
-    instances::replace(database.write(), new_identity(store, &keyring)).await?;
+    let identity = InstanceIdentity {
+        instance_id,
+        ..new_identity(store, &keyring)
+    };
+    instances::replace(database.write(), identity).await?;
     let directory = DataDirectory {
         path: path.to_owned(),
         opening: OpenMode::Create,
@@ -354,6 +420,25 @@ pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Resu
         must_exist: true,
     };
     directory.finish(database).await
+}
+
+/// Records in a data directory that its instance uses a database of another kind. Blocks.
+///
+/// # Errors
+/// [`Error::Instance`] if the directory names another instance, and [`Error::Io`].
+pub fn change_kind(path: &Path, instance_id: &str, kind: DatabaseKind) -> Result<(), Error> {
+    directory::IdentityFile::new(instance_id.to_owned(), kind).replace(path)
+}
+
+/// Returns the identity that a database records, if it has one. The schema of the database may be older.
+///
+/// # Errors
+/// Returns the error of the database.
+pub async fn recorded_in(database: &Database) -> Result<Option<InstanceIdentity>, DbErr> {
+    match database.has_table("instances").await? {
+        true => instances::get(database.read()).await,
+        false => Ok(None),
+    }
 }
 
 fn new_identity(store: String, keyring: &Keyring) -> InstanceIdentity {
@@ -383,28 +468,11 @@ async fn is_in_use(database: &Database) -> Result<DatabaseUse, Error> {
 }
 
 async fn has_row(database: &Database, table: &str) -> Result<bool, DbErr> {
-    if !has_table(database, table).await? {
+    if !database.has_table(table).await? {
         return Ok(false);
     }
     let statement = Statement::from_string(database.backend(), format!("SELECT 1 FROM {table} LIMIT 1"));
     Ok(database.read().query_one_raw(statement).await?.is_some())
-}
-
-async fn has_table(database: &Database, table: &str) -> Result<bool, DbErr> {
-    let sql = match database.backend() {
-        DatabaseBackend::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1",
-        _ => "SELECT 1 WHERE to_regclass($1) IS NOT NULL",
-    };
-    let statement = Statement::from_sql_and_values(database.backend(), sql, [table.into()]);
-    Ok(database.read().query_one_raw(statement).await?.is_some())
-}
-
-/// The identity of a database, whose schema may be older.
-async fn identity(database: &Database) -> Result<Option<InstanceIdentity>, DbErr> {
-    match has_table(database, "instances").await? {
-        true => instances::get(database.read()).await,
-        false => Ok(None),
-    }
 }
 
 async fn blocking<T, F>(work: F) -> Result<T, Error>

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use storage::jobs;
 
-use crate::code::ref_updates;
+use crate::code::ref_updates::{self, AbandonedUpdates};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -33,7 +33,7 @@ pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeReg
         if released > 0 {
             tracing::warn!(released, "requeued the jobs of a killed server");
         }
-        let finished = ref_updates::recover(backend, true).await?;
+        let finished = ref_updates::recover(backend, AbandonedUpdates::All).await?;
         if finished > 0 {
             tracing::warn!(finished, "recovered ref updates of a killed server");
         }
@@ -54,6 +54,20 @@ pub async fn is_only_node(data_dir: &Path) -> Result<bool> {
     blocking(move || try_lock_exclusive(&path))
         .await
         .map(|(_, alone)| alone)
+}
+
+/// The absence of other processes from a data directory; it ends on drop.
+#[derive(Debug)]
+pub(super) struct NodeExclusion(#[expect(dead_code, reason = "held for its lock")] File);
+
+/// Excludes other processes from a data directory. Returns `None` if a process is present. Blocks, but not for another
+/// process.
+///
+/// # Errors
+/// Returns an error if the file cannot be locked.
+pub(super) fn exclude_nodes(data_dir: &Path) -> std::io::Result<Option<NodeExclusion>> {
+    let (file, alone) = try_lock_exclusive(&data_dir.join(PRESENCE_LOCK))?;
+    Ok(alone.then_some(NodeExclusion(file)))
 }
 
 fn try_lock_exclusive(path: &Path) -> std::io::Result<(File, bool)> {

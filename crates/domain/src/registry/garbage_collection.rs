@@ -17,6 +17,7 @@ use sea_orm::{
     ColumnTrait, Condition, DatabaseTransaction, DeleteMany, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
 };
+use storage::database::Database;
 use storage::entities::{
     now, registry_blobs as blobs, registry_manifest_references as references,
     registry_manifests as manifests, registry_pieces as pieces, registry_repositories as repositories,
@@ -220,14 +221,13 @@ async fn delete_unused_links(backend: &Backend, before: DateTime<Utc>) -> Result
     delete_unreferenced(backend, links::Column::Id, candidates, useless).await
 }
 
-/// Deletes rows that are not reliable in a restored backup. Objects are copied after the rows, so those of
-/// uploads and of unreferenced blobs may have been deleted in between. Otherwise the server would report
-/// missing objects as existing.
+/// Deletes rows that are not reliable in a restored backup: uploads and unreferenced blobs, whose objects can be
+/// deleted during a backup. Otherwise the server would report missing objects as existing.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn reset_after_restore(backend: &Backend) -> Result<()> {
-    let db = backend.database.write();
+pub async fn reset_after_restore(database: &Database) -> Result<()> {
+    let db = database.write();
     uploads::Entity::delete_many().exec(db).await?;
     blobs::Entity::delete_many()
         .filter(blobs::Column::UnreferencedSince.is_not_null())

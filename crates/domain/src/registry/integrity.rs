@@ -12,14 +12,23 @@ use crate::registry::upload_stream::FOLDER;
 /// Number of blobs that are read at a time.
 const BATCH: u64 = 200;
 
-/// Returns the problems, one per line. Objects are located and measured, not read.
+/// Result of a check of all blobs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BlobFindings {
+    /// Number of blobs.
+    pub blobs: u64,
+    /// Problems, one line each.
+    pub problems: Vec<String>,
+}
+
+/// Checks all blobs. Objects are located and measured, not read.
 ///
 /// # Errors
 /// Returns an error if the database or the storage cannot be read.
-pub async fn check(backend: &Backend) -> Result<Vec<String>> {
+pub async fn check(backend: &Backend) -> Result<BlobFindings> {
     // Before the rows: an object that is written concurrently has its row already.
     let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
-    let mut problems = check_blobs(backend).await?;
+    let mut findings = check_blobs(backend).await?;
     let mut after = 0;
     loop {
         let pieces: Vec<(i64, String)> = registry_pieces::Entity::find()
@@ -43,14 +52,16 @@ pub async fn check(backend: &Backend) -> Result<Vec<String>> {
     for key in unknown {
         // An object that was deleted concurrently is not a problem.
         if backend.objects.size(&key).await?.is_some() {
-            problems.push(format!("object {key}: it belongs to no blob"));
+            findings
+                .problems
+                .push(format!("object {key}: it belongs to no blob"));
         }
     }
-    Ok(problems)
+    Ok(findings)
 }
 
-async fn check_blobs(backend: &Backend) -> Result<Vec<String>> {
-    let (mut problems, mut after) = (Vec::new(), 0);
+async fn check_blobs(backend: &Backend) -> Result<BlobFindings> {
+    let (mut findings, mut after) = (BlobFindings::default(), 0);
     loop {
         let blobs = registry_blobs::Entity::find()
             .filter(registry_blobs::Column::Id.gt(after))
@@ -59,12 +70,13 @@ async fn check_blobs(backend: &Backend) -> Result<Vec<String>> {
             .all(backend.database.read())
             .await?;
         let Some(last) = blobs.last() else {
-            return Ok(problems);
+            return Ok(findings);
         };
         after = last.id;
         for blob in blobs {
+            findings.blobs += 1;
             if let Some(problem) = check_blob(backend, &blob).await? {
-                problems.push(format!("blob {}: {problem}", blob.digest));
+                findings.problems.push(format!("blob {}: {problem}", blob.digest));
             }
         }
     }

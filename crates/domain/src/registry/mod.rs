@@ -38,6 +38,12 @@ pub use digest::Digest;
 pub use parsers::registry::ImageName;
 pub use repositories::RepositoryPath;
 
+/// Returns whether the object storage has a part of a blob under a key.
+pub(crate) fn is_object_key(key: &str) -> bool {
+    key.strip_prefix(upload_stream::FOLDER)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Refuses callers who cannot pull images of a project, and all callers if the registry is disabled.
 ///
 /// # Errors

@@ -29,16 +29,22 @@ pub struct KeyFile {
     version: FileVersion,
 }
 
-/// Identifies one state of a file: each change replaces the file.
+/// Identifies one state of a file, except for changes that the times of the file system do not distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileVersion([i64; 5]);
+pub(super) struct FileVersion([i64; 6]);
 
 impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
         // The number is only compared, so an overflow has no effect.
         let [inode, length] = [metadata.ino(), metadata.len()].map(u64::cast_signed);
-        let modified = [metadata.mtime(), metadata.mtime_nsec()];
-        Self([inode, length, modified[0], modified[1], metadata.ctime_nsec()])
+        Self([
+            inode,
+            length,
+            metadata.mtime(),
+            metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
+        ])
     }
 
     /// Returns the state of a file.
@@ -113,7 +119,9 @@ impl KeyFile {
     /// [`Error::Io`], and [`Error::KeyFile`] if the file has the maximum number of keys.
     pub fn add_key(&mut self) -> Result<String, Error> {
         if self.keys.len() >= MAX_KEYS {
-            return Err(Error::KeyFile(format!("it has more than {} keys", MAX_KEYS - 1)));
+            return Err(Error::KeyFile(format!(
+                "it already has the maximum of {MAX_KEYS} keys"
+            )));
         }
         let known = self.keys();
         // Encrypted values name their key by its short ID, so two keys must not share one.

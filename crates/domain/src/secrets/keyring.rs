@@ -19,6 +19,11 @@ use super::secret::Secret;
 /// former key is accepted at most that long.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
+/// Time after which the file is read again for an unknown key, even if it does not look changed: a copy can preserve the
+/// modification time, and some file systems have times of a second. Values with unknown keys are rare, but a client can
+/// send them, so the file is not read each time.
+const MAX_FILE_AGE: Duration = Duration::from_secs(60);
+
 /// The keys for encrypting values (XChaCha20-Poly1305). Clones share the keys.
 ///
 /// An encrypted value is `v1.<key ID>.<base64url of nonce and ciphertext>`. The key ID is part of a hash of the
@@ -42,6 +47,8 @@ struct KeyState {
     keys: Vec<Arc<Key>>,
     current: Arc<Key>,
     version: Option<FileVersion>,
+    /// When the file was last read.
+    read_at: Instant,
     /// When the current key was last compared with the database.
     compared_at: Option<Instant>,
 }
@@ -63,6 +70,7 @@ impl Keyring {
             current: Arc::clone(keys.first()?),
             keys,
             version,
+            read_at: Instant::now(),
             compared_at: None,
         };
         Some(Self(Arc::new(SharedKeys {
@@ -144,13 +152,14 @@ impl Keyring {
         state.keys.iter().find(|key| matches(key)).cloned()
     }
 
-    /// Reads the file again if it changed.
+    /// Reads the file again if it changed, or if it was last read a minute ago.
     fn reload(&self) -> Result<(), Error> {
         let Some(path) = &self.0.path else {
             return Ok(());
         };
         let version = FileVersion::read(path)?;
-        let is_known = |state: &KeyState| state.version == Some(version);
+        let is_known =
+            |state: &KeyState| state.version == Some(version) && state.read_at.elapsed() < MAX_FILE_AGE;
         if is_known(&self.0.state.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(());
         }
@@ -166,6 +175,7 @@ impl Keyring {
             }
         }
         state.version = Some(file.version());
+        state.read_at = Instant::now();
         Ok(())
     }
 
@@ -330,5 +340,26 @@ impl Encryptor<'_> {
     #[must_use]
     pub fn keyed_digest(&self, value: &str, context: &str) -> String {
         self.key.keyed_digest(value, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_that_the_file_system_does_not_show_is_found_after_a_minute() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let server = Keyring::open(&path).unwrap();
+        let other = [9; KEY_LENGTH];
+        std::fs::write(&path, other).unwrap();
+        let sealed = Key::new(&other).encrypt("value", "p").unwrap();
+        // As if the version of the file were the same.
+        server.0.state.write().unwrap().version = Some(FileVersion::read(&path).unwrap());
+        assert!(matches!(server.decrypt(&sealed, "p"), Err(Error::UnknownKey(_))));
+        let before = Instant::now().checked_sub(MAX_FILE_AGE).unwrap();
+        server.0.state.write().unwrap().read_at = before;
+        assert_eq!(server.decrypt(&sealed, "p").unwrap().expose(), "value");
     }
 }

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens, verified_domains};
 
-use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -98,7 +98,7 @@ pub async fn update(
         .transaction(async |transaction| {
             let group = lock(transaction, access.group.id).await?;
             let known = saml_providers::of_group(group.id).one(transaction).await?;
-            let former = known.as_ref().map_or_else(String::new, saml_text);
+            let former = known.as_ref().map(saml_text);
             let was = known.as_ref().is_some_and(|provider| provider.enabled);
             if enabled == Some(true) && !was && group.parent_id.is_some() {
                 let text = "can be true only for top-level groups";
@@ -129,9 +129,12 @@ pub async fn update(
                     row.insert(transaction).await?
                 }
             };
-            let event = AuditEvent::of(AuditKind::GroupSamlChanged, AuditEntity::namespace(&group));
-            let event = event.from(former).to(saml_text(&provider));
-            audit::record(transaction, &access.caller, event).await?;
+            let text = saml_text(&provider);
+            if former.as_ref() != Some(&text) {
+                let event = AuditEvent::of(AuditKind::GroupSamlChanged, AuditEntity::namespace(&group));
+                let event = event.from(former.unwrap_or_default()).to(text);
+                audit::record(transaction, &access.caller, event).await?;
+            }
             from_rows(transaction, group.id, Some(provider)).await
         })
         .await
@@ -186,19 +189,45 @@ pub async fn create_token(backend: &Backend, access: &GroupAccess) -> Result<Sec
     Ok(Secret::new(token.expose().to_owned()))
 }
 
+/// Returns the SCIM token of a group, if one exists.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn token(backend: &Backend, group_id: i64) -> Result<Option<scim_tokens::Model>> {
+    let db = backend.database.read();
+    match saml_providers::of_group(group_id).one(db).await? {
+        Some(provider) => Ok(scim_tokens::of_provider(provider.id).one(db).await?),
+        None => Ok(None),
+    }
+}
+
 /// Revokes the SCIM token of a group.
 ///
 /// # Errors
-/// Returns `NotFound` if no token exists, or `PreconditionFailed` if it was created after the given date.
+/// Returns the errors of [`revoke_token_as`], and `PreconditionFailed` if the token was created after the given date.
 pub async fn revoke_token(
     backend: &Backend,
     access: &GroupAccess,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
+    let actor = Actor::from(&access.caller);
+    revoke_token_as(backend, &actor, access.group.id, if_unmodified_since).await
+}
+
+/// Like [`revoke_token`], for an actor who need not be a user.
+///
+/// # Errors
+/// Returns `NotFound` if no token exists.
+pub async fn revoke_token_as(
+    backend: &Backend,
+    actor: &Actor,
+    group_id: i64,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            let group = lock(transaction, access.group.id).await?;
+            let group = lock(transaction, group_id).await?;
             let provider = saml_providers::of_group(group.id).one(transaction).await?;
             let missing = || Error::not_found("SCIM Token");
             let provider = provider.ok_or_else(missing)?;
@@ -209,7 +238,7 @@ pub async fn revoke_token(
                 .exec(transaction)
                 .await?;
             let event = AuditEvent::of(AuditKind::ScimTokenRevoked, AuditEntity::namespace(&group));
-            audit::record(transaction, &access.caller, event).await
+            audit::record(transaction, actor, event).await
         })
         .await
 }

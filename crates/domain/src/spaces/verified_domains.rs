@@ -119,7 +119,7 @@ async fn record(
 ) -> Result<()> {
     let target = AuditTarget::named("VerifiedDomain", domain);
     let event = AuditEvent::new(kind, AuditEntity::namespace(group), target);
-    audit::record(transaction, Actor::system(), event).await
+    audit::record(transaction, Actor::command_line(), event).await
 }
 
 /// Inserts a domain; returns `false` if it exists.

@@ -42,7 +42,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         let Some(delivery) = hook_deliveries::next(db, hook_id).await? else {
             return Ok(());
         };
-        if delivery.next_attempt_at > now() {
+        if !is_due(&delivery) {
             let due = delivery.next_attempt_at;
             let turn = DeliverWebhook { hook_id };
             return jobs::enqueue_at(backend.database.write(), &turn, due)
@@ -57,6 +57,15 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
     jobs::enqueue(backend.database.write(), &DeliverWebhook { hook_id })
         .await
         .map_err(Error::internal)
+}
+
+/// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before the
+/// clock of the system was set back.
+fn is_due(delivery: &hook_deliveries::Model) -> bool {
+    let longest = jobs::RunnerOptions::default().longest_retry_delay(delivery.attempts);
+    let longest = TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX);
+    let wait = delivery.next_attempt_at - now();
+    delivery.attempts == 0 || wait <= TimeDelta::zero() || wait > longest
 }
 
 /// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.

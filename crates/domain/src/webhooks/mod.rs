@@ -26,7 +26,7 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
-use crate::secrets::Secret;
+use crate::secrets::{EncryptionContext, Secret};
 use crate::webhooks::receiver::{can_be_local, password_context, token_context};
 
 /// Maximum webhooks of a project.
@@ -172,6 +172,7 @@ pub async fn update(
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
             let is_same_receiver = target.has_origin_of(&hook.url);
+            let known = |secret: Option<&String>| secret.filter(|_| is_same_receiver).cloned();
             if !is_same_receiver {
                 clear_secrets(&mut row);
             }
@@ -186,24 +187,37 @@ pub async fn update(
                     }
                 }
                 Some(password) => {
-                    row.password_encrypted = Set(Some(encryptor.encrypt(password.expose(), &password_context(id))?));
+                    let (stored, context) = (known(hook.password_encrypted.as_ref()), password_context(id));
+                    if !is_stored(backend, stored, password, &context) {
+                        row.password_encrypted = Set(Some(encryptor.encrypt(password.expose(), &context)?));
+                    }
                 }
                 None => row.password_encrypted = Set(None),
             }
             row.url = Set(target.shown.clone());
-            if let Some(token) = &token {
-                row.token_encrypted = Set(match token {
-                    Some(token) => Some(encryptor.encrypt(token.expose(), &token_context(id))?),
-                    None => None,
-                });
+            match &token {
+                None => {}
+                Some(None) => row.token_encrypted = Set(None),
+                Some(Some(token)) => {
+                    let (stored, context) = (known(hook.token_encrypted.as_ref()), token_context(id));
+                    if !is_stored(backend, stored, token, &context) {
+                        row.token_encrypted = Set(Some(encryptor.encrypt(token.expose(), &context)?));
+                    }
+                }
             }
             apply(&mut row, &settings)?;
             row.updated_at = Set(now());
-            let former = address(&hook.url);
             let changed = row.update(transaction).await?;
-            let event = event(AuditKind::WebhookChanged, access, &changed);
-            let event = event.from(former).to(address(&changed.url));
-            audit::record(transaction, &access.caller, event).await?;
+            let (former_address, was_disabled) = (address(&hook.url), hook.disabled_at.is_some());
+            let former = Model {
+                updated_at: changed.updated_at,
+                ..hook
+            };
+            if former != changed || was_disabled {
+                let event = event(AuditKind::WebhookChanged, access, &changed);
+                let event = event.from(former_address).to(address(&changed.url));
+                audit::record(transaction, &access.caller, event).await?;
+            }
             delivery::reenable(transaction, id).await?;
             find(transaction, access, id).await
         })
@@ -248,6 +262,17 @@ fn event(kind: AuditKind, access: &ProjectAccess, hook: &Model) -> AuditEvent {
 /// Returns the origin of a URL. Users, paths and queries can contain secrets.
 fn address(url: &str) -> String {
     Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
+}
+
+/// Returns whether a secret is the stored one. A new ciphertext would look like a change.
+fn is_stored(
+    backend: &Backend,
+    stored: Option<String>,
+    secret: &Secret<String>,
+    context: &EncryptionContext,
+) -> bool {
+    let decrypted = stored.and_then(|stored| backend.keyring.decrypt(&stored, context).ok());
+    decrypted.is_some_and(|decrypted| decrypted.expose() == secret.expose())
 }
 
 /// Removes all secrets that are sent to the receiver. Users can change the URL without knowing the secrets, and must

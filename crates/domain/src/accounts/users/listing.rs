@@ -14,7 +14,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, page_of};
+use crate::kernel::query::{batch_after, contains, page_of};
 
 /// A user with the level of detail that the caller can see.
 #[derive(Debug, Clone)]
@@ -57,6 +57,8 @@ pub struct UserFilter {
     pub active: bool,
     /// Only blocked users.
     pub blocked: bool,
+    /// Only deactivated users.
+    pub deactivated: bool,
     /// Only external users; requires an administrator.
     pub external: bool,
     /// Only the user with this ID at a provider; requires an administrator.
@@ -145,6 +147,26 @@ pub async fn list(
     }))
 }
 
+/// Returns up to `limit` users with IDs above `after`, in the order of their IDs, with all filters of administrators.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn list_after(
+    backend: &Backend,
+    filter: UserFilter,
+    after: i64,
+    limit: u64,
+) -> Result<Vec<users::Model>> {
+    batch_after(
+        backend.database.read(),
+        select(filter, true),
+        Column::Id,
+        after,
+        limit,
+    )
+    .await
+}
+
 /// Returns a user with the level of detail that the caller can see.
 ///
 /// # Errors
@@ -193,6 +215,9 @@ fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
     }
     if filter.blocked {
         query = query.filter(Column::State.is_in([UserState::Blocked, UserState::LdapBlocked]));
+    }
+    if filter.deactivated {
+        query = query.filter(Column::State.eq(UserState::Deactivated));
     }
     if filter.external {
         query = query.filter(Column::External.eq(true));

@@ -30,7 +30,7 @@ pub(crate) mod provisioning;
 mod state;
 pub mod status;
 
-pub use crate::accounts::users::state::{activate, block, deactivate, unblock, unlock};
+pub use crate::accounts::users::state::{activate, block, block_as, deactivate, unblock, unblock_as, unlock};
 pub use avatar::avatar;
 
 /// Attributes of a new user.
@@ -267,7 +267,8 @@ fn namespace_columns(user: &users::Model) -> namespaces::ActiveModel {
 /// Updates a user. A new user name renames the personal namespace in the same transaction.
 ///
 /// # Errors
-/// Returns the errors of [`register`], and `NotFound` if the user was deleted in the meantime.
+/// Returns the errors of [`register`], `NotFound` if the user was deleted in the meantime, and `Conflict` if the last
+/// administrator would be none any more.
 pub async fn update(
     backend: &Backend,
     actor: &Actor,
@@ -278,6 +279,7 @@ pub async fn update(
     let mut row = user.into_active_model();
     rename(&mut row, changes.username, changes.name, changes.email)?;
     let new_password = changes.password.is_some();
+    let demotes = changes.details.admin == Some(false);
     if let Some(password) = changes.password {
         row.password_hash = Set(password.hash().await?);
         row.password_change_required = Set(true);
@@ -287,6 +289,11 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
+            // Locked together, so that two administrators cannot demote each other.
+            if demotes && state::is_last(&users::lock_administrators(transaction).await?, id) {
+                let text = "The last administrator must remain one; make another user an administrator first";
+                return Err(Error::Conflict(text.into()));
+            }
             // Hashing the password took time, in which the address may have changed or the user been deleted.
             let current = users::lock(transaction, id).await?;
             let former = current.ok_or_else(|| Error::not_found("User"))?;

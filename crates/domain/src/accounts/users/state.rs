@@ -11,11 +11,10 @@ use sea_orm::{
 use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
-use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::UserAccess;
 use crate::identity::{password_attempts, sessions};
 use crate::kernel::Backend;
-use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 
 /// Minimum time without activity before a user can be deactivated.
@@ -24,8 +23,7 @@ const INACTIVITY: TimeDelta = TimeDelta::days(180);
 /// Blocks a user; returns `false` if they were blocked already.
 ///
 /// # Errors
-/// Returns `Forbidden` if the caller is the user, or if the directory blocked the user. Returns `NotFound` if the
-/// user was deleted concurrently.
+/// Returns `Forbidden` if the caller is the user, and the errors of [`block_as`].
 pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
     let id = access.user.id;
     if access.caller.as_user().is_some_and(|caller| caller.id == id) {
@@ -33,14 +31,30 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
             "The API initiating user cannot be blocked by the API",
         ));
     }
+    block_as(backend, &Actor::from(&access.caller), id).await
+}
+
+/// Like [`block`], for an actor who need not be a user.
+///
+/// # Errors
+/// Returns `Forbidden` for the last administrator, and if the directory blocked the user. Returns `NotFound` if the
+/// user was deleted concurrently.
+pub async fn block_as(backend: &Backend, actor: &Actor, id: i64) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
+            // Locked together, so that two administrators cannot block each other.
+            let administrators = users::lock_administrators(transaction).await?;
             let user = lock(transaction, id).await?;
             check_not_directory_managed(&user)?;
+            if is_last(&administrators, id) {
+                return Err(Error::forbidden_because(
+                    "The last administrator cannot be blocked; make another user an administrator first",
+                ));
+            }
             let changes = user.state != UserState::Blocked;
             if changes {
-                set_state(transaction, &access.caller, &user, UserState::Blocked).await?;
+                set_state(transaction, actor, &user, UserState::Blocked).await?;
             }
             sessions::delete_all(transaction, id).await?;
             pipeline_schedules::deactivate_of(transaction, id, now()).await?;
@@ -55,7 +69,14 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
 /// Returns `Forbidden` for users blocked by the directory, and for deactivated ones, who are activated by
 /// signing in. Returns `NotFound` if the user was deleted concurrently.
 pub async fn unblock(backend: &Backend, access: &UserAccess) -> Result<bool> {
-    let id = access.user.id;
+    unblock_as(backend, &Actor::from(&access.caller), access.user.id).await
+}
+
+/// Like [`unblock`], for an actor who need not be a user.
+///
+/// # Errors
+/// Returns the errors of [`unblock`].
+pub async fn unblock_as(backend: &Backend, actor: &Actor, id: i64) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
@@ -65,7 +86,7 @@ pub async fn unblock(backend: &Backend, access: &UserAccess) -> Result<bool> {
                 UserState::Deactivated => Err(Error::forbidden_because(
                     "Deactivated users cannot be unblocked by the API",
                 )),
-                UserState::Blocked => set_state(transaction, &access.caller, &user, UserState::Active)
+                UserState::Blocked => set_state(transaction, actor, &user, UserState::Active)
                     .await
                     .map(|()| true),
                 UserState::Active | UserState::LdapBlocked => Ok(false),
@@ -86,6 +107,7 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
             "The API initiating user cannot be deactivated by the API",
         ));
     }
+    let actor = Actor::from(&access.caller);
     backend
         .database
         .transaction(async |transaction| {
@@ -94,7 +116,7 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
                 return Ok(false);
             }
             check_can_be_deactivated(transaction, &user).await?;
-            set_state(transaction, &access.caller, &user, UserState::Deactivated).await?;
+            set_state(transaction, &actor, &user, UserState::Deactivated).await?;
             sessions::delete_all(transaction, id).await?;
             Ok(true)
         })
@@ -140,6 +162,7 @@ async fn was_active(transaction: &DatabaseTransaction, user: &users::Model) -> R
 /// # Errors
 /// Returns `Forbidden` for blocked users. Returns `NotFound` if the user was deleted concurrently.
 pub async fn activate(backend: &Backend, access: &UserAccess) -> Result<bool> {
+    let actor = Actor::from(&access.caller);
     backend
         .database
         .transaction(async |transaction| {
@@ -148,7 +171,7 @@ pub async fn activate(backend: &Backend, access: &UserAccess) -> Result<bool> {
                 UserState::Blocked | UserState::LdapBlocked => Err(Error::forbidden_because(
                     "A blocked user must be unblocked to be activated",
                 )),
-                UserState::Deactivated => set_state(transaction, &access.caller, &user, UserState::Active)
+                UserState::Deactivated => set_state(transaction, &actor, &user, UserState::Active)
                     .await
                     .map(|()| true),
                 UserState::Active => Ok(false),
@@ -173,6 +196,11 @@ pub async fn unlock(backend: &Backend, access: &UserAccess) -> Result<()> {
         .await
 }
 
+/// Returns whether a user is the only one of the active administrators, who are locked.
+pub(super) fn is_last(administrators: &[users::Model], user_id: i64) -> bool {
+    matches!(administrators, [last] if last.id == user_id)
+}
+
 fn check_not_directory_managed(user: &users::Model) -> Result<()> {
     match user.state {
         UserState::LdapBlocked => Err(Error::forbidden_because(
@@ -190,7 +218,7 @@ async fn lock(transaction: &DatabaseTransaction, user_id: i64) -> Result<users::
 /// Sets the state of a locked user, and records the change.
 async fn set_state(
     transaction: &DatabaseTransaction,
-    caller: &Caller,
+    actor: &Actor,
     user: &users::Model,
     state: UserState,
 ) -> Result<()> {
@@ -202,7 +230,7 @@ async fn set_state(
     };
     let event = AuditEvent::of(kind, AuditEntity::user(user));
     let event = event.from(user.state.name()).to(state.name());
-    audit::record(transaction, caller, event).await?;
+    audit::record(transaction, actor, event).await?;
     let change = users::ActiveModel {
         id: Set(user.id),
         state: Set(state),

@@ -8,7 +8,9 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due, run_job};
+pub use crate::delivery::pipeline_schedules::scheduler::{
+    correct_times, enqueue_due, play, run_due, run_job,
+};
 pub use crate::delivery::pipeline_schedules::update::{
     ScheduleUpdate, create, delete, take_ownership, update,
 };

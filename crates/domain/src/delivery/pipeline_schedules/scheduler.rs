@@ -130,6 +130,26 @@ pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
     Ok(due.len())
 }
 
+/// Corrects the next times of active schedules after the clock of the system was set back, and returns the number of
+/// changed schedules. Otherwise a schedule would not run until the clock shows the stored time again.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn correct_times(backend: &Backend) -> Result<usize> {
+    let instant = now();
+    let later = pipeline_schedules::after(backend.database.read(), instant).await?;
+    let mut corrected = 0;
+    for schedule in later {
+        let next = Recurrence::parse(&schedule.cron, &schedule.cron_timezone)
+            .and_then(|recurrence| recurrence.next_after(instant));
+        if let Some(next) = next.filter(|next| *next < schedule.next_run_at) {
+            pipeline_schedules::set_earlier(backend.database.write(), &schedule, next).await?;
+            corrected += 1;
+        }
+    }
+    Ok(corrected)
+}
+
 /// Determines the action for a due schedule.
 async fn due_action(backend: &Backend, schedule: &Model) -> Result<DueAction> {
     let owner = match schedule.owner_id {

@@ -232,14 +232,22 @@ pub async fn update(
         .transaction(async |transaction| {
             let variable = find(transaction, editor.owner, name, true).await?;
             let (id, mut row) = (variable.id, variable.clone().into_active_model());
-            let value = match &change.value {
+            // A value that no key decrypts can be replaced.
+            let stored = decrypt(backend, variable.clone()).map(|detail| detail.value);
+            let new_value = change.value.filter(|value| {
+                !stored
+                    .as_ref()
+                    .is_ok_and(|stored| stored.expose() == value.expose())
+            });
+            let value = match &new_value {
                 Some(value) => value.clone(),
-                None => decrypt(backend, variable.clone())?.value,
+                None => stored?,
             };
             let masked = change.masked.unwrap_or(variable.masked);
-            let scope = change.environment_scope.unwrap_or(variable.environment_scope);
+            let former_scope = variable.environment_scope.clone();
+            let scope = change.environment_scope.unwrap_or(former_scope);
             rules::check(None, &value, masked, &scope)?;
-            if change.value.is_some() {
+            if new_value.is_some() {
                 let encryptor = backend.keyring.encryptor(transaction).await?;
                 row.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(id))?);
             }
@@ -249,9 +257,15 @@ pub async fn update(
             row.updated_at = Set(now());
             let changed = row.update(transaction).await;
             let changed = changed.map_err(|error| map_insert_error(error, &name.key))?;
-            editor
-                .record(transaction, AuditKind::VariableChanged, &changed)
-                .await?;
+            let former = Model {
+                updated_at: changed.updated_at,
+                ..variable
+            };
+            if former != changed {
+                editor
+                    .record(transaction, AuditKind::VariableChanged, &changed)
+                    .await?;
+            }
             Ok::<_, Error>(changed)
         })
         .await?;

@@ -105,15 +105,14 @@ async fn exchange_within(
     let user = users::lock(transaction, grant.user_id).await?;
     let instant = now();
     if grant.used_at.is_some() {
-        revoke_family(
+        return refuse_reuse(
             transaction,
             application,
             user.as_ref(),
             &grant.family,
             sent.ip_address,
         )
-        .await?;
-        return Ok(Err(OauthError::InvalidGrant));
+        .await;
     }
     let challenge = grant
         .code_challenge
@@ -133,15 +132,14 @@ async fn exchange_within(
         .await?;
     if used.rows_affected == 0 {
         // A concurrent request used the code, and one of the two is not entitled to it.
-        revoke_family(
+        return refuse_reuse(
             transaction,
             application,
             user.as_ref(),
             &grant.family,
             sent.ip_address,
         )
-        .await?;
-        return Ok(Err(OauthError::InvalidGrant));
+        .await;
     }
     let basis = TokenGrant {
         application_id: application.id,
@@ -202,8 +200,7 @@ async fn refresh_within(
         .exec(transaction)
         .await?;
     if replaced.rows_affected == 0 {
-        revoke_family(transaction, application, user.as_ref(), &token.family, ip_address).await?;
-        return Ok(Err(OauthError::InvalidGrant));
+        return refuse_reuse(transaction, application, user.as_ref(), &token.family, ip_address).await;
     }
     let basis = TokenGrant {
         application_id: application.id,
@@ -288,18 +285,18 @@ pub async fn revoke(
 }
 
 /// Revokes all tokens of a family after the reuse of a code or refresh token.
-async fn revoke_family(
+async fn refuse_reuse(
     transaction: &DatabaseTransaction,
     application: &Application,
     user: Option<&users::Model>,
     family: &str,
     ip_address: Option<IpAddr>,
-) -> Result<()> {
+) -> Result<std::result::Result<IssuedTokens, OauthError>> {
     let revoked = oauth_tokens::revoke_family(transaction, family, now()).await?;
-    match user.filter(|_| revoked > 0) {
-        Some(user) => record_revocation(transaction, application, user, ip_address).await,
-        None => Ok(()),
+    if let Some(user) = user.filter(|_| revoked > 0) {
+        record_revocation(transaction, application, user, ip_address).await?;
     }
+    Ok(Err(OauthError::InvalidGrant))
 }
 
 async fn record_revocation(

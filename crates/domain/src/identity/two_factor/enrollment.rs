@@ -330,10 +330,12 @@ pub async fn discard_secret(backend: &Backend, row_id: i64, secret_encrypted: &s
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, found.user_id).await?;
+            let user = lock(transaction, found.user_id).await?;
             if row.one(transaction).await?.is_none() {
                 return Ok(false);
             }
+            let event = AuditEvent::of(AuditKind::TwoFactorReset, AuditEntity::user(&user));
+            audit::record(transaction, Actor::command_line(), event).await?;
             remove(transaction, found.user_id, None).await?;
             Ok(true)
         })

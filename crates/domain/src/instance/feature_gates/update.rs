@@ -113,8 +113,9 @@ pub async fn set(backend: &Backend, actor: &Actor, name: String, update: GateUpd
     backend
         .database
         .transaction(async |transaction| {
-            let gate = lock_or_create(transaction, name).await?;
-            let id = gate.id;
+            let (former, is_created) = lock_or_create(transaction, name).await?;
+            let (gate, id) = (former.clone(), former.id);
+            let former_targets = targets_of(transaction, [id]).await?;
             let mut row = gate.into_active_model();
             match update.setting {
                 GateSetting::Open(open) if sent.is_empty() => {
@@ -138,8 +139,16 @@ pub async fn set(backend: &Backend, actor: &Actor, name: String, update: GateUpd
             }
             row.updated_at = Set(now());
             let gate = row.update(transaction).await?;
-            audit::record(transaction, actor, event(&gate, &update)).await?;
             let targets = targets_of(transaction, [id]).await?;
+            let is_same = former_targets == targets
+                && former
+                    == Model {
+                        updated_at: former.updated_at,
+                        ..gate.clone()
+                    };
+            if is_created || !is_same {
+                audit::record(transaction, actor, event(&gate, &update)).await?;
+            }
             Ok(GateDetail { gate, targets })
         })
         .await
@@ -167,8 +176,8 @@ fn event(gate: &Model, update: &GateUpdate) -> AuditEvent {
         .to(format!("{setting}{}", named.collect::<String>()))
 }
 
-/// Inserts the gate if it does not exist, and locks it until the transaction ends.
-async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
+/// Inserts the gate if it does not exist, and locks it until the transaction ends. Returns whether it was inserted.
+async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Result<(Model, bool)> {
     let at = now();
     let row = ActiveModel {
         name: Set(name),
@@ -181,7 +190,9 @@ async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Resu
         .update_column(Column::UpdatedAt)
         .to_owned();
     let created = Entity::insert(row).on_conflict(again);
-    Ok(created.exec_with_returning(transaction).await?)
+    let gate = created.exec_with_returning(transaction).await?;
+    let is_created = gate.created_at == at;
+    Ok((gate, is_created))
 }
 
 /// Returns rows for the existing targets.

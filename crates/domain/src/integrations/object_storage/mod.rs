@@ -45,7 +45,7 @@ pub enum Error {
     #[error(transparent)]
     Storage(#[from] object_store::Error),
     /// A local file operation failed.
-    #[error(transparent)]
+    #[error("{0}")]
     File(#[from] std::io::Error),
 }
 
@@ -56,6 +56,20 @@ impl Error {
         matches!(self, Self::Storage(object_store::Error::NotFound { .. }))
     }
 }
+
+/// A file in the object storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// The key.
+    pub key: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// Changes when the file is replaced.
+    pub version: String,
+}
+
+/// Reads a file of the object storage.
+pub type ObjectReader = StreamReader<BoxStream<'static, std::io::Result<Bytes>>, Bytes>;
 
 /// Client of the object storage. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -224,14 +238,32 @@ impl ObjectStorage {
             .await?)
     }
 
-    /// Copies the file under a key to another storage.
+    /// Returns all files in no particular order.
+    pub fn list(&self) -> BoxStream<'static, Result<ObjectInfo, Error>> {
+        let found = self.store.list(None).map_ok(|object| ObjectInfo {
+            key: object.location.to_string(),
+            size: object.size,
+            version: object.e_tag.unwrap_or_else(|| object.last_modified.to_rfc3339()),
+        });
+        found.map_err(Error::from).boxed()
+    }
+
+    /// Opens the file under a key.
     ///
     /// # Errors
-    /// Returns an error if either storage fails.
-    pub async fn copy_to(&self, key: &str, other: &Self) -> Result<(), Error> {
-        let key = Key::from(key);
-        let pieces = self.store.get(&key).await?.into_stream();
-        other.store_object(&key, StreamReader::new(pieces)).await
+    /// Returns an error if the storage fails; see [`Error::is_not_found`].
+    pub async fn reader(&self, key: &str) -> Result<ObjectReader, Error> {
+        let found = self.store.get(&Key::from(key)).await?;
+        Ok(StreamReader::new(stream(found).await?))
+    }
+
+    /// Returns the kind of the storage.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self.directory {
+            Some(_) => "directory",
+            None => "bucket",
+        }
     }
 }
 
@@ -366,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn objects_can_be_stored_read_in_ranges_copied_and_deleted() {
+    async fn objects_can_be_stored_read_in_ranges_listed_and_deleted() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
         let large: Vec<u8> = (0..PART_BYTES * 2 + 17).map(|n| (n % 251) as u8).collect();
@@ -379,16 +411,36 @@ mod tests {
             assert!(all(&storage, key, 0, bytes.len() as u64).await == bytes, "{key}");
         }
         assert_eq!(all(&storage, "a/1/small", 1, 3).await, b"el");
-        let other = tempfile::tempdir().expect("a folder");
-        let copy = ObjectStorage::open(None, other.path()).expect("a storage");
-        for key in storage.keys(None).await.expect("keys") {
-            storage.copy_to(&key, &copy).await.expect("copying");
-        }
+        let listed = async || -> Vec<ObjectInfo> {
+            let mut listed: Vec<_> = storage.list().try_collect().await.expect("a list");
+            listed.sort_unstable_by(|left: &ObjectInfo, right| left.key.cmp(&right.key));
+            listed
+        };
+        let before = listed().await;
+        let sizes: Vec<_> = before
+            .iter()
+            .map(|object| (object.key.as_str(), object.size))
+            .collect();
+        let length = large.len() as u64;
+        assert_eq!(
+            sizes,
+            [("a/1/empty", 0), ("a/1/small", 5), ("a/11/large", length)]
+        );
+        storage
+            .put("a/1/small", spooled(&storage, b"other"))
+            .await
+            .expect("keeping");
+        let after = listed().await;
+        assert!(before[0] == after[0] && before[1].version != after[1].version && before[2] == after[2]);
+        let mut content = Vec::new();
+        let mut reader = storage.reader("a/11/large").await.expect("a reader");
+        reader.read_to_end(&mut content).await.expect("a content");
+        assert!(content == large);
         storage.delete_below("a/1").await.expect("removing");
+        let missing = storage.reader("a/1/small").await.map(drop);
+        assert!(missing.is_err_and(|error| error.is_not_found()));
         assert_eq!(storage.keys(None).await.expect("keys"), ["a/11/large"]);
         storage.delete("a/1/small").await.expect("no error");
-        assert!(all(&copy, "a/11/large", 0, large.len() as u64).await == large);
-        assert_eq!(copy.keys(Some("a/1")).await.expect("keys").len(), 2);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use sea_orm::{
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now, users};
 
-use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -23,6 +23,21 @@ use crate::spaces::members::auditing::assigned;
 /// Returns `Error::Forbidden` if the caller cannot create groups in the parent. Returns `Error::NotFound` if the
 /// parent is not visible to the caller. Returns `Error::InvalidAttributes` if the target is invalid.
 pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
+    let actor = Actor::from(&access.caller);
+    transfer_as(backend, &actor, access, parent_id).await
+}
+
+/// Like [`transfer`], with the permissions of the caller, but recorded as an action of `actor`. A group without Owners
+/// of its own that becomes a top-level group gets the caller as Owner.
+///
+/// # Errors
+/// Returns the errors of [`transfer`].
+pub async fn transfer_as(
+    backend: &Backend,
+    actor: &Actor,
+    access: GroupAccess,
+    parent_id: Option<i64>,
+) -> Result<GroupAccess> {
     let GroupAccess { caller, group, .. } = access;
     let user = caller.signed_in()?;
     let parent = rules::find_parent(backend, &caller, parent_id).await?;
@@ -64,7 +79,7 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
                 Some(_) => {}
                 None => audited.extend(ensure_owner(transaction, &moved, user).await?),
             }
-            audit::record_all(transaction, &caller, audited).await
+            audit::record_all(transaction, actor, audited).await
         })
         .await?;
     GroupAccess::find(backend, caller, &group.id.to_string()).await

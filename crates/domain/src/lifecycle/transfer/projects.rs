@@ -8,7 +8,7 @@ use storage::entities::members::{self, MembershipSource};
 use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects, users};
 
-use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -22,8 +22,22 @@ use crate::spaces::projects::create::{check_available, map_unique_violation, tar
 /// # Errors
 /// Returns the errors of [`transfer`].
 pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &str) -> Result<ProjectAccess> {
+    let actor = Actor::from(&access.caller);
+    transfer_to_as(backend, &actor, access, namespace).await
+}
+
+/// Like [`transfer_to`], with the permissions of the caller, but recorded as an action of `actor`.
+///
+/// # Errors
+/// Returns the errors of [`transfer`].
+pub async fn transfer_to_as(
+    backend: &Backend,
+    actor: &Actor,
+    access: ProjectAccess,
+    namespace: &str,
+) -> Result<ProjectAccess> {
     let namespace_id = target_id(backend, namespace).await?;
-    transfer(backend, access, namespace_id).await
+    transfer_as(backend, actor, access, namespace_id).await
 }
 
 /// Transfers a project to another namespace. Members, shares and settings are unchanged. Its visibility is
@@ -35,6 +49,16 @@ pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &s
 /// not exist or the caller cannot create projects in it. Returns a validation error if the namespace contains
 /// the project already, or if its name or path is taken.
 pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
+    let actor = Actor::from(&access.caller);
+    transfer_as(backend, &actor, access, namespace_id).await
+}
+
+async fn transfer_as(
+    backend: &Backend,
+    actor: &Actor,
+    access: ProjectAccess,
+    namespace_id: i64,
+) -> Result<ProjectAccess> {
     if !access.has_role(AccessLevel::Owner) {
         return Err(Error::forbidden());
     }
@@ -79,7 +103,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             if let Some(owner) = target.owner_id {
                 audited.extend(ensure_maintainer(transaction, entity, owner).await?);
             }
-            audit::record_all(transaction, &caller, audited).await
+            audit::record_all(transaction, actor, audited).await
         })
         .await?;
     ProjectAccess::find(backend, caller, &project_id.to_string()).await

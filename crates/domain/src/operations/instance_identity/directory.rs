@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{DatabaseKind, Error, FILE, KEY, REPOSITORIES, STORE};
+use crate::operations::lock_file;
 
 /// Version of the file format.
 const FORMAT: u32 = 1;
@@ -50,11 +51,7 @@ impl IdentityFile {
     /// Writes the file atomically. Another node may have written the same content; different content is an error.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         let path = directory.join(FILE);
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Damaged {
-            path: path.clone(),
-            cause: error.to_string(),
-        })?;
-        create(&path, &format!("{text}\n"))?;
+        create(&path, &self.text(&path)?)?;
         match Self::read(directory)? {
             Some(found) if found == *self => Ok(()),
             found => Err(Error::Instance {
@@ -63,6 +60,42 @@ impl IdentityFile {
                 found: Some(self.instance_id.clone()),
             }),
         }
+    }
+
+    /// Replaces the file of the same instance atomically and durably.
+    pub(super) fn replace(&self, directory: &Path) -> Result<(), Error> {
+        let path = directory.join(FILE);
+        match Self::read(directory)? {
+            Some(former) if former.instance_id == self.instance_id => {}
+            former => {
+                return Err(Error::Instance {
+                    path: directory.to_owned(),
+                    expected: former.map(|former| former.instance_id).unwrap_or_default(),
+                    found: Some(self.instance_id.clone()),
+                });
+            }
+        }
+        let text = self.text(&path)?;
+        let replaced = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            file.write_all(text.as_bytes())?;
+            lock_file::adopt_owner(file.as_file(), directory)?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            File::open(directory)?.sync_all()
+        };
+        replaced().map_err(|cause| Error::Io {
+            path: path.clone(),
+            cause,
+        })
+    }
+
+    fn text(&self, path: &Path) -> Result<String, Error> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Damaged {
+            path: path.to_owned(),
+            cause: error.to_string(),
+        })?;
+        Ok(format!("{text}\n"))
     }
 }
 
@@ -180,6 +213,27 @@ mod tests {
             IdentityFile::read(directory.path()).expect("a file"),
             Some(record)
         );
+        assert_eq!(fs::read_dir(directory.path()).expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn instance_record_is_replaced_only_for_the_same_instance() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = |id: &str, kind| IdentityFile::new(id.to_owned(), kind);
+        let error = record("a", DatabaseKind::Postgresql)
+            .replace(directory.path())
+            .expect_err("no file");
+        assert!(matches!(error, Error::Instance { .. }), "{error}");
+        record("a", DatabaseKind::Sqlite)
+            .write(directory.path())
+            .expect("a file");
+        let error = record("b", DatabaseKind::Postgresql)
+            .replace(directory.path())
+            .expect_err("another");
+        assert!(matches!(error, Error::Instance { .. }), "{error}");
+        let moved = record("a", DatabaseKind::Postgresql);
+        moved.replace(directory.path()).expect("the same instance");
+        assert_eq!(IdentityFile::read(directory.path()).expect("a file"), Some(moved));
         assert_eq!(fs::read_dir(directory.path()).expect("entries").count(), 1);
     }
 

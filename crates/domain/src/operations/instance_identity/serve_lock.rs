@@ -1,10 +1,11 @@
 //! One server for each instance on SQLite.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 
 use super::Error;
+use crate::operations::lock_file;
 
 /// The file in the data directory. The kernel releases its lock when the process dies.
 pub const SERVE_LOCK: &str = "serve.lock";
@@ -24,13 +25,7 @@ pub fn lock_directory(directory: &Path) -> Result<ServeLock, Error> {
         cause,
     };
     std::fs::create_dir_all(directory).map_err(failed)?;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(failed)?;
+    let mut file = lock_file::open(directory, SERVE_LOCK).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(failed)?;

@@ -1,11 +1,12 @@
 //! Removal of values that no key can decrypt.
 
-use sea_orm::{ConnectionTrait, Statement};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, Statement};
 
-use super::values::UnreadableValue;
+use super::values::{BATCH, UnreadableValue};
+use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::two_factor::enrollment;
 use crate::kernel::Backend;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
 use crate::secrets::EncryptedColumn;
 
 /// Returns the consequence of the removal of values of a column.
@@ -28,11 +29,61 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
     }
 }
 
-/// Removes a value, or the row that is useless without it. Returns `false` if the value was changed in the meantime.
-pub(super) async fn discard(backend: &Backend, unreadable: &UnreadableValue) -> Result<bool> {
-    let column = unreadable.column;
+/// Removes the values of a column, or the rows that are useless without them. Values that were changed in the meantime
+/// remain. Returns the number of removed values.
+///
+/// Each transaction records one audit event with the number of its values and their rows, and for second factors one
+/// event of each user.
+pub(super) async fn discard_all(
+    backend: &Backend,
+    column: EncryptedColumn,
+    unreadable: &[UnreadableValue],
+) -> Result<u64> {
+    let mut discarded = 0;
+    if column == EncryptedColumn::TwoFactorSecret {
+        for value in unreadable {
+            let is_removed = enrollment::discard_secret(backend, value.id, &value.stored).await?;
+            discarded += u64::from(is_removed);
+        }
+        return Ok(discarded);
+    }
+    for batch in unreadable.chunks(BATCH) {
+        discarded += backend
+            .database
+            .transaction(async |transaction| discard_batch(transaction, column, batch).await)
+            .await?;
+    }
+    Ok(discarded)
+}
+
+async fn discard_batch(
+    transaction: &DatabaseTransaction,
+    column: EncryptedColumn,
+    batch: &[UnreadableValue],
+) -> Result<u64> {
+    let sql = removal(column);
+    let mut rows = Vec::new();
+    for value in batch {
+        let values = [value.id.into(), value.stored.clone().into()];
+        let statement = Statement::from_sql_and_values(transaction.get_database_backend(), &sql, values);
+        if transaction.execute_raw(statement).await?.rows_affected() > 0 {
+            rows.push(value.id.to_string());
+        }
+    }
+    if !rows.is_empty() {
+        let name = format!("{}.{}", column.table(), column.column());
+        let target = AuditTarget::named("EncryptedColumn", name);
+        let event = AuditEvent::new(AuditKind::EncryptedValuesRemoved, AuditEntity::instance(), target);
+        let text = format!("{} values in the rows {}", rows.len(), rows.join(", "));
+        audit::record(transaction, Actor::command_line(), event.from(text)).await?;
+    }
+    Ok::<_, Error>(rows.len() as u64)
+}
+
+/// Returns the statement that removes a value, given by the ID of its row and its text.
+fn removal(column: EncryptedColumn) -> String {
     let (table, name) = (column.table(), column.column());
-    let sql = match column {
+    match column {
         EncryptedColumn::ProjectRunnersToken
         | EncryptedColumn::ProjectImportUrl
         | EncryptedColumn::GroupRunnersToken
@@ -43,19 +94,14 @@ pub(super) async fn discard(backend: &Backend, unreadable: &UnreadableValue) -> 
         EncryptedColumn::CiVariableValue
         | EncryptedColumn::ScheduleVariableValue
         | EncryptedColumn::PipelineVariableValue
-        | EncryptedColumn::TriggerToken => format!("DELETE FROM {table} WHERE id = $1 AND {name} = $2"),
+        | EncryptedColumn::TriggerToken
+        // `discard_all` also deletes what depends on the second factor.
+        | EncryptedColumn::TwoFactorSecret => format!("DELETE FROM {table} WHERE id = $1 AND {name} = $2"),
         // The row of the column is deleted with its cluster.
         EncryptedColumn::ClusterToken => {
             format!(
                 "DELETE FROM clusters WHERE id = (SELECT cluster_id FROM {table} WHERE id = $1 AND {name} = $2)"
             )
         }
-        EncryptedColumn::TwoFactorSecret => {
-            return enrollment::discard_secret(backend, unreadable.id, &unreadable.stored).await;
-        }
-    };
-    let db = backend.database.write();
-    let values = [unreadable.id.into(), unreadable.stored.clone().into()];
-    let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, values);
-    Ok(db.execute_raw(statement).await?.rows_affected() > 0)
+    }
 }

@@ -1,10 +1,10 @@
 //! The lock by which rotations and backups exclude each other.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use crate::kernel::error::{Error, Result};
+use crate::operations::lock_file;
 
 /// Name of the file in the data directory. The kernel releases its lock when the process dies.
 pub(in crate::operations) const KEYS_LOCK: &str = "keys.lock";
@@ -38,20 +38,9 @@ async fn lock(
     try_lock: fn(&File) -> std::result::Result<(), TryLockError>,
     refusal: &'static str,
 ) -> Result<KeyLock> {
-    let (directory, path) = (data_dir.to_owned(), data_dir.join(KEYS_LOCK));
+    let directory = data_dir.to_owned();
     let locked = move || -> std::io::Result<Option<KeyLock>> {
-        let mut options = OpenOptions::new();
-        let file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        // A file that root creates must not exclude the user of the server. Only root can change the owner.
-        let (owner, created) = (std::fs::metadata(directory)?, file.metadata()?);
-        if rustix::process::geteuid().is_root() && owner.uid() != created.uid() {
-            std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
-        }
+        let file = lock_file::open(&directory, KEYS_LOCK)?;
         match try_lock(&file) {
             Ok(()) => Ok(Some(KeyLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -227,7 +227,7 @@ async fn switch(backend: &Backend, former: &str, key: &str) -> Result<()> {
             if is_replaced {
                 let event = AuditEvent::of(AuditKind::EncryptionKeyReplaced, AuditEntity::instance());
                 let event = event.from(secrets::shortened(former)).to(secrets::shortened(key));
-                audit::record(transaction, Actor::system(), event).await?;
+                audit::record(transaction, Actor::command_line(), event).await?;
             }
             Ok::<_, Error>(is_replaced)
         })
@@ -258,8 +258,13 @@ async fn end_sessions(backend: &Backend) -> Result<u64> {
     backend
         .database
         .transaction(async |transaction| {
-            pending_sign_ins::Entity::delete_many().exec(transaction).await?;
+            let pending = pending_sign_ins::Entity::delete_many().exec(transaction).await?;
             let ended = sessions::Entity::delete_many().exec(transaction).await?;
+            if pending.rows_affected + ended.rows_affected > 0 {
+                let event = AuditEvent::of(AuditKind::SessionsEnded, AuditEntity::instance());
+                let text = format!("{} sessions", ended.rows_affected);
+                audit::record(transaction, Actor::command_line(), event.from(text)).await?;
+            }
             Ok(ended.rows_affected)
         })
         .await
@@ -273,13 +278,13 @@ async fn handle_unreadable(
     options: RotationOptions,
     report: &mut dyn FnMut(RotationEvent<'_>),
 ) -> Result<u64> {
-    let mut discarded = 0;
     for value in unreadable {
         report(RotationEvent::ValueUnreadable(value));
-        if options.discard_unreadable && discard::discard(backend, value).await? {
-            discarded += 1;
-        }
     }
+    let discarded = match options.discard_unreadable {
+        true => discard::discard_all(backend, column, unreadable).await?,
+        false => 0,
+    };
     if discarded > 0 {
         report(RotationEvent::ValuesDiscarded {
             column,

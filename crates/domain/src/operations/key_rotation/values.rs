@@ -10,7 +10,7 @@ use crate::kernel::error::{Error, Result};
 use crate::secrets::{self, EncryptedColumn, EncryptionContext, KEY_PREFIX_LENGTH};
 
 /// Values read per statement and written per transaction. A transaction blocks other writers on SQLite.
-const BATCH: usize = 100;
+pub(super) const BATCH: usize = 100;
 
 /// An encrypted value in its row.
 struct StoredValue {

@@ -148,7 +148,7 @@ pub async fn run_auto_merge(backend: &Backend, id: i64) -> Result<()> {
     }
     match merge(backend, &merge_request).await {
         Ok(()) => Ok(()),
-        Err(error @ (Error::Internal(_) | Error::StorageFull | Error::TimedOut)) => Err(error),
+        Err(error) if error.is_of_server() => Err(error),
         Err(error) => abort(backend, &merge_request, &(backend.stored_reason)(&error)).await,
     }
 }

@@ -27,14 +27,8 @@ pub(crate) fn created(group: &Model) -> AuditEvent {
 /// Returns the events of the changes of a group.
 pub(crate) fn changes(before: &Model, after: &Model) -> Vec<AuditEvent> {
     let entity = AuditEntity::namespace(after);
-    let mut events = audit::changes(AuditKind::GroupSettingChanged, &entity, before, after, &SETTINGS);
-    if before.visibility != after.visibility {
-        let event = AuditEvent::of(AuditKind::GroupVisibilityChanged, entity);
-        events.push(
-            event
-                .from(before.visibility.as_str())
-                .to(after.visibility.as_str()),
-        );
-    }
+    let of = |kind, columns: &[Column]| audit::changes(kind, &entity, before, after, columns);
+    let mut events = of(AuditKind::GroupSettingChanged, &SETTINGS);
+    events.extend(of(AuditKind::GroupVisibilityChanged, &[Column::Visibility]));
     events
 }

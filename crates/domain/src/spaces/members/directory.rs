@@ -106,7 +106,7 @@ pub async fn synchronize(
                 audited: Vec::new(),
             };
             step.run(listed).await?;
-            audit::record_all(transaction, Actor::system(), step.audited).await?;
+            audit::record_all(transaction, Actor::command_line(), step.audited).await?;
             Ok(step.done)
         })
         .await

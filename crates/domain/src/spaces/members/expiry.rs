@@ -1,16 +1,15 @@
 //! Deletes expired memberships and shares.
 
-use super::{auditing, shares};
-use crate::audit::{self, Actor};
 use chrono::NaiveDate;
-use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-};
+use sea_orm::DatabaseTransaction;
 use storage::entities::{members, now};
 
+use super::{auditing, shares};
 use crate::activity::events::{self, EventAction, NewEvent};
+use crate::audit::{self, Actor};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::query::delete_expired;
 
 /// Maximum number of rows that one statement deletes, so that other writers wait only briefly.
 const BATCH: u64 = 500;
@@ -50,18 +49,8 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
     backend
         .database
         .transaction(async |transaction| {
-            let ended = members::Entity::find()
-                .select_only()
-                .column(members::Column::Id)
-                .filter(members::Column::ExpiresAt.lte(today))
-                .order_by_asc(members::Column::ExpiresAt)
-                .limit(BATCH)
-                .into_query();
-            // Other nodes sweep as well. Only the node that deletes a row records the event.
-            let removed = members::Entity::delete_many()
-                .filter(members::Column::Id.in_subquery(ended))
-                .exec_with_returning(transaction)
-                .await?;
+            let columns = [members::Column::Id, members::Column::ExpiresAt];
+            let removed = delete_expired::<members::Entity>(transaction, columns, today, BATCH).await?;
             record_expired(transaction, &removed).await?;
             u64::try_from(removed.len()).map_err(Error::internal)
         })

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::NaiveDate;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::members::MembershipSource;
 use storage::entities::{AccessLevel, group_shares, namespaces, project_shares};
 
@@ -11,6 +11,7 @@ use super::auditing::{access_text, entities};
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::query::delete_expired;
 
 /// Returns the event of a new share with a group.
 pub(crate) fn added(
@@ -50,17 +51,8 @@ pub(super) async fn sweep_groups(backend: &Backend, today: NaiveDate, batch: u64
     backend
         .database
         .transaction(async |transaction| {
-            let ended = group_shares::Entity::find()
-                .select_only()
-                .column(group_shares::Column::Id)
-                .filter(group_shares::Column::ExpiresAt.lte(today))
-                .order_by_asc(group_shares::Column::ExpiresAt)
-                .limit(batch)
-                .into_query();
-            let removed = group_shares::Entity::delete_many()
-                .filter(group_shares::Column::Id.in_subquery(ended))
-                .exec_with_returning(transaction)
-                .await?;
+            let columns = [group_shares::Column::Id, group_shares::Column::ExpiresAt];
+            let removed = delete_expired::<group_shares::Entity>(transaction, columns, today, batch).await?;
             let count = u64::try_from(removed.len()).map_err(Error::internal)?;
             let expired = removed.into_iter().map(|share| ExpiredShare {
                 source: MembershipSource::Group(share.namespace_id),
@@ -83,17 +75,9 @@ pub(super) async fn sweep_projects(backend: &Backend, today: NaiveDate, batch: u
     backend
         .database
         .transaction(async |transaction| {
-            let ended = project_shares::Entity::find()
-                .select_only()
-                .column(project_shares::Column::Id)
-                .filter(project_shares::Column::ExpiresAt.lte(today))
-                .order_by_asc(project_shares::Column::ExpiresAt)
-                .limit(batch)
-                .into_query();
-            let removed = project_shares::Entity::delete_many()
-                .filter(project_shares::Column::Id.in_subquery(ended))
-                .exec_with_returning(transaction)
-                .await?;
+            let columns = [project_shares::Column::Id, project_shares::Column::ExpiresAt];
+            let removed =
+                delete_expired::<project_shares::Entity>(transaction, columns, today, batch).await?;
             let count = u64::try_from(removed.len()).map_err(Error::internal)?;
             let expired = removed.into_iter().map(|share| ExpiredShare {
                 source: MembershipSource::Project(share.project_id),

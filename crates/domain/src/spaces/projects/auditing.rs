@@ -51,15 +51,8 @@ pub(super) fn created(
 /// Returns the events of the changes of a project.
 pub(crate) fn changes(namespace: &namespaces::Model, before: &Model, after: &Model) -> Vec<AuditEvent> {
     let entity = AuditEntity::project(namespace, after);
-    let kind = AuditKind::ProjectSettingChanged;
-    let mut events = audit::changes(kind, &entity, before, after, &SETTINGS);
-    if before.visibility != after.visibility {
-        let event = AuditEvent::of(AuditKind::ProjectVisibilityChanged, entity);
-        events.push(
-            event
-                .from(before.visibility.as_str())
-                .to(after.visibility.as_str()),
-        );
-    }
+    let of = |kind, columns: &[Column]| audit::changes(kind, &entity, before, after, columns);
+    let mut events = of(AuditKind::ProjectSettingChanged, &SETTINGS);
+    events.extend(of(AuditKind::ProjectVisibilityChanged, &[Column::Visibility]));
     events
 }

@@ -143,7 +143,7 @@ pub async fn insert_bare(
             };
             events::record(transaction, event).await?;
             let audited = auditing::created(&namespace, &project, None);
-            audit::record_all(transaction, Actor::system(), audited).await?;
+            audit::record_all(transaction, Actor::command_line(), audited).await?;
             Ok(project)
         })
         .await

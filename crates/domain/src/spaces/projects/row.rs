@@ -168,21 +168,33 @@ impl ProjectAssociations {
         caller: &Caller,
         found: impl Iterator<Item = &'a ProjectWithNamespace>,
     ) -> Result<Self> {
-        let (mut ids, mut namespace_ids, mut owner_ids) = (Vec::new(), Vec::new(), Vec::new());
+        let mut related = Self::default();
+        // Callers often own the projects. Their row was read for this request.
+        let caller_row = caller.as_user().map(|user| (user.id, user.clone()));
+        related.owners.extend(caller_row);
+        let (mut ids, mut namespace_ids) = (Vec::new(), Vec::new());
+        let (mut subgroup_ids, mut owner_ids) = (Vec::new(), Vec::new());
         for (project, namespace) in found {
             ids.push(project.id);
             namespace_ids.push(namespace.id);
-            owner_ids.extend(namespace.owner_id);
+            if namespace.parent_id.is_some() {
+                subgroup_ids.push(namespace.id);
+            } else {
+                related.names.insert(namespace.id, namespace.name.clone());
+            }
+            let owner = namespace.owner_id;
+            owner_ids.extend(owner.filter(|id| !related.owners.contains_key(id)));
         }
         let today = now().date_naive();
-        let mut related = Self {
-            names: full_names(db, namespace_ids.iter().copied()).await?,
-            topics: project_topics::of_projects(db, ids.iter().copied()).await?,
-            ..Self::default()
-        };
-        let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
-        for owner in owners.all(db).await? {
-            related.owners.insert(owner.id, owner);
+        related.topics = project_topics::of_projects(db, ids.iter().copied()).await?;
+        if !subgroup_ids.is_empty() {
+            related.names.extend(full_names(db, subgroup_ids).await?);
+        }
+        if !owner_ids.is_empty() {
+            let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
+            for owner in owners.all(db).await? {
+                related.owners.insert(owner.id, owner);
+            }
         }
         let shares = project_shares::of(ids.iter().copied())
             .filter(levels::visible_groups(caller.viewer(), today))

@@ -234,7 +234,12 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 }
 
 fn key(row: &Model) -> String {
-    format!("group_exports/{}", row.secret)
+    object_key(&row.secret)
+}
+
+/// Returns the key of an archive in the object storage.
+pub(crate) fn object_key(secret: &str) -> String {
+    format!("group_exports/{secret}")
 }
 
 /// Returns the file name of an archive: the time and the path, truncated.

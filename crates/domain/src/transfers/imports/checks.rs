@@ -236,9 +236,8 @@ pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
             });
             Some(errors.collect::<Vec<_>>().join(", "))
         }
-        Error::Internal(_) | Error::StorageFull | Error::Contention | Error::Overloaded | Error::TimedOut => {
-            None
-        }
+        Error::Contention | Error::Overloaded => None,
+        error if error.is_of_server() => None,
         other => Some(reason(other)),
     }
 }

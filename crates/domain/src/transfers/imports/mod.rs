@@ -346,7 +346,12 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 fn key(row: &Model) -> Result<String> {
     let secret = row.secret.as_deref();
     let secret = secret.ok_or_else(|| thread_error("the archive of the import was removed already"))?;
-    Ok(format!("group_imports/{secret}"))
+    Ok(object_key(secret))
+}
+
+/// Returns the key of an archive in the object storage.
+pub(crate) fn object_key(secret: &str) -> String {
+    format!("group_imports/{secret}")
 }
 
 fn read_report(row: &Model) -> Result<ImportReport> {

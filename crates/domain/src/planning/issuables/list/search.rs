@@ -223,6 +223,8 @@ fn full_text(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> I
 
 #[cfg(test)]
 mod tests {
+    use sea_orm::sea_query::SqliteQueryBuilder;
+
     use super::*;
 
     fn words(all: &[&str]) -> Option<SearchTerms> {
@@ -245,6 +247,27 @@ mod tests {
         assert_eq!(parse_terms(" Go "), Some(SearchTerms::Text("Go".to_owned())));
         assert_eq!(parse_terms("a b"), Some(SearchTerms::Text("a b".to_owned())));
         assert_eq!(parse_terms("  "), None);
+    }
+
+    #[test]
+    fn many_words_are_not_compared_with_each_row() {
+        let test = |count: usize| {
+            let words: Vec<String> = (0..count).map(|number| format!("word{number}")).collect();
+            let rows = Query::select()
+                .expr(Expr::val(1))
+                .cond_where(full_text(IssuableKind::Issue, &words, &["title"]).test)
+                .take();
+            rows.to_string(SqliteQueryBuilder)
+        };
+        assert_eq!(
+            test(MAX_COMPARED_WORDS).matches("instr(").count(),
+            MAX_COMPARED_WORDS
+        );
+        let many = test(MAX_COMPARED_WORDS + 1);
+        assert!(!many.contains("instr(") && many.contains(" MATCH "), "{many}");
+        // Repeated words count once.
+        let repeated = "again ".repeat(100);
+        assert_eq!(parse_terms(&repeated), words(&["again"]));
     }
 
     #[test]
