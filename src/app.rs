@@ -1,11 +1,15 @@
 //! The application: handlers over a backend, and the complete request pipeline.
 
+use std::sync::Arc;
+
 use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Route};
 
 use crate::api::edge::Edge;
+use crate::api::response_cache::ResponseCache;
 use crate::api::routes::{Routes, add_all};
 use crate::config::ServerSettings;
+use crate::observability::scrape::CacheUsageSource;
 use crate::web;
 use crate::web::git_http::GitHttpMiddleware;
 use crate::web::registry::RegistryMiddleware;
@@ -23,17 +27,20 @@ pub fn endpoint(
     backend: &Backend,
     settings: &ServerSettings,
 ) -> impl Endpoint<Output = poem::Response> + use<> {
+    let cache = ResponseCache::new(settings.response_cache_bytes);
     let edge = Edge::new(
         App {
             backend: backend.clone(),
         },
         backend.clone(),
+        cache.clone(),
     );
+    let usage: CacheUsageSource = Arc::new(move || cache.usage());
     let routes = Route::new()
         .nest("/docs", web::docs::routes())
         .at("/api/v4/openapi.json", poem::get(web::docs::json))
         .at("/api/v4/openapi.yaml", poem::get(web::docs::yaml))
-        .nest("/-", web::health::routes(backend))
+        .nest("/-", web::health::routes(backend, Some(usage)))
         .at("/-/session", web::sign_in::session_route(backend))
         .nest("/users", web::sign_in::routes(backend))
         .nest("/oauth", web::oauth::routes(backend))

@@ -4,6 +4,7 @@ pub mod api;
 pub mod app;
 pub mod config;
 pub mod handlers;
+pub mod observability;
 pub mod server;
 pub mod views;
 pub mod web;

@@ -33,11 +33,12 @@ use crate::api::form;
 use crate::api::parameters::{self, RawInput};
 use crate::api::request_rate;
 use crate::api::response::Success;
-use crate::api::response_cache::{CacheKey, ResponseCache};
+use crate::api::response_cache::{CacheKey, Found, ResponseCache};
 use crate::api::response_memory;
 use crate::api::revalidation;
 use crate::api::rule::rule;
 use crate::api::spool;
+use crate::observability::table::UNDOCUMENTED_STATUS;
 
 /// Age from which a caller is identified again, after a small body was read. Small bodies usually arrive with the head.
 const MAX_IDENTITY_AGE: Duration = Duration::from_millis(100);
@@ -60,14 +61,11 @@ impl<H> Clone for Edge<H> {
 }
 
 impl<H> Edge<H> {
-    /// Returns an edge in front of `handler`.
-    pub fn new(handler: H, backend: Backend) -> Self {
+    /// Returns an edge in front of `handler`, which caches responses in `cache`.
+    pub fn new(handler: H, backend: Backend, cache: ResponseCache) -> Self {
         Self {
             handler: Arc::new(handler),
-            steps: Arc::new(Steps {
-                backend,
-                cache: ResponseCache::default(),
-            }),
+            steps: Arc::new(Steps { backend, cache }),
         }
     }
 
@@ -150,8 +148,8 @@ struct Steps {
 }
 
 impl Steps {
-    /// Returns the cached response to the same request of the same caller, if the database is unchanged.
-    /// Otherwise stores the cache key in the exchange, so that the new response is cached.
+    /// Returns the cached response to the same request of the same caller, if the database is unchanged, or the one that
+    /// another request computes. Otherwise stores the missing response in the exchange, so that the new response is cached.
     ///
     /// # Errors
     /// If the caller cannot be identified or has sent too many requests.
@@ -162,21 +160,27 @@ impl Steps {
             return Ok(None);
         }
         // Read before any lookup, so that a concurrent write invalidates the response.
-        let Some(version) = self.backend.database.version() else {
+        let Some(version) = self.backend.database.read_version().await else {
             return Ok(None);
         };
         let caller = self.identify(exchange).await?;
         // Other responses do not depend only on the URL.
-        let is_cacheable = exchange.has_no_body() && !exchange.headers().contains_key(RANGE);
+        let is_cacheable =
+            self.cache.is_enabled() && exchange.has_no_body() && !exchange.headers().contains_key(RANGE);
         let uri = || exchange.request().original_uri().to_string();
         let key = is_cacheable.then(|| CacheKey::new(&uri(), &caller, version));
+        let client = request_rate::client(exchange.request(), &caller);
         exchange.identified = Some(caller);
         let Some(key) = key else {
             return Ok(None);
         };
-        let cached = self.cache.get(&key);
-        exchange.cache_key = Some(key);
-        Ok(cached.map(|response| revalidation::revalidated(response, exchange.headers())))
+        match self.cache.find(key, client).await {
+            Found::Response(response) => Ok(Some(revalidation::revalidated(*response, exchange.headers()))),
+            Found::Missing(missing) => {
+                exchange.missing_response = Some(missing);
+                Ok(None)
+            }
+        }
     }
 
     /// Identifies the caller and counts the request for the caller's limit.
@@ -213,7 +217,8 @@ impl Steps {
         &self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Authorized<A>, Interruption> {
-        if let Some(response) = self.cached_response(exchange).await? {
+        // Boxed, because the futures of all operations contain this one.
+        if let Some(response) = Box::pin(self.cached_response(exchange)).await? {
             return Err(Interruption::Cached(Box::new(response)));
         }
         let operation = exchange.operation();
@@ -366,14 +371,14 @@ impl Steps {
             error_response::render_as(format, &error)
         });
         let headers = exchange.headers();
-        let response = match exchange.cache_key {
-            Some(key) => self.cache.insert(key, response),
+        let response = match exchange.missing_response {
+            Some(missing) => self.cache.insert(*missing, response),
             None => response,
         };
         let response = revalidation::revalidated(response, headers);
         let documented = operation.statuses.contains(&response.status().as_u16());
         if !documented {
-            metrics::counter!("holdfast_undocumented_status_total", "operation" => operation.id).increment(1);
+            metrics::counter!(UNDOCUMENTED_STATUS.name, "operation" => operation.id).increment(1);
             tracing::error!(operation = operation.id, status = %response.status(), "response status is not documented");
         }
         debug_assert!(

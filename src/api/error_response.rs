@@ -48,7 +48,7 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
-        Error::Overloaded | Error::DatabaseBusy => {
+        Error::Overloaded | Error::DatabaseBusy | Error::DatabaseUnavailable | Error::TooManyFiles => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(OVERLOADED_RETRY_SECONDS));
         }
         Error::Busy => {
@@ -206,6 +206,10 @@ pub fn routing_error(format: ErrorFormat, status: StatusCode, allow: &str) -> Re
 
 fn parts(error: &Error) -> (StatusCode, Value) {
     let message = |status: StatusCode, text: &str| (status, json!({ "message": text }));
+    let unavailable = |text| {
+        let text = format!("503 Service Unavailable - {text}");
+        message(StatusCode::SERVICE_UNAVAILABLE, &text)
+    };
     match error {
         Error::Unauthorized => message(StatusCode::UNAUTHORIZED, "401 Unauthorized"),
         Error::InvalidToken(fault) => (StatusCode::UNAUTHORIZED, invalid_token(*fault)),
@@ -266,30 +270,19 @@ fn parts(error: &Error) -> (StatusCode, Value) {
                 json!({ "message": { "error": text } }),
             )
         }
-        Error::TimedOut => message(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - The request took too long",
-        ),
-        Error::Busy => message(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - Too many Git operations are in progress; retry the request later",
-        ),
-        Error::Contention => message(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - The resource was changed concurrently; retry the request",
-        ),
-        Error::DatabaseBusy => message(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - Too many requests use the database; retry the request later",
-        ),
-        Error::Overloaded => message(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - Too much data is in transfer; retry the request later",
-        ),
+        Error::TimedOut => unavailable("The request took too long"),
+        Error::Busy => unavailable("Too many Git operations are in progress; retry the request later"),
+        Error::Contention => unavailable("The resource was changed concurrently; retry the request"),
+        Error::DatabaseBusy => unavailable("Too many requests use the database; retry the request later"),
+        Error::Overloaded => unavailable("Too much data is in transfer; retry the request later"),
         Error::StorageFull => message(
             StatusCode::INSUFFICIENT_STORAGE,
             "507 Insufficient Storage - No space is left on the disk of the server",
         ),
+        Error::StorageReadOnly => unavailable("The disk of the server is read-only"),
+        Error::StorageFailed => unavailable("The disk of the server has failed"),
+        Error::TooManyFiles => unavailable("The server has too many open files; retry the request later"),
+        Error::DatabaseUnavailable => unavailable("The database is not available; retry the request later"),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }
 }

@@ -16,7 +16,7 @@ use poem::http::{HeaderMap, HeaderValue};
 use poem::{Body, Request, RequestBody};
 
 use crate::api::access_record;
-use crate::api::response_cache::CacheKey;
+use crate::api::response_cache::MissingResponse;
 
 /// The absolute base URL of the server without a trailing slash; attached to every request.
 #[derive(Clone)]
@@ -31,8 +31,8 @@ pub struct Exchange<'a> {
     caller: Option<i64>,
     /// The caller, until authorization takes it.
     pub(super) identified: Option<Caller>,
-    /// Key for caching the response, if it can be cached.
-    pub(super) cache_key: Option<CacheKey>,
+    /// The response as a cache entry, if it can be cached.
+    pub(super) missing_response: Option<Box<MissingResponse>>,
     file: Option<UploadedFile>,
     /// The start of the body.
     buffered: Vec<u8>,
@@ -57,7 +57,7 @@ impl<'a> Exchange<'a> {
             page: None,
             caller: None,
             identified: None,
-            cache_key: None,
+            missing_response: None,
             file: None,
             buffered: Vec::new(),
             reserved: 0,

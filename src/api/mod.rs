@@ -3,6 +3,7 @@
 pub mod access_record;
 mod body;
 pub mod client_address;
+mod coalescing;
 pub mod credentials;
 pub mod download;
 pub mod edge;
@@ -15,7 +16,7 @@ pub(crate) mod parameters;
 pub mod record_validator;
 pub mod request_rate;
 pub mod response;
-mod response_cache;
+pub mod response_cache;
 mod response_memory;
 pub mod revalidation;
 pub mod routes;

@@ -89,6 +89,12 @@ pub fn count(request: &Request, caller: Option<&Caller>) -> Result<()> {
     }
 }
 
+/// Returns the client whose requests are counted: that of the caller, or the address.
+pub fn client(request: &Request, caller: &Caller) -> RateClient {
+    let address = || RateClient::Address(client_address::network(request));
+    caller.rate_client().unwrap_or_else(address)
+}
+
 /// Limits the rest of a request to its client's share of the database connections. Responses from the cache need none.
 pub fn use_database_share(request: &Request, caller: &Caller) {
     if let Some(rate) = request.data::<RequestRate>() {

@@ -1,20 +1,24 @@
-//! Cache of responses to read requests, valid until the next database write (ADR 17).
+//! Cache of responses to read requests, valid until the next database write (ADR 50).
 //!
 //! The response to a read request (JSON or the bytes of a small file) depends only on the database and the
 //! references of repositories. Each reference change is recorded in the database before it is reported. So the
 //! same request of the same caller has the same response while the database version is unchanged.
+//!
+//! If several requests miss the same response, the first one computes it and the others wait.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use domain::kernel::budgets::RateClient;
 use domain::kernel::cache::{DataVersion, VersionedCache};
 use domain::kernel::caller::Caller;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};
 use sha2::{Digest, Sha256};
+use storage::database::CacheUsage;
 
-/// Maximum total size of cached responses, in bytes.
-const MAX_CACHE_BYTES: u64 = 16 << 20;
+use crate::api::coalescing::{Computation, Computations, Joined};
+use crate::observability::table::{CACHE_HITS, CACHE_MISSES};
 
 /// Maximum size of a cached response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
@@ -23,6 +27,7 @@ const MAX_RESPONSE_BYTES: usize = 256 << 10;
 const OVERHEAD: usize = 1_024;
 
 /// Key of a cacheable response: the caller, the request, and the database version.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CacheKey {
     digest: [u8; 32],
     version: DataVersion,
@@ -49,45 +54,123 @@ impl CacheKey {
     }
 }
 
-/// The cached responses.
-pub(super) struct ResponseCache(VersionedCache<[u8; 32], Arc<CachedResponse>>);
+/// Key of a computation. Clients with separate shares of the database do not wait for each other (ADR 41).
+type ComputationKey = (CacheKey, RateClient);
+
+/// The cached responses. Clones share them.
+#[derive(Clone)]
+pub struct ResponseCache(Arc<ResponseCacheParts>);
+
+struct ResponseCacheParts {
+    responses: VersionedCache<[u8; 32], Arc<CachedResponse>>,
+    computations: Computations<ComputationKey, Arc<CachedResponse>>,
+    is_enabled: bool,
+}
 
 struct CachedResponse {
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Default for ResponseCache {
-    fn default() -> Self {
-        Self(VersionedCache::new(MAX_CACHE_BYTES, |response| {
-            response.body.len() + OVERHEAD
-        }))
+impl CachedResponse {
+    fn response(&self) -> Response {
+        let mut response = Response::builder().body(self.body.clone());
+        *response.headers_mut() = self.headers.clone();
+        response
     }
 }
 
+/// Result of a search for a response.
+pub(super) enum Found {
+    /// The response.
+    Response(Box<Response>),
+    /// The response is not cached, and the request has to compute it.
+    Missing(Box<MissingResponse>),
+}
+
+impl Found {
+    fn cached(response: &CachedResponse) -> Self {
+        metrics::counter!(CACHE_HITS.name).increment(1);
+        Self::Response(Box::new(response.response()))
+    }
+}
+
+/// A response that a request computes, and that other requests may wait for.
+pub struct MissingResponse {
+    key: CacheKey,
+    /// None if no requests wait for it.
+    computation: Option<Computation<ComputationKey, Arc<CachedResponse>>>,
+}
+
 impl ResponseCache {
-    /// Returns the cached response of a request.
-    pub(super) fn get(&self, key: &CacheKey) -> Option<Response> {
-        let cached = self.0.get(key.version, &key.digest)?;
-        let mut response = Response::builder().body(cached.body.clone());
-        *response.headers_mut() = cached.headers.clone();
-        Some(response)
+    /// Creates a cache of at most `max_bytes`. With 0, all requests compute their responses.
+    #[must_use]
+    pub fn new(max_bytes: u64) -> Self {
+        Self(Arc::new(ResponseCacheParts {
+            responses: VersionedCache::new(max_bytes, |response| response.body.len() + OVERHEAD),
+            computations: Computations::default(),
+            is_enabled: max_bytes > 0,
+        }))
     }
 
-    /// Caches a response and returns it. Only successful responses of a moderate size are cached.
-    pub(super) fn insert(&self, key: CacheKey, response: Response) -> Response {
-        let Some(WholeBody(body)) = response.extensions().get::<WholeBody>() else {
-            return response;
+    /// Returns the use of the cache now; weights are in bytes.
+    #[must_use]
+    pub fn usage(&self) -> CacheUsage {
+        self.0.responses.usage()
+    }
+
+    /// Returns whether responses are cached.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.0.is_enabled
+    }
+
+    /// Returns the cached response of a request. If another request of the same client computes it, waits for it.
+    ///
+    /// A response of the same version is exact, although its computation may have started before this request: no commit was
+    /// made between the start and the moment at which this request read the version.
+    pub(super) async fn find(&self, key: CacheKey, client: RateClient) -> Found {
+        let cached = |key: &CacheKey| self.0.responses.get(key.version, &key.digest);
+        if let Some(cached) = cached(&key) {
+            return Found::cached(&cached);
+        }
+        let computation = match self.0.computations.join((key.clone(), client)).await {
+            Joined::Finished(computed) => return Found::cached(&computed),
+            Joined::Unshared => None,
+            Joined::First(computation) => Some(computation),
         };
-        if response.status() == StatusCode::OK && body.len() <= MAX_RESPONSE_BYTES {
-            let cached = CachedResponse {
-                headers: response.headers().clone(),
-                body: body.clone(),
-            };
-            self.0.insert(key.version, key.digest, Arc::new(cached));
+        // The last computation may have ended after the first look.
+        if let Some(cached) = cached(&key) {
+            return Found::cached(&cached);
+        }
+        metrics::counter!(CACHE_MISSES.name).increment(1);
+        Found::Missing(Box::new(MissingResponse { key, computation }))
+    }
+
+    /// Caches a response and returns it. Only successful responses of a moderate size are cached and shared.
+    pub(super) fn insert(&self, missing: MissingResponse, response: Response) -> Response {
+        let MissingResponse { key, computation } = missing;
+        let computed = cacheable(&response);
+        if let Some(computed) = &computed {
+            self.0
+                .responses
+                .insert(key.version, key.digest, Arc::clone(computed));
+        }
+        if let Some(computation) = computation {
+            computation.finish(computed);
         }
         response
     }
+}
+
+fn cacheable(response: &Response) -> Option<Arc<CachedResponse>> {
+    let WholeBody(body) = response.extensions().get::<WholeBody>()?;
+    let is_cacheable = response.status() == StatusCode::OK && body.len() <= MAX_RESPONSE_BYTES;
+    is_cacheable.then(|| {
+        Arc::new(CachedResponse {
+            headers: response.headers().clone(),
+            body: body.clone(),
+        })
+    })
 }
 
 /// The whole body of a response as an extension, because the response's own body can be read only once.

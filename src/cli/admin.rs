@@ -18,13 +18,44 @@ use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility, users};
 
 use super::context::{CommandResult, CommonOptions, error_text, print};
+use super::database_move::{self, MigrateDatabaseOptions};
 use super::group_domains::{self, GroupDomainCommand};
+use super::jobs::{self, JobsCommand};
 use super::key_rotation::{self, RotateKeyOptions};
+use super::moves::{self, GroupsCommand, ProjectsCommand};
+use super::tokens::{self, TokensCommand};
+use super::users::{self as user_commands, UsersCommand};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
 pub(super) enum AdminCommand {
+    /// List, show, block, unblock, promote and demote users, and reset their passwords
+    Users {
+        #[command(subcommand)]
+        command: UsersCommand,
+    },
+    /// List and revoke access tokens
+    Tokens {
+        #[command(subcommand)]
+        command: TokensCommand,
+    },
+    /// List, retry and discard background jobs that failed permanently
+    Jobs {
+        #[command(subcommand)]
+        command: JobsCommand,
+    },
+    /// Move projects
+    Projects {
+        #[command(subcommand)]
+        command: ProjectsCommand,
+    },
+    /// Move groups
+    Groups {
+        #[command(subcommand)]
+        command: GroupsCommand,
+    },
     /// Create a user
+    #[command(after_help = "Example:\n  holdfast admin create-user ann --email ann@example.com")]
     CreateUser {
         /// User name
         username: String,
@@ -45,6 +76,9 @@ pub(super) enum AdminCommand {
         common: CommonOptions,
     },
     /// Create a personal access token and print it
+    #[command(
+        after_help = "Example:\n  holdfast admin create-token ann --scopes read_api --expires-at 2027-01-31"
+    )]
     CreateToken {
         /// Name of the user who owns the token
         username: String,
@@ -62,6 +96,7 @@ pub(super) enum AdminCommand {
     },
     /// Disable the two-factor authentication of a user who lost the app and the recovery codes, and end the sessions
     /// of the user
+    #[command(after_help = "Example:\n  holdfast admin disable-two-factor ann")]
     DisableTwoFactor {
         /// Name of the user
         username: String,
@@ -69,6 +104,7 @@ pub(super) enum AdminCommand {
         common: CommonOptions,
     },
     /// Import branches and tags of a local repository into a project; create the project if it does not exist
+    #[command(after_help = "Example:\n  holdfast admin import-repo --project ann/tools /srv/git/tools.git")]
     ImportRepo {
         /// Path of the project, as NAMESPACE/NAME; the namespace must exist
         #[arg(long)]
@@ -87,6 +123,7 @@ pub(super) enum AdminCommand {
     },
     /// Synchronize the members of a group with an LDAP directory; standard input contains a line `USERNAME ROLE`
     /// for each member
+    #[command(after_help = "Example:\n  holdfast admin sync-members --group engines < members")]
     SyncMembers {
         /// Path of the group
         #[arg(long)]
@@ -99,7 +136,10 @@ pub(super) enum AdminCommand {
     },
     /// Replace the encryption key and encrypt all secrets again, or continue an interrupted rotation; servers can
     /// run during the rotation
+    #[command(after_help = "Example:\n  holdfast admin rotate-key --end-sessions")]
     RotateKey(RotateKeyOptions),
+    /// Move the instance from SQLite to PostgreSQL or back, or continue an interrupted move; all servers must be stopped
+    MigrateDatabase(MigrateDatabaseOptions),
     /// Manage the email domains in which the identity provider of a group confirms addresses
     GroupDomain {
         #[command(subcommand)]
@@ -128,6 +168,11 @@ impl From<VisibilityArgument> for Visibility {
 /// Runs a subcommand.
 pub(super) async fn run(command: AdminCommand) -> CommandResult {
     match command {
+        AdminCommand::Users { command } => user_commands::run(command).await,
+        AdminCommand::Tokens { command } => tokens::run(command).await,
+        AdminCommand::Jobs { command } => jobs::run(command).await,
+        AdminCommand::Projects { command } => moves::run_projects(command).await,
+        AdminCommand::Groups { command } => moves::run_groups(command).await,
         AdminCommand::CreateUser {
             username,
             email,
@@ -165,7 +210,7 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
                 created_by_id: None,
                 secret: None,
             };
-            let (_, token) = access_tokens::create(&backend, &Actor::system(), new)
+            let (_, token) = access_tokens::create(&backend, &Actor::command_line(), new)
                 .await
                 .map_err(error_text)?;
             print(&format!("{token}\n"));
@@ -198,6 +243,7 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
             common,
         } => sync_members(common, &group, allow_empty).await,
         AdminCommand::RotateKey(options) => key_rotation::run(options).await,
+        AdminCommand::MigrateDatabase(options) => database_move::run(options).await,
         AdminCommand::GroupDomain { command } => group_domains::run(command).await,
     }
 }
@@ -206,7 +252,7 @@ async fn disable_two_factor(common: CommonOptions, username: &str) -> CommandRes
     let (_, backend) = common.open().await?;
     let user = users::by_username(backend.database.read(), username).await?;
     let user = user.ok_or_else(|| format!("user {username} does not exist"))?;
-    enrollment::reset(&backend, &Actor::system(), user.id)
+    enrollment::reset(&backend, &Actor::command_line(), user.id)
         .await
         .map_err(error_text)?;
     print(&format!(
@@ -255,7 +301,7 @@ async fn create_user(common: CommonOptions, mut new: NewUser) -> CommandResult {
         .password
         .get_or_insert_with(|| Token::generate("").expose().to_owned())
         .clone();
-    let user = accounts::create(&backend, &Actor::system(), new)
+    let user = accounts::create(&backend, &Actor::command_line(), new)
         .await
         .map_err(error_text)?;
     print(&format!("User {} has id {}.\n", user.username, user.id));

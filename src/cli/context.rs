@@ -7,6 +7,7 @@ use clap::Args;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use holdfast::config::{ConfigOptions, ServerSettings};
+use holdfast::observability::traces::Traces;
 use holdfast::server;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,6 +15,7 @@ use super::log;
 
 /// Options of every command: settings and log format.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Server options")]
 pub(super) struct CommonOptions {
     #[command(flatten)]
     options: ConfigOptions,
@@ -29,6 +31,19 @@ impl CommonOptions {
         let options = self.options.over_file(self.config.as_deref())?;
         log::initialize(&options, filter)?;
         Ok(options)
+    }
+
+    /// Like [`Self::read`] for a process that records traces. Returns the resolved settings too, and the traces if there is a
+    /// collector.
+    pub(super) fn read_traced(
+        self,
+        filter: &str,
+    ) -> Result<(ConfigOptions, ServerSettings, Option<Traces>), Box<dyn std::error::Error>> {
+        let options = self.options.over_file(self.config.as_deref())?;
+        let settings = options.settings()?;
+        let traces = settings.traces.as_ref().map(Traces::start).transpose()?;
+        log::initialize_with(&options, filter, traces.as_ref())?;
+        Ok((options, settings, traces))
     }
 
     /// Opens an existing instance and logs only warnings.
@@ -58,6 +73,7 @@ pub(super) fn error_text(error: Error) -> String {
                 .map(|(name, texts)| format!("{name} {}", texts.join(", ")));
             each.collect::<Vec<_>>().join("; ")
         }
+        Error::Forbidden(Some(reason)) => reason.into_owned(),
         Error::NotFound(kind) => format!("{kind} not found"),
         Error::Internal(cause) => cause.to_string(),
         other => other.to_string(),

@@ -1,13 +1,23 @@
 //! The command line of Holdfast.
 
 mod admin;
-mod allocator;
+mod backups;
+mod checks;
 mod context;
+mod database_move;
 mod demo;
 mod group_domains;
+mod jobs;
 mod key_rotation;
 mod log;
+mod lookup;
 mod maintenance;
+mod moves;
+mod passwords;
+mod progress;
+mod report;
+mod tokens;
+mod users;
 
 use std::process::ExitCode;
 
@@ -15,7 +25,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use context::{CommandResult, CommonOptions, print, stop_signal};
 use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
-use holdfast::server;
+use holdfast::observability::traces::Traces;
+use holdfast::server::{self, InheritedSocket};
 use rustix::fs::Mode;
 
 /// Serve repositories over Git and a REST API
@@ -39,24 +50,28 @@ enum Command {
     /// Print the OpenAPI document
     Openapi {
         /// Format of the document
-        #[arg(long, value_enum, default_value_t = LogFormat::Json)]
-        format: LogFormat,
+        #[arg(long, value_enum, default_value_t = DocumentFormat::Json)]
+        format: DocumentFormat,
     },
-    /// Create users, tokens and projects, verify email domains of groups, and rotate the encryption key, without the API
+    /// Manage users, tokens, failed jobs, projects, groups, the encryption key and the database without the API
+    #[command(
+        after_help = "Example:\n  holdfast admin users list --admin\n\nExit codes: 0 if the command succeeded, 1 if it \
+                      was refused or failed, 2 if the arguments are invalid."
+    )]
     Admin {
         #[command(subcommand)]
         command: admin::AdminCommand,
     },
     /// Check the database and all objects of the repositories
-    Doctor(CommonOptions),
-    /// Export a backup of the instance to an empty directory, also while the server runs
-    Backup(maintenance::BackupOptions),
+    Doctor(maintenance::DoctorOptions),
+    /// Export a backup of the instance, also while the server runs; verify and list backups
+    Backup(backups::BackupArguments),
     /// Import a backup into an empty data directory and an empty database
-    Restore(maintenance::BackupOptions),
+    Restore(backups::RestoreArguments),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum LogFormat {
+enum DocumentFormat {
     Json,
     Yaml,
 }
@@ -77,35 +92,38 @@ pub fn run() -> ExitCode {
             "worker does not serve the API, so --listen has no effect; use --worker-listen for its health endpoints",
         );
     }
-    if matches!(
-        cli.command,
-        None | Some(Command::Serve(_) | Command::Demo(_) | Command::Worker(_))
-    ) {
-        allocator::apply_settings();
-    }
     // Set before the first thread starts, because it applies to the whole process.
     rustix::process::umask(Mode::from_raw_mode(FILE_MASK));
+    // Before the first thread starts, because it changes the environment.
+    let inherited = match cli.command {
+        None | Some(Command::Serve(_) | Command::Worker(_)) => server::inherited_socket(),
+        _ => Ok(None),
+    };
+    let inherited = match inherited {
+        Ok(inherited) => inherited,
+        Err(error) => return print_error(&error.to_string()),
+    };
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),
     };
     let outcome = runtime.block_on(async {
         match cli.command {
-            None => serve(cli.common).await,
-            Some(Command::Serve(common)) => serve(common).await,
+            None => serve(cli.common, inherited).await,
+            Some(Command::Serve(common)) => serve(common, inherited).await,
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
-            Some(Command::Worker(common)) => work(common).await,
+            Some(Command::Worker(common)) => work(common, inherited).await,
             Some(Command::Openapi { format }) => {
                 print(match format {
-                    LogFormat::Json => DOCUMENT_JSON,
-                    LogFormat::Yaml => DOCUMENT_YAML,
+                    DocumentFormat::Json => DOCUMENT_JSON,
+                    DocumentFormat::Yaml => DOCUMENT_YAML,
                 });
                 Ok(ExitCode::SUCCESS)
             }
             Some(Command::Admin { command }) => admin::run(command).await,
-            Some(Command::Doctor(common)) => maintenance::doctor(common).await,
-            Some(Command::Backup(copy)) => maintenance::backup(copy).await,
-            Some(Command::Restore(copy)) => maintenance::restore(copy).await,
+            Some(Command::Doctor(options)) => maintenance::doctor(options).await,
+            Some(Command::Backup(arguments)) => backups::backup(arguments).await,
+            Some(Command::Restore(arguments)) => backups::restore(arguments).await,
         }
     });
     outcome.unwrap_or_else(|error| print_error(&error.to_string()))
@@ -113,14 +131,17 @@ pub fn run() -> ExitCode {
 
 fn print_error(text: &str) -> ExitCode {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "holdfast: {text}");
+    let lines: Vec<String> = text.lines().map(report::printable).collect();
+    let _ = writeln!(std::io::stderr(), "holdfast: {}", lines.join("\n"));
     ExitCode::FAILURE
 }
 
-async fn serve(common: CommonOptions) -> CommandResult {
-    let options = common.read(LOG_FILTER)?;
+async fn serve(common: CommonOptions, inherited: Option<InheritedSocket>) -> CommandResult {
+    let (options, settings, traces) = common.read_traced(LOG_FILTER)?;
     let stopped = stop_signal()?;
-    let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
+    let given = server::given_credentials(&options);
+    let observer = traces.as_ref().map(Traces::statement_observer);
+    let bound = server::bind_or_inherit(settings, inherited, given, observer).await?;
     let base = &bound.backend.instance.base_url;
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
     if let Some(credentials) = &bound.generated_credentials {
@@ -137,18 +158,25 @@ async fn serve(common: CommonOptions) -> CommandResult {
     ));
     print(&greeting);
     bound.serve(stopped).await?;
+    if let Some(traces) = traces {
+        traces.shutdown().await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn work(common: CommonOptions) -> CommandResult {
-    let settings = common.read(LOG_FILTER)?.settings()?;
+async fn work(common: CommonOptions, inherited: Option<InheritedSocket>) -> CommandResult {
+    let (_, settings, traces) = common.read_traced(LOG_FILTER)?;
     let stopped = stop_signal()?;
-    let worker = server::Worker::open(settings).await?;
+    let observer = traces.as_ref().map(Traces::statement_observer);
+    let worker = server::Worker::open(settings, inherited, observer).await?;
     let mut greeting = format!("Holdfast {} runs jobs\n", env!("CARGO_PKG_VERSION"));
     if let Some(address) = worker.address {
         greeting.push_str(&format!("Health: http://{address}/-/health\n"));
     }
     print(&greeting);
     worker.run(stopped).await?;
+    if let Some(traces) = traces {
+        traces.shutdown().await;
+    }
     Ok(ExitCode::SUCCESS)
 }

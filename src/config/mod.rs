@@ -1,7 +1,9 @@
 //! Settings of the server. In order of precedence: command line, environment, `holdfast.toml`, defaults.
 
+mod error;
 mod networks;
 mod settings_file;
+mod traces;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,10 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
+pub use error::ConfigError;
 pub use networks::Networks;
+use traces::TraceOptions;
+pub use traces::TraceSettings;
 
 use domain::kernel::budgets;
 use domain::kernel::policy::InstancePlan;
@@ -19,6 +24,7 @@ use domain::kernel::policy::InstancePlan;
 /// (`HOLDFAST_DATA_DIR`) and the file (`data_dir`) use the same names.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "Server options")]
 pub struct ConfigOptions {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "HOLDFAST_LISTEN")]
@@ -77,6 +83,9 @@ pub struct ConfigOptions {
     /// programs at most a half [default: 1 GiB]
     #[arg(long, env = "HOLDFAST_GIT_MEMORY_BYTES")]
     pub git_memory_bytes: Option<u64>,
+    /// Memory for cached results of Git, in bytes [default: 64 MiB]
+    #[arg(long, env = "HOLDFAST_GIT_CACHE_BYTES")]
+    pub git_cache_bytes: Option<u64>,
     /// Maximum size of a pushed pack, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
@@ -84,6 +93,9 @@ pub struct ConfigOptions {
     /// JSON body [default: 384 MiB]
     #[arg(long, env = "HOLDFAST_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<u64>,
+    /// Memory for cached responses, in bytes; 0 caches no responses [default: 16 MiB]
+    #[arg(long, env = "HOLDFAST_RESPONSE_CACHE_BYTES")]
+    pub response_cache_bytes: Option<u64>,
     /// Maximum number of requests of a user within a minute; 0 is unlimited [default: 3000000]
     #[arg(long, env = "HOLDFAST_REQUESTS_PER_MINUTE_PER_USER")]
     pub requests_per_minute_per_user: Option<u32>,
@@ -116,6 +128,27 @@ pub struct ConfigOptions {
     /// Log filter, in the syntax of RUST_LOG [default: info]
     #[arg(long, env = "HOLDFAST_LOG")]
     pub log: Option<String>,
+    /// Base URL of an OpenTelemetry collector that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318
+    /// [default: none]
+    #[arg(long, env = "HOLDFAST_TRACE_ENDPOINT")]
+    pub trace_endpoint: Option<String>,
+    /// Share of the traces that are recorded, from 0 to 1 [default: 1]
+    #[arg(long, env = "HOLDFAST_TRACE_SAMPLING_RATIO")]
+    pub trace_sampling_ratio: Option<f64>,
+    /// File with headers for the collector, one NAME=VALUE in each line
+    #[arg(long, env = "HOLDFAST_TRACE_HEADERS_FILE")]
+    pub trace_headers_file: Option<PathBuf>,
+    /// Comma-separated headers for the collector, such as NAME=VALUE
+    #[arg(
+        long,
+        env = "HOLDFAST_TRACE_HEADERS",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    pub trace_headers: Option<Vec<String>>,
+    /// Name of the service in traces [default: holdfast]
+    #[arg(long, env = "HOLDFAST_TRACE_SERVICE_NAME")]
+    pub trace_service_name: Option<String>,
     /// Token of the first administrator, used if the data directory is empty
     #[arg(long, env = "HOLDFAST_ROOT_TOKEN", hide_env_values = true)]
     pub root_token: Option<String>,
@@ -163,10 +196,14 @@ pub struct ServerSettings {
     pub git_concurrency: usize,
     /// Memory for all Git programs together, in bytes.
     pub git_memory_bytes: u64,
+    /// Memory for cached results of Git, in bytes.
+    pub git_cache_bytes: u64,
     /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
     /// Memory for the bodies of all requests and responses, in bytes.
     pub body_memory_bytes: u64,
+    /// Memory for cached responses, in bytes; 0 caches no responses.
+    pub response_cache_bytes: u64,
     /// Maximum number of requests of a user within a minute; 0 is unlimited.
     pub requests_per_minute_per_user: u32,
     /// Maximum number of requests of an address without valid credentials within a minute; 0 is unlimited.
@@ -183,27 +220,8 @@ pub struct ServerSettings {
     pub low_disk_bytes: u64,
     /// Storage of uploaded files and container images; the data directory if absent.
     pub object_store_url: Option<String>,
-}
-
-/// Reason why settings are rejected.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read or parsed.
-    #[error("settings file {path}: {cause}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        cause: String,
-    },
-    /// The value of a setting is invalid.
-    #[error("{name}: {cause}")]
-    Value {
-        /// The setting.
-        name: &'static str,
-        /// The cause.
-        cause: String,
-    },
+    /// Settings of the traces; `None` without a collector.
+    pub traces: Option<TraceSettings>,
 }
 
 /// The settings file that is read by default if it exists.
@@ -215,6 +233,8 @@ const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default of the free disk space below which low space is reported.
 const LOW_DISK_BYTES: u64 = 1 << 30;
+/// Default memory for cached responses.
+const RESPONSE_CACHE_BYTES: u64 = 16 << 20;
 /// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
@@ -256,8 +276,10 @@ impl ConfigOptions {
             database_seconds: self.database_seconds.or(under.database_seconds),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             git_memory_bytes: self.git_memory_bytes.or(under.git_memory_bytes),
+            git_cache_bytes: self.git_cache_bytes.or(under.git_cache_bytes),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
+            response_cache_bytes: self.response_cache_bytes.or(under.response_cache_bytes),
             requests_per_minute_per_user: self
                 .requests_per_minute_per_user
                 .or(under.requests_per_minute_per_user),
@@ -272,8 +294,23 @@ impl ConfigOptions {
             low_disk_bytes: self.low_disk_bytes.or(under.low_disk_bytes),
             log_json: self.log_json.or(under.log_json),
             log: self.log.or(under.log),
+            trace_endpoint: self.trace_endpoint.or(under.trace_endpoint),
+            trace_sampling_ratio: self.trace_sampling_ratio.or(under.trace_sampling_ratio),
+            trace_headers_file: self.trace_headers_file.or(under.trace_headers_file),
+            trace_headers: self.trace_headers.or(under.trace_headers),
+            trace_service_name: self.trace_service_name.or(under.trace_service_name),
             root_token: self.root_token.or(under.root_token),
             root_password: self.root_password.or(under.root_password),
+        }
+    }
+
+    fn trace_options(&self) -> TraceOptions<'_> {
+        TraceOptions {
+            endpoint: self.trace_endpoint.as_deref(),
+            sampling_ratio: self.trace_sampling_ratio,
+            headers_file: self.trace_headers_file.as_deref(),
+            headers: self.trace_headers.as_deref().unwrap_or_default(),
+            service_name: self.trace_service_name.as_deref(),
         }
     }
 
@@ -323,8 +360,10 @@ impl ConfigOptions {
             database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
+            git_cache_bytes: self.git_cache_bytes.unwrap_or(git::DEFAULT_GIT_CACHE_BYTES),
             max_push_bytes: self.max_push_bytes.unwrap_or(git::DEFAULT_MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),
+            response_cache_bytes: self.response_cache_bytes.unwrap_or(RESPONSE_CACHE_BYTES),
             requests_per_minute_per_user: self
                 .requests_per_minute_per_user
                 .unwrap_or(budgets::REQUESTS_PER_MINUTE),
@@ -337,6 +376,7 @@ impl ConfigOptions {
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),
             low_disk_bytes: self.low_disk_bytes.unwrap_or(LOW_DISK_BYTES),
             object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
+            traces: self.trace_options().settings()?,
         })
     }
 }

@@ -18,9 +18,18 @@ pub enum Error {
         /// The cause.
         cause: std::io::Error,
     },
+    /// The socket of the service manager cannot be used.
+    #[error(
+        "socket activation: {0}, but Holdfast uses one listening TCP socket; configure a single ListenStream=PORT without \
+         Accept=yes (docs/RESTARTS.md)"
+    )]
+    Socket(String),
     /// The database cannot be used.
     #[error("database: {0}")]
     Database(#[from] database::Error),
+    /// The `git` program cannot be used.
+    #[error(transparent)]
+    Git(#[from] git::VersionError),
     /// The repositories cannot be used.
     #[error("repositories: {0}")]
     Repositories(#[from] git::Error),

@@ -2,6 +2,8 @@
 
 pub mod demo;
 mod error;
+mod listeners;
+mod supervisor;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,23 +21,27 @@ use domain::kernel::{Backend, BackendParts, Instance};
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
 use domain::operations::startup::{self, NodeRegistration};
-use domain::operations::{data_directory, git_sandbox};
+use domain::operations::{data_directory, git_program, git_sandbox};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
 use git::{RepositoryStore, StoreLimits};
 use storage::database::{self, Database};
 use storage::jobs::{Job, JobRunner, RunnerOptions};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use error::Error;
+use listeners::listen;
+pub use listeners::{InheritedSocket, inherited_socket};
+use supervisor::Supervisor;
 
 use crate::api::error_response;
 use crate::api::record_validator::ContractValidator;
 use crate::app;
 use crate::config::{ConfigOptions, ServerSettings};
+use crate::observability::recorder;
 use crate::web::connections::{self, ConnectionLimits};
 use crate::web::health;
 use crate::worker;
@@ -45,6 +51,9 @@ const REF_UPDATE_DRAIN: Duration = Duration::from_secs(5);
 /// Time after which PostgreSQL cancels a statement of a server: much longer than any statement of a job takes, but not
 /// endless, so that statements of canceled requests end.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// Time without traffic after which a connection of an inherited socket is closed when the server stops. A request that
+/// a client sent before the client received `Connection: close` arrives within this time.
+const QUIET_TIME: Duration = Duration::from_millis(500);
 /// Number of concurrent webhook deliveries; they mostly wait for the network.
 const MAX_DELIVERIES: usize = 64;
 
@@ -68,7 +77,13 @@ async fn open_as(
     opening: OpenMode,
 ) -> Result<(Backend, Option<ServeLock>), Error> {
     let directory = settings.data_dir.clone();
-    let identity = DataDirectory::open(&directory, &settings.database_url, opening)?;
+    let mut identity = DataDirectory::open(&directory, &settings.database_url, opening)?;
+    let mut lock = None;
+    if identity.instance_id().is_some() {
+        lock = Some(instance_identity::lock_database(&directory)?);
+        // The database may have been moved before the lock was acquired.
+        identity = DataDirectory::open(&directory, &settings.database_url, opening)?;
+    }
     // Before the database is opened, so that the second of two first starts never meets a half-made one.
     let serving = match (opening, DatabaseKind::of_url(&settings.database_url)) {
         (OpenMode::Create, DatabaseKind::Sqlite) => Some(instance_identity::lock_directory(&directory)?),
@@ -95,6 +110,7 @@ async fn open_as(
         concurrency: settings.git_concurrency,
         memory_bytes: settings.git_memory_bytes,
         max_push_bytes: settings.max_push_bytes,
+        cache_bytes: settings.git_cache_bytes,
     };
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {
@@ -112,6 +128,11 @@ async fn open_as(
         .await
         .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))??;
     identity.claim(&database, &keyring).await?;
+    let lock = match lock {
+        Some(lock) => lock,
+        None => instance_identity::lock_database(&settings.data_dir)?,
+    };
+    let database = database.with_guard(lock);
     keyring.refreshed(&database).await?;
     let instance = Instance {
         base_url,
@@ -177,6 +198,7 @@ pub fn given_credentials(options: &ConfigOptions) -> GivenCredentials {
 /// A server that listens but does not accept connections yet.
 pub struct BoundServer {
     listener: TcpListener,
+    is_inherited: bool,
     settings: ServerSettings,
     _presence: NodeRegistration,
     _serving: Option<ServeLock>,
@@ -197,16 +219,32 @@ pub async fn bind(
     chosen: GivenCredentials,
     observer: Option<database::StatementObserver>,
 ) -> Result<BoundServer, Error> {
-    health::recorder();
-    let listener = listen(settings.listen)?;
+    bind_or_inherit(settings, None, chosen, observer).await
+}
+
+/// Like [`bind`], but uses an inherited socket instead of the listen address if there is one.
+///
+/// # Errors
+/// Returns the errors of [`bind`], and [`Error::Socket`] if the socket does not listen.
+pub async fn bind_or_inherit(
+    settings: ServerSettings,
+    inherited: Option<InheritedSocket>,
+    chosen: GivenCredentials,
+    observer: Option<database::StatementObserver>,
+) -> Result<BoundServer, Error> {
+    recorder::recorder();
+    let is_inherited = inherited.is_some();
+    let listener = listen(inherited, settings.listen)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
+    // Before anything is created.
+    check_git().await?;
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
-    warn_about_sandbox().await;
     let presence = startup::register_node(&backend, &settings.data_dir).await?;
     let generated_credentials = first_start::first_start(&backend, chosen).await?;
     Ok(BoundServer {
         listener,
+        is_inherited,
         settings,
         _presence: presence,
         _serving: serving,
@@ -216,34 +254,18 @@ pub async fn bind(
     })
 }
 
-/// Logs a warning if the kernel cannot restrict Git programs.
-async fn warn_about_sandbox() {
+/// Checks the `git` program. Logs a warning if it is old, or if the kernel cannot restrict it.
+///
+/// # Errors
+/// [`Error::Git`] if the program cannot be started.
+async fn check_git() -> Result<(), Error> {
+    if let Some(warning) = git_program::check().await? {
+        tracing::warn!(warning, "the version of Git is too old");
+    }
     if let Some(warning) = git_sandbox::warning().await {
         tracing::warn!(warning, "Git programs are not sandboxed");
     }
-}
-
-/// Maximum number of connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
-
-/// Binds a listener with `TCP_NODELAY`, so that responses sent in several writes do not wait for
-/// acknowledgments.
-fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
-    let bind = || -> std::io::Result<TcpListener> {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        socket.set_reuseaddr(true)?;
-        // Accepted connections inherit the option.
-        socket.set_nodelay(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    bind().map_err(|cause| Error::Io {
-        what: format!("cannot listen on {address}"),
-        cause,
-    })
+    Ok(())
 }
 
 impl BoundServer {
@@ -263,7 +285,10 @@ impl BoundServer {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
         log_start("server", &self.settings, Some(self.address));
+        let supervisor = Supervisor::from_environment();
         let stopping = CancellationToken::new();
+        tokio::spawn(worker::remove_abandoned_pushes(stopping.clone()));
+        tokio::spawn(recorder::run_upkeep(stopping.clone()));
         let worker = self.settings.worker.then(|| {
             tokio::spawn(run_jobs(
                 self.backend.clone(),
@@ -275,13 +300,13 @@ impl BoundServer {
         let stop = async {
             stop.await;
             tracing::info!("stopping: open requests are finished first");
+            supervisor.notify_stopping();
             stopping.cancel();
         };
-        let limits = ConnectionLimits {
-            connections: self.settings.max_connections,
-            idle: self.settings.idle_timeout,
-            drain,
-        };
+        let limits = connection_limits(&self.settings, self.is_inherited);
+        supervisor.notify_ready();
+        let watchdog = supervisor.clone();
+        let watchdog = tokio::spawn(async move { watchdog.feed_watchdog().await });
         connections::serve(self.listener, endpoint, limits, stop).await;
         stopping.cancel();
         if let Some(worker) = worker {
@@ -297,6 +322,7 @@ impl BoundServer {
         {
             tracing::warn!("stopped before all ref updates were recorded");
         }
+        watchdog.abort();
         close(&self.backend).await
     }
 }
@@ -337,27 +363,39 @@ pub struct Worker {
     backend: Backend,
     settings: ServerSettings,
     listener: Option<TcpListener>,
+    is_inherited: bool,
     _presence: NodeRegistration,
     /// Address of the health endpoints, if it has them.
     pub address: Option<SocketAddr>,
 }
 
 impl Worker {
-    /// Opens the backend of an existing instance, and binds the address of the health endpoints if there is one.
+    /// Opens the backend of an existing instance. The health endpoints use an inherited socket, or bind their address if
+    /// there is one.
     ///
     /// # Errors
-    /// If the backend cannot be opened or the address cannot be bound.
-    pub async fn open(settings: ServerSettings) -> Result<Self, Error> {
-        health::recorder();
-        let listener = settings.worker_listen.map(listen).transpose()?;
+    /// If the backend cannot be opened, the address cannot be bound or the socket does not listen.
+    pub async fn open(
+        settings: ServerSettings,
+        inherited: Option<InheritedSocket>,
+        observer: Option<database::StatementObserver>,
+    ) -> Result<Self, Error> {
+        recorder::recorder();
+        let is_inherited = inherited.is_some();
+        let listener = match (inherited, settings.worker_listen) {
+            (Some(socket), _) => Some(listen(Some(socket), settings.listen)?),
+            (None, Some(address)) => Some(listen(None, address)?),
+            (None, None) => None,
+        };
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        let backend = open(&settings, None, public_url(&settings, settings.listen)).await?;
-        warn_about_sandbox().await;
+        check_git().await?;
+        let backend = open(&settings, observer, public_url(&settings, settings.listen)).await?;
         let presence = startup::register_node(&backend, &settings.data_dir).await?;
         Ok(Self {
             backend,
             settings,
             listener,
+            is_inherited,
             _presence: presence,
             address,
         })
@@ -372,6 +410,7 @@ impl Worker {
             backend, settings, ..
         } = self;
         log_start("worker", &settings, self.address);
+        let supervisor = Supervisor::from_environment();
         let stopping = CancellationToken::new();
         let drain = settings.drain_timeout;
         let jobs = run_jobs(
@@ -380,11 +419,8 @@ impl Worker {
             drain,
             stopping.clone(),
         );
-        let limits = ConnectionLimits {
-            connections: settings.max_connections,
-            idle: settings.idle_timeout,
-            drain,
-        };
+        tokio::spawn(recorder::run_upkeep(stopping.clone()));
+        let limits = connection_limits(&settings, self.is_inherited);
         let health = async {
             if let Some(listener) = self.listener {
                 let endpoint = health::endpoint(&backend);
@@ -394,10 +430,24 @@ impl Worker {
         let stop = async {
             stop.await;
             tracing::info!("stopping: running jobs are finished first");
+            supervisor.notify_stopping();
             stopping.cancel();
         };
-        tokio::join!(jobs, health, stop);
+        supervisor.notify_ready();
+        tokio::select! {
+            _ = async { tokio::join!(jobs, health, stop) } => {}
+            () = supervisor.feed_watchdog() => {}
+        }
         close(&backend).await
+    }
+}
+
+fn connection_limits(settings: &ServerSettings, is_inherited: bool) -> ConnectionLimits {
+    ConnectionLimits {
+        connections: settings.max_connections,
+        idle: settings.idle_timeout,
+        drain: settings.drain_timeout,
+        quiet: if is_inherited { QUIET_TIME } else { Duration::ZERO },
     }
 }
 

@@ -1,10 +1,9 @@
 //! `/-/health`, `/-/liveness`, `/-/readiness` and `/-/metrics`.
 
-use std::sync::OnceLock;
+use std::time::Duration;
 
 use domain::kernel::Backend;
-use domain::operations::disk_space::{DiskSpace, SpaceState};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use domain::operations::disk_space::{DiskMonitor, SpaceState};
 use poem::http::StatusCode;
 use poem::web::Data;
 use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
@@ -12,21 +11,31 @@ use serde_json::json;
 use storage::error_chain;
 
 use crate::api::error_response::json_response;
-use crate::web::budget_metrics;
+use crate::observability::scrape::{CacheUsageSource, Scraper};
+
+/// Maximum time to wait for the database. A load balancer treats a later response as a failure.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The endpoint of a process that only runs jobs: these routes at their usual paths.
 pub fn endpoint(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
-    Route::new().nest("/-", routes(backend)).map_to_response()
+    Route::new().nest("/-", routes(backend, None)).map_to_response()
 }
 
-/// The routes below `/-`.
-pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+/// The routes below `/-`. `cache` returns the use of the response cache, if the process has one.
+pub fn routes(
+    backend: &Backend,
+    cache: Option<CacheUsageSource>,
+) -> impl Endpoint<Output = Response> + use<> {
+    let disks = DiskMonitor::of_instance(backend);
+    let scraper = Scraper::new(backend, disks.clone(), cache);
     Route::new()
         .at("/health", get(readiness))
         .at("/liveness", get(liveness))
         .at("/readiness", get(readiness))
         .at("/metrics", get(metrics))
         .data(backend.clone())
+        .data(disks)
+        .data(scraper)
         .map_to_response()
 }
 
@@ -39,17 +48,24 @@ fn liveness() -> Response {
 /// Reports whether the database responds, the repositories are accessible, and the disk has space. With little space left, the
 /// process is still ready.
 #[handler]
-async fn readiness(Data(backend): Data<&Backend>) -> Response {
-    let pinged = backend.database.ping().await;
-    if let Err(error) = &pinged {
-        tracing::warn!(cause = %error_chain(error), "not ready: the database does not respond");
+async fn readiness(Data(backend): Data<&Backend>, Data(disks): Data<&DiskMonitor>) -> Response {
+    let pinged = tokio::time::timeout(PING_TIMEOUT, backend.database.ping()).await;
+    match &pinged {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(cause = %error_chain(error), "not ready: the database does not respond");
+        }
+        Err(_) => {
+            let seconds = PING_TIMEOUT.as_secs();
+            tracing::warn!(seconds, "not ready: the database does not respond in time");
+        }
     }
-    let database = pinged.is_ok();
-    let repositories = backend.repositories.is_reachable().await;
+    let database = matches!(pinged, Ok(Ok(())));
+    let repositories = backend.repositories.is_writable().await;
     if !repositories {
-        tracing::warn!("not ready: the directory of the repositories cannot be accessed");
+        tracing::warn!("not ready: the directory of the repositories cannot be read and written");
     }
-    let space = disk_state(backend).await;
+    let space = disk_state(backend, disks).await;
     let shown = |ok: bool| if ok { "ok" } else { "failed" };
     let disk = match space {
         Some(SpaceState::Sufficient) => "ok",
@@ -70,9 +86,9 @@ async fn readiness(Data(backend): Data<&Backend>) -> Response {
 }
 
 /// Returns the state of the disk with the least space, and logs if it is low. `None` if it cannot be read.
-async fn disk_state(backend: &Backend) -> Option<SpaceState> {
+async fn disk_state(backend: &Backend, disks: &DiskMonitor) -> Option<SpaceState> {
     let low_bytes = backend.instance.low_disk_bytes;
-    match DiskSpace::of_instance(backend).await {
+    match disks.space().await {
         Ok(space) => {
             let state = space.state(low_bytes);
             if state != SpaceState::Sufficient {
@@ -87,31 +103,13 @@ async fn disk_state(backend: &Backend) -> Option<SpaceState> {
     }
 }
 
-/// Returns the recorder of this process, installed on first use.
-pub fn recorder() -> Option<&'static PrometheusHandle> {
-    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    HANDLE
-        .get_or_init(|| {
-            let handle = PrometheusBuilder::new().install_recorder().ok();
-            budget_metrics::describe();
-            handle
-        })
-        .as_ref()
-}
-
 /// Returns metrics in the Prometheus format.
 #[handler]
-async fn metrics(Data(backend): Data<&Backend>) -> Response {
-    match recorder() {
-        Some(handle) => {
-            budget_metrics::set(backend);
-            if let Ok(space) = DiskSpace::of_instance(backend).await {
-                budget_metrics::set_disk_space(space);
-            }
-            Response::builder()
-                .content_type("text/plain; version=0.0.4")
-                .body(handle.render())
-        }
+async fn metrics(Data(scraper): Data<&Scraper>) -> Response {
+    match scraper.scrape().await {
+        Some(text) => Response::builder()
+            .content_type("text/plain; version=0.0.4")
+            .body(text.to_string()),
         None => Response::builder()
             .status(StatusCode::SERVICE_UNAVAILABLE)
             .finish(),

@@ -2,11 +2,11 @@
 
 mod access_log;
 mod browser;
-mod budget_metrics;
 mod compress;
 pub mod connections;
 pub mod docs;
 mod duplicate_slashes;
+mod endpoint_kind;
 mod errors;
 pub mod git_http;
 mod headers;

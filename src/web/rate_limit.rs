@@ -13,6 +13,7 @@ use storage::database;
 
 use crate::api::error_response;
 use crate::api::request_rate::{RequestRate, seconds};
+use crate::observability::table::REQUEST_DATABASE_SECONDS;
 
 /// Maximum number of requests within a minute.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
@@ -71,7 +72,7 @@ impl<E: Endpoint> Endpoint for RateLimitEndpoint<E> {
         // Boxed, because each layer around a future copies it, and the futures of the routes are large.
         let (result, elapsed) = database::measure(limit, Box::pin(call)).await;
         if !elapsed.is_zero() {
-            metrics::histogram!("holdfast_request_database_seconds").record(elapsed.as_secs_f64());
+            metrics::histogram!(REQUEST_DATABASE_SECONDS.name).record(elapsed.as_secs_f64());
         }
         let mut response = result?.into_response();
         // A request that was refused before its caller was identified is counted, too. Its response stays: it costs no

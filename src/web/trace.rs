@@ -8,7 +8,10 @@ use tracing::Instrument;
 
 use crate::api::access_record::AccessRecord;
 use crate::api::client_address;
+use crate::observability::requests::RequestMeasurement;
+use crate::observability::traces::{self, TraceParent};
 use crate::web::access_log::{self, AccessLine};
+use crate::web::endpoint_kind::endpoint_kind;
 
 /// Middleware that traces requests.
 pub struct TraceMiddleware;
@@ -45,6 +48,12 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
         let span = tracing::info_span!("request", request_id = id);
         let started = Instant::now();
         let record = AccessRecord::default();
+        let kind = endpoint_kind(request.uri().path());
+        let operation = {
+            let record = record.clone();
+            move || record.operation().map_or(kind, |operation| operation.id)
+        };
+        let measurement = RequestMeasurement::start(known(&method), operation);
         // Copied only if it is logged, because each request would pay for it.
         let line = access_log::is_enabled().then(|| AccessLine {
             started,
@@ -55,13 +64,28 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             record: record.clone(),
             is_written: false,
         });
+        let traced = record.clone();
         request.set_data(record);
-        let response = self.inner.call(request).instrument(span).await?;
-        let mut response = response.into_response();
-        let status = response.status().as_u16().to_string();
-        metrics::counter!("holdfast_requests_total", "method" => known(&method), "status" => status)
-            .increment(1);
-        metrics::histogram!("holdfast_request_seconds").record(started.elapsed().as_secs_f64());
+        // Innermost, so that it is the current span of the work.
+        let trace = traces::request_span(known(&method), &id, || trace_parent(&request));
+        let response = self
+            .inner
+            .call(request)
+            .instrument(trace.clone())
+            .instrument(span)
+            .await;
+        let mut response = match response {
+            Ok(response) => response.into_response(),
+            Err(error) => {
+                measurement.finish(error.status().as_u16());
+                return Err(error);
+            }
+        };
+        let status = response.status().as_u16();
+        measurement.finish(status);
+        let operation = traced.operation();
+        let name = operation.map_or(kind, |operation| operation.id);
+        traces::finish_request(&trace, name, operation.map(|operation| operation.path), status);
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, id);
         }
@@ -72,6 +96,15 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             Some(line) => line.write_after(response),
             None => response,
         })
+    }
+}
+
+/// Returns the trace context that the client sent.
+fn trace_parent(request: &Request) -> TraceParent<'_> {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    TraceParent {
+        parent: header("traceparent"),
+        state: header("tracestate"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::accounts::uploads;
 use domain::audit;
-use domain::code::ref_updates;
+use domain::code::ref_updates::{self, AbandonedUpdates};
 use domain::delivery::pipeline_schedules;
 use domain::instance::settings;
 use domain::kernel::Backend;
@@ -14,6 +14,7 @@ use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;
+use storage::ClockWatch;
 use storage::database::allow_statements_of;
 use storage::entities::now;
 use storage::jobs::{enqueue, purge_dead};
@@ -39,17 +40,50 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
     schedules.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut collections = interval(COLLECTIONS);
     collections.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut clock = ObservedClock {
+        watch: ClockWatch::new(now()),
+        // The clock may have been set back while the server was stopped.
+        was_set_back: true,
+    };
     loop {
         let done = tokio::select! {
             () = stop.cancelled() => return,
-            _ = schedules.tick() => pipeline_schedules::enqueue_due(&backend).await.map(drop),
+            _ = schedules.tick() => run_schedules(&backend, &mut clock).await,
             _ = collections.tick() => collect(&backend).await,
-            _ = ticks.tick() => allow_statements_of(STATEMENT_TIMEOUT, once(&backend)).await,
+            _ = ticks.tick() => allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock)).await,
         };
         if let Err(error) = done {
             tracing::error!(%error, "recurring task failed");
         }
     }
+}
+
+/// The clock of the system.
+struct ObservedClock {
+    watch: ClockWatch,
+    /// Whether the times of schedules may be too late.
+    was_set_back: bool,
+}
+
+impl ObservedClock {
+    /// Records changes of the clock.
+    fn observe(&mut self) -> &ClockWatch {
+        let change = self.watch.change(now());
+        self.was_set_back |= change.is_some_and(|change| change < TimeDelta::zero());
+        &self.watch
+    }
+}
+
+async fn run_schedules(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
+    clock.observe();
+    if clock.was_set_back {
+        let corrected = pipeline_schedules::correct_times(backend).await?;
+        if corrected > 0 {
+            tracing::warn!(corrected, "corrected the times of pipeline schedules");
+        }
+        clock.was_set_back = false;
+    }
+    pipeline_schedules::enqueue_due(backend).await.map(drop)
 }
 
 async fn collect(backend: &Backend) -> Result<()> {
@@ -58,8 +92,11 @@ async fn collect(backend: &Backend) -> Result<()> {
         .map_err(Error::internal)
 }
 
-async fn once(backend: &Backend) -> Result<()> {
-    let finished = ref_updates::recover(backend, false).await?;
+async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
+    // A push may be in progress although it is old by a clock that was set forward.
+    let longest = ref_updates::ABANDONED_AFTER.to_std().unwrap_or_default();
+    let time = clock.observe().lease_time(now(), longest);
+    let finished = ref_updates::recover(backend, AbandonedUpdates::OldAt(time)).await?;
     if finished > 0 {
         tracing::warn!(finished, "recovered ref updates of a stopped node");
     }

@@ -22,6 +22,7 @@ use serde_json::de::{IoRead, Read, SliceRead};
 use serde_json::{Map, Value, json};
 
 use crate::api::media_type::essence;
+use crate::observability::table::BUDGET_REJECTIONS;
 
 /// Default number of items per page.
 pub const DEFAULT_PAGE_SIZE: i64 = 20;
@@ -108,7 +109,7 @@ fn attributes<'de>(
     let value = json::parse(reader, size, &reserve).map_err(|error| match error {
         JsonError::Invalid(text) => Error::parameter(text),
         JsonError::TooManyValues => {
-            metrics::counter!("holdfast_budget_rejections_total", "budget" => "json_values", "scope" => "request")
+            metrics::counter!(BUDGET_REJECTIONS.name, "budget" => "json_values", "scope" => "request")
                 .increment(1);
             Error::parameter(error.to_string())
         }

@@ -156,6 +156,7 @@ fn filter(request: ListUsersRequest) -> UserFilter {
         search: request.search,
         active: request.active,
         blocked: request.blocked,
+        deactivated: false,
         external: request.external,
         extern_uid: request.extern_uid,
         provider: request.provider,

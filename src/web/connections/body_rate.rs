@@ -12,6 +12,7 @@ use futures_util::Stream;
 use tokio::time::{Instant, Sleep};
 
 use super::drain_body::BodyState;
+use crate::observability::table::RECEIVED_BYTES;
 
 /// Maximum time to wait for the next chunk.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -84,7 +85,7 @@ where
             Some(Ok(piece)) => {
                 self.pieces += 1;
                 self.bytes += piece.len() as u64;
-                metrics::counter!("holdfast_received_bytes_total").increment(piece.len() as u64);
+                metrics::counter!(RECEIVED_BYTES.name).increment(piece.len() as u64);
                 if self.pieces > UNLIMITED_CHUNKS && self.bytes < self.pieces * MIN_CHUNK_BYTES {
                     self.inner = None;
                     return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));

@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use body_rate::RateLimitedBody;
 use drain_body::BodyState;
-use transport::ClientTransport;
+use transport::{ClientTransport, Traffic};
 
 /// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -56,6 +56,8 @@ pub struct ConnectionLimits {
     pub idle: Duration,
     /// Time for open requests to finish after shutdown started.
     pub drain: Duration,
+    /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
+    pub quiet: Duration,
 }
 
 /// Serves until `stop` resolves, then lets open requests finish within the drain time.
@@ -91,6 +93,7 @@ pub async fn serve<E>(
                     local: stream.local_addr().ok(),
                     remote,
                     idle: limits.idle,
+                    quiet: limits.quiet,
                     stopping: stopping.clone(),
                 };
                 let cut = cut.clone();
@@ -101,6 +104,9 @@ pub async fn serve<E>(
             }
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
+                if storage::fault(&error) == Some(storage::Fault::TooManyFiles) {
+                    storage::record_exhausted_files();
+                }
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
@@ -123,6 +129,7 @@ struct Connection<E> {
     local: Option<SocketAddr>,
     remote: SocketAddr,
     idle: Duration,
+    quiet: Duration,
     stopping: CancellationToken,
 }
 
@@ -135,6 +142,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
 
     /// Serves requests until the connection ends. Returns the transport if the client speaks HTTP/2.
     async fn http1(&self, transport: ClientTransport) -> Option<ClientTransport> {
+        let traffic = transport.traffic();
         // Whether the client may still be sending a body that no handler reads.
         let unread = Arc::new(BodyState::new());
         let service = service_fn(|request: Request<Incoming>| {
@@ -149,7 +157,8 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             Box::pin(async move {
                 let mut answer = answer.await;
                 unread.drain().await;
-                if unread.is_left() {
+                // While the server stops, the client must send its next request on a new connection.
+                if unread.is_left() || self.stopping.is_cancelled() {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(CONNECTION, close);
                 }
@@ -164,8 +173,10 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let mut shutdown_started = false;
         let outcome = loop {
             let outcome = tokio::select! {
+                // Data that arrived in the meantime is read first, so that the connection does not count as quiet.
+                biased;
                 outcome = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(outcome),
-                () = self.stopping.cancelled(), if !shutdown_started => None,
+                () = self.stopped_and_quiet(&traffic), if !shutdown_started => None,
             };
             match outcome {
                 Some(outcome) => break outcome,
@@ -201,6 +212,21 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         }
         transport.close(unread).await;
         None
+    }
+
+    /// Resolves when shutdown has started and the connection can be closed if it is idle. A client may have sent a
+    /// request before it knows that the connection ends, so its connection must have been quiet for some time.
+    async fn stopped_and_quiet(&self, traffic: &Traffic) {
+        self.stopping.cancelled().await;
+        let mut seen = traffic.count();
+        while !self.quiet.is_zero() {
+            tokio::time::sleep(self.quiet).await;
+            let count = traffic.count();
+            if count == seen {
+                return;
+            }
+            seen = count;
+        }
     }
 
     async fn http2(&self, transport: ClientTransport) {

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,6 +22,21 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
 const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 64 << 20;
 
+/// Counts the reads and writes of a connection that transferred data.
+#[derive(Debug, Clone, Default)]
+pub struct Traffic(Arc<AtomicU64>);
+
+impl Traffic {
+    /// Returns the number of reads and writes so far.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A connection below the HTTP library.
 ///
 /// The library rejects a malformed or huge head with a response without body, which no middleware sees. Such
@@ -32,6 +49,7 @@ pub struct ClientTransport {
     /// A buffered response that looks like an error of the library.
     buffered: Option<Bytes>,
     stalled: Option<Pin<Box<Sleep>>>,
+    traffic: Traffic,
 }
 
 impl ClientTransport {
@@ -42,7 +60,13 @@ impl ClientTransport {
             start: Bytes::new(),
             buffered: None,
             stalled: None,
+            traffic: Traffic::default(),
         }
+    }
+
+    /// Returns the counter of the connection.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 
     /// Returns bytes to the stream that were already read.
@@ -91,6 +115,7 @@ impl ClientTransport {
     fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
+            self.traffic.add();
             return written;
         }
         let stalled = self
@@ -113,7 +138,11 @@ impl AsyncRead for ClientTransport {
             buffer.put_slice(&self.start.split_to(count));
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.traffic.add();
+        }
+        read
     }
 }
 
