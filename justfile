@@ -38,7 +38,7 @@ fuzz target *arguments:
 clients:
     tests/clients/run
 
-# Compare the server with git and with its own liveness endpoint
+# Compare the server with git and with its own liveness endpoint; `just bench postgres` compares the databases
 bench *arguments:
     benches/run {{ arguments }}
 

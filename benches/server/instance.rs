@@ -27,6 +27,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 pub struct DataLocation {
     directory: PathBuf,
     address: SocketAddr,
+    /// Environment variables of the server.
+    settings: Vec<(&'static str, String)>,
 }
 
 /// A running server, which is stopped when the value is dropped.
@@ -45,7 +47,23 @@ impl DataLocation {
         std::fs::create_dir_all(directory)?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let directory = directory.to_owned();
-        Ok(Self { directory, address })
+        let settings = Vec::new();
+        Ok(Self {
+            directory,
+            address,
+            settings,
+        })
+    }
+
+    /// Returns the same location with another value of an environment variable of the server.
+    pub fn with_setting(&self, name: &'static str, value: &str) -> Self {
+        let kept = self.settings.iter().filter(|(other, _)| *other != name);
+        let settings = kept.cloned().chain([(name, value.to_owned())]).collect();
+        Self {
+            directory: self.directory.clone(),
+            address: self.address,
+            settings,
+        }
     }
 
     fn data(&self) -> PathBuf {
@@ -68,6 +86,7 @@ impl DataLocation {
             .arg("--data-dir")
             .arg(self.data())
             .env("HOLDFAST_ROOT_TOKEN", TOKEN)
+            .envs(self.settings.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -102,9 +121,8 @@ impl DataLocation {
         }
     }
 
-    /// Imports the history as one project and creates many small projects. Returns when maintenance of the
-    /// history is done.
-    pub async fn fill(&self, history: &Repository) -> Result<Repository> {
+    /// Imports the history as one project into a new instance.
+    pub async fn import(&self, history: &Repository) -> Result<()> {
         self.start().await?.stop()?;
         let source = history.path.to_string_lossy();
         let import = [
@@ -119,6 +137,13 @@ impl DataLocation {
         if !self.command(&import)?.status()?.success() {
             return Err(format!("the import failed; see {}/log", self.directory.display()).into());
         }
+        Ok(())
+    }
+
+    /// Imports the history as one project and creates many small projects. Returns when maintenance of the
+    /// history is done.
+    pub async fn fill(&self, history: &Repository) -> Result<Repository> {
+        self.import(history).await?;
         let server = self.start().await?;
         let groups = (0..GROUPS).map(|group| add_group(server.address, group));
         futures_util::future::try_join_all(groups).await?;

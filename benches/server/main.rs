@@ -5,9 +5,11 @@
 //! `just bench` runs them. It starts the release binary on loopback with data below `target/bench-data`. `just
 //! bench lists` measures only lists of a large instance, and `just bench generate` only creates that instance.
 //! Both accept the name of a database, `sqlite` or `postgresql`, to skip the other one. `just bench images`
-//! measures only image layers.
+//! measures only image layers. `just bench postgres` compares eight calls on both databases: with cached responses,
+//! without, and during writes.
 
 mod commits;
+mod databases;
 mod git;
 mod history;
 mod http;
@@ -59,8 +61,9 @@ fn main() -> Result<()> {
             let only = database.first().copied();
             return runtime(true)?.block_on(lists::generate(&directory, only));
         }
+        ["postgres"] => runtime(false)?.block_on(databases::measure(&directory, &mut report))?,
         ["images"] => runtime(false)?.block_on(images(&directory, &mut report))?,
-        _ => return Err("what is wanted is nothing, `lists`, `images` or `generate`".into()),
+        _ => return Err("what is wanted is nothing, `lists`, `postgres`, `images` or `generate`".into()),
     }
     report.end()
 }

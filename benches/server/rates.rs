@@ -16,8 +16,8 @@ const CONNECTIONS: [usize; 3] = [1, 8, 32];
 /// The number of connections for targets.
 const TARGETED: usize = 32;
 /// Number and duration of turns.
-const ROUNDS: usize = 5;
-const TURN: Duration = Duration::from_millis(150);
+pub const ROUNDS: usize = 5;
+pub const TURN: Duration = Duration::from_millis(150);
 
 /// Measures all endpoints and adds them to the report.
 pub async fn measure(address: SocketAddr, report: &mut Report) -> Result<()> {
@@ -111,7 +111,7 @@ fn endpoints() -> Vec<(&'static str, Request, Target)> {
 }
 
 /// Returns the requests per second over all connections together.
-async fn rate(connections: &mut [Connection], request: &Request) -> Result<f64> {
+pub async fn rate(connections: &mut [Connection], request: &Request) -> Result<f64> {
     let started = Instant::now();
     let until = started + TURN;
     let asking = connections.iter_mut().map(|connection| async move {

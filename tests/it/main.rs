@@ -18,6 +18,8 @@ mod edge;
 mod git;
 mod identity;
 mod instance;
+mod observability;
+mod operations_page;
 mod planning;
 mod registry;
 mod regressions;
@@ -34,5 +36,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = ::git::launcher::run_if_requested() {
         return code;
     }
+    // The server installs a crypto provider too, but not every test runs a server in its process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     harness::main()
 }

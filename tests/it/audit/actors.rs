@@ -95,7 +95,7 @@ async fn events_cannot_be_updated(server: TestServer) {
     assert!(error.to_string().contains("audit events cannot be updated"), "{error}");
 }
 
-async fn first_start_and_command_line_are_the_system(server: TestServer) {
+async fn first_start_is_the_system(server: TestServer) {
     let created = newest(&server, "user_created").await;
     assert_eq!((&created["author_id"], &created["details"]["author_name"]), (&json!(-1), &json!("System")));
     assert_eq!(created["details"].get("ip_address"), None);
@@ -112,5 +112,5 @@ on_every_database![
     refused_and_failed_actions_leave_no_event,
     action_without_its_event_does_not_happen,
     events_cannot_be_updated,
-    first_start_and_command_line_are_the_system,
+    first_start_is_the_system,
 ];

@@ -102,13 +102,14 @@ async fn removal_from_group_records_all_memberships_in_one_statement(server: Tes
     assert_eq!(names_after(&server, last).await, ["member_removed"; 7]);
 }
 
-async fn jobs_and_command_line_act_as_the_system(server: TestServer) {
+async fn jobs_act_as_the_system_and_commands_as_the_command_line(server: TestServer) {
     let (ada, root) = (server.create_user("ada").await, server.root());
-    let system = async |name: &str| {
+    let newest_by = async |author: &str, name: &str| {
         let event = newest(&server, name).await;
-        assert_eq!((&event["author_id"], &event["details"]["author_name"]), (&json!(-1), &json!("System")), "{name}");
+        assert_eq!((&event["author_id"], &event["details"]["author_name"]), (&json!(-1), &json!(author)), "{name}");
         event
     };
+    let system = async |name: &str| newest_by("System", name).await;
     let engines = group(&root, "engines", json!({})).await;
     let other = group(&root, "other", json!({})).await;
     let work = project(&root, "work", json!({})).await;
@@ -152,11 +153,12 @@ async fn jobs_and_command_line_act_as_the_system(server: TestServer) {
     // The command line.
     let listed = [("ada".to_owned(), AccessLevel::Reporter)];
     synchronize(&server.backend, "engines", &listed).await.expect("a synchronization");
-    assert_eq!(system("member_added").await["details"]["to"], "Reporter");
+    let command_line = async |name: &str| newest_by("Command line", name).await;
+    assert_eq!(command_line("member_added").await["details"]["to"], "Reporter");
     verified_domains::add(&server.backend, "engines", "bank.example").await.expect("a domain");
-    assert_eq!(system("verified_domain_added").await["details"]["target_details"], "bank.example");
+    assert_eq!(command_line("verified_domain_added").await["details"]["target_details"], "bank.example");
     verified_domains::remove(&server.backend, "engines", "bank.example").await.expect("a removal");
-    system("verified_domain_removed").await;
+    command_line("verified_domain_removed").await;
 }
 
 async fn identity_provider_is_the_author_of_provisioning(server: TestServer) {
@@ -180,11 +182,33 @@ async fn identity_provider_is_the_author_of_provisioning(server: TestServer) {
     assert_eq!(names_after(&server, last).await, [""; 0]);
 }
 
+async fn events_of_webhooks_contain_only_origins(server: TestServer) {
+    let root = server.root();
+    let hooks = format!("/projects/{}/hooks", project(&root, "work", json!({})).await);
+    let url =
+        |host: &str| format!("https://secret-user:secret-word@{host}:8443/secret-path?key=secret-query#secret-part");
+    let id = root.post(&hooks, json!({ "url": url("one.example.com") })).await.expect(201).json()["id"].clone();
+    let hook = format!("{hooks}/{id}");
+    let added = newest(&server, "webhook_added").await["details"].clone();
+    root.put(&hook, json!({ "url": url("two.example.com") })).await.expect(200);
+    let changed = newest(&server, "webhook_changed").await["details"].clone();
+    root.delete(&hook).await.expect(204);
+    let removed = newest(&server, "webhook_removed").await["details"].clone();
+    let [one, two] = ["one", "two"].map(|name| format!("https://{name}.example.com:8443"));
+    assert_eq!((&added["target_details"], &changed["from"]), (&json!(one), &json!(one)));
+    assert_eq!((&changed["to"], &changed["target_details"]), (&json!(two), &json!(two)));
+    assert_eq!(removed["target_details"], json!(two));
+    for details in [added, changed, removed] {
+        assert!(!details.to_string().contains("secret"), "{details}");
+    }
+}
+
 on_every_database![
+    events_of_webhooks_contain_only_origins,
     changes_of_user_are_recorded_separately,
     changes_of_groups_and_projects_name_their_attributes,
     protection_has_its_levels,
     removal_from_group_records_all_memberships_in_one_statement,
-    jobs_and_command_line_act_as_the_system,
+    jobs_act_as_the_system_and_commands_as_the_command_line,
     identity_provider_is_the_author_of_provisioning,
 ];

@@ -9,6 +9,7 @@ mod page;
 mod retention;
 mod scenario;
 mod sign_in;
+mod unchanged;
 
 use domain::audit::{AuditDetails, AuditEntityType};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};

@@ -298,9 +298,14 @@ const UNRECORDED: &[(&str, &[&str])] = &[
 /// Kinds of events of which no operation is an example, with their test or source.
 const OTHER_KINDS: &[&str] = &[
     "encryption_key_replaced",
+    "encrypted_values_removed",
+    "sessions_ended",
+    "job_retried",
+    "job_discarded",
     "user_signed_in",
     "sign_in_failed",
     "sign_in_refused",
+    "second_factor_required",
     "user_signed_out",
     "second_factor_failed",
     "git_password_used",

@@ -1,9 +1,12 @@
 //! Audit events of sign-ins.
 
+use reqwest::header::RETRY_AFTER;
+use sea_orm::{ActiveModelTrait, ActiveValue::NotSet, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use serde_json::{Value, json};
-use storage::entities::Visibility;
+use storage::entities::{Visibility, sign_in_failures};
 
 use super::{events, last_id, names_after, newest};
+use crate::identity::sign_in::limits::{client_at, fetch_refs};
 use crate::support::browser::{Browser, token};
 use crate::support::client::http;
 use crate::support::users::{PASSWORD, TestUser};
@@ -51,6 +54,10 @@ async fn second_factor_is_recorded(server: TestServer) {
     assert_eq!(newest(&server, "two_factor_enabled").await["author_id"], json!(ada.id));
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
+    // Recorded even if no code follows.
+    let required = newest(&server, "second_factor_required").await;
+    assert_eq!((&required["author_id"], &required["entity_id"]), (&json!(-1), &json!(ada.id)));
+    assert_eq!(required["details"]["ip_address"], "127.0.0.1");
     let page = browser.get("/users/sign_in/code").await;
     let wrong = [("code", "000000"), ("authenticity_token", &token(&page))];
     assert_eq!(browser.post("/users/sign_in/code", &wrong).await.status, 422);
@@ -85,7 +92,7 @@ async fn passwords_of_git_are_recorded(server: TestServer) {
     };
     assert_eq!(fetch("ada", "wrong").await, 401);
     assert_eq!(newest(&server, "git_password_failed").await["entity_id"], json!(ada.id));
-    assert_eq!(fetch("nobody", "wrong").await, 401);
+    assert_eq!(fetch("unknown", "wrong").await, 401);
     assert_eq!(newest(&server, "git_password_failed").await["entity_type"], "Instance");
     let last = last_id(&server).await;
     assert_eq!((fetch("ada", PASSWORD).await, fetch("ada", PASSWORD).await), (200, 200));
@@ -93,7 +100,82 @@ async fn passwords_of_git_are_recorded(server: TestServer) {
     assert_eq!(names_after(&server, last).await, ["git_password_used"]);
 }
 
+/// Returns the number of events of a kind.
+async fn count(server: &TestServer, name: &str) -> usize {
+    events(server).await.iter().filter(|event| event["details"]["event_name"] == name).count()
+}
+
+async fn sign_ins_with_correct_password_are_limited(server: TestServer) {
+    const ALLOWED: usize = 30;
+    let ada = ada(&server).await;
+    let root = server.root();
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
+    root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
+    for _ in 1..ALLOWED {
+        assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 403);
+    }
+    let refused = browser.sign_in("ada", PASSWORD, &[]).await;
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused.headers[RETRY_AFTER].to_str().expect("text").parse().expect("seconds");
+    assert!((1..=601).contains(&wait), "{wait}");
+    assert_eq!((count(&server, "user_signed_in").await, count(&server, "sign_in_refused").await), (1, ALLOWED - 1));
+    // The limit is not revealed to clients without the password, and concerns only this user.
+    assert_eq!(browser.sign_in("ada", "wrong password", &[]).await.status, 422);
+    let bob = server.create_user("bob").await;
+    server.set_password(&bob).await;
+    assert_eq!(Browser::new(&server).sign_in("bob", PASSWORD, &[]).await.status, 303);
+    root.post(&format!("/users/{}/unblock", ada.id), json!({})).await.expect(201);
+    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 429);
+    root.post(&format!("/users/{}/unlock", ada.id), json!({})).await.expect(201);
+    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
+}
+
+/// Adds counted events, as if there were `total` of the kind that was counted last.
+async fn fill_counter(server: &TestServer, total: usize) {
+    let db = server.backend.database.write();
+    let counted = sign_in_failures::Entity::find().filter(sign_in_failures::Column::Address.is_null());
+    let rows = counted.all(db).await.expect("rows");
+    let last = rows.into_iter().max_by_key(|row| row.id).expect("a counted event");
+    for _ in 1..total {
+        let mut row = last.clone().into_active_model();
+        row.id = NotSet;
+        row.insert(db).await.expect("a row");
+    }
+}
+
+async fn events_of_unknown_logins_are_limited(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in("unknown-1", "wrong password", &[]).await.status, 422);
+    fill_counter(&server, 499).await;
+    let last = last_id(&server).await;
+    for number in 2..5 {
+        assert_eq!(browser.sign_in(&format!("unknown-{number}"), "wrong password", &[]).await.status, 422);
+    }
+    assert_eq!(names_after(&server, last).await, ["sign_in_failed"]);
+    // Other events have their own limits.
+    assert_eq!(browser.sign_in("ada", "wrong password", &[]).await.status, 422);
+    assert_eq!(names_after(&server, last).await, ["sign_in_failed", "sign_in_failed"]);
+}
+
+async fn events_of_git_at_changing_addresses_are_limited(server: TestServer) {
+    ada(&server).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
+    let fetch = async |address: &str| fetch_refs(&client_at(address), &server.base, "ada", PASSWORD).await.0;
+    assert_eq!(fetch("127.0.0.10").await, 200);
+    fill_counter(&server, 99).await;
+    let last = last_id(&server).await;
+    for address in ["127.0.0.11", "127.0.0.12", "127.0.0.13"] {
+        assert_eq!(fetch(address).await, 200);
+    }
+    assert_eq!(names_after(&server, last).await, ["git_password_used"]);
+}
+
 on_every_database![
+    sign_ins_with_correct_password_are_limited,
+    events_of_unknown_logins_are_limited,
+    events_of_git_at_changing_addresses_are_limited,
     sign_in_and_sign_out_are_recorded,
     failed_sign_in_does_not_store_login,
     second_factor_is_recorded,

@@ -137,7 +137,7 @@ async fn new_files_are_private_to_their_owner(site: Site) {
     assert_private(&copy);
     server.stop().await;
     assert_private(&site.data);
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 3. Problems: 0.\n");
+    site.assert_sound(3).await;
 
     // A restored instance is private, also if the backup is not.
     open_to_others(&copy);
@@ -192,7 +192,7 @@ async fn existing_files_are_restricted_by_server_and_worker(site: Site) {
     drop(worker);
     server.stop().await;
     assert_private(&site.data);
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 2. Problems: 0.\n");
+    site.assert_sound(2).await;
 }
 
 async fn links_to_the_data_directory_and_its_parts_are_followed(site: Site) {

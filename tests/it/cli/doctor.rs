@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use serde_json::Value;
+
+use crate::registry::registry_protocol::Tool;
+use crate::support::Client;
 use crate::support::git::Work;
-use crate::support::process::{Site, on_every_site};
+use crate::support::process::{Site, TOKEN, on_every_site};
 
 /// Returns the directories of all repositories.
 fn repositories(site: &Site) -> Vec<PathBuf> {
@@ -28,8 +34,7 @@ async fn doctor_reports_each_repository_problem(site: Site) {
     site.import("broken", &work.path).await;
     let mut broken = repositories(&site);
     broken.retain(|path| !head.contains(path) && !deleted.contains(path));
-    let output = site.succeeds(&["doctor"]).await;
-    assert_eq!(output, "Projects: 3. Problems: 0.\n");
+    site.assert_sound(3).await;
 
     // Moves the directory to a name that no project uses.
     let name = "ab".repeat(32);
@@ -56,4 +61,60 @@ async fn commands_reject_directory_without_server_data(site: Site) {
     assert!(!site.data.exists());
 }
 
-on_every_site![doctor_reports_each_repository_problem, commands_reject_directory_without_server_data,];
+/// Each check is listed with the number of checked things, also without problems.
+async fn doctor_lists_what_it_checked(site: Site) {
+    let server = site.serve(&["--no-worker"]).await;
+    let work = Work::new().await;
+    for name in ["p", "q"] {
+        site.import(name, &work.path).await;
+    }
+    let client = Client::new(&server.base, Some(TOKEN));
+    let form = Form::new().part("file", Part::bytes(b"x".to_vec()).file_name("a.txt"));
+    client.send(client.request(Method::POST, "/projects/1/uploads").multipart(form)).await.expect(201);
+    let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/p", "*").await;
+    tool.push_blob(b"blob").await;
+    server.stop().await;
+    let document = |output: &str| serde_json::from_str::<Value>(output).expect("JSON");
+    let found = document(&site.succeeds(&["doctor", "--json"]).await);
+    assert_eq!(found["problems"], 0);
+    let checked = |found: &Value, subject: &str| {
+        let checks = found["checks"].as_array().expect("checks").iter();
+        let mut checks = checks.filter(|check| check["subject"] == subject);
+        let check = checks.next().unwrap_or_else(|| panic!("{subject} is not in {found}")).clone();
+        (check["checked"].as_u64().expect("a number"), check["problems"].as_array().expect("problems").len())
+    };
+    for (subject, number) in [
+        ("projects", 2),
+        ("directories of repositories", 2),
+        ("uploads", 1),
+        ("blobs of container images", 1),
+        ("unfinished ref updates", 0),
+        ("disks", 1),
+    ] {
+        assert_eq!(checked(&found, subject), (number, 0), "{subject}");
+    }
+    assert!(checked(&found, "encrypted columns").0 > 5);
+    assert!(checked(&found, "files and directories of the data directory").0 > 20);
+    let table = site.succeeds(&["doctor"]).await;
+    let has_row = |start: &str, end: &str| {
+        let mut lines = table.lines();
+        lines.any(|line| line.starts_with(start) && line.ends_with(end))
+    };
+    assert!(has_row("Checked ", "  Problems") && has_row("uploads ", " 1         0"), "{table}");
+
+    let uploads = site.data.join("objects/projects/1/uploads");
+    let upload = std::fs::read_dir(uploads).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(upload).unwrap();
+    let output = site.run(&["doctor", "--json"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let found = document(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!((found["problems"].as_u64(), checked(&found, "uploads")), (Some(1), (1, 1)));
+    let table = site.fails(&["doctor"]).await;
+    assert!(table.contains("upload 1 of the project 1: its object is missing\n"), "{table}");
+}
+
+on_every_site![
+    doctor_reports_each_repository_problem,
+    doctor_lists_what_it_checked,
+    commands_reject_directory_without_server_data,
+];

@@ -1,10 +1,16 @@
 //! Server startup, the worker and shutdown.
 
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rand::RngExt;
 use storage::database::{Database, DatabaseOptions};
 use storage::jobs;
 
 use crate::support::git::Work;
-use crate::support::process::{Site, on_every_site};
+use crate::support::process::{Process, Site, TOKEN, on_every_site};
+use crate::support::raw_http::RawConnection;
 
 async fn worker_runs_jobs_of_server_without_worker(site: Site) {
     let server = site.serve(&["--no-worker"]).await;
@@ -55,4 +61,81 @@ async fn shutdown_waits_for_running_push(site: Site) {
     site.succeeds(&["doctor"]).await;
 }
 
-on_every_site![worker_runs_jobs_of_server_without_worker, shutdown_waits_for_running_push,];
+/// Starts a server with a directory for temporary files.
+async fn serve_with_temporary(site: &Site, temporary: &Path) -> Process {
+    let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("TMPDIR", temporary);
+    Site::ready(command).await
+}
+
+/// Sends a push of which a part is missing, and waits until its program has started.
+async fn begin_push(server: &Process, temporary: &Path, running: usize) -> RawConnection {
+    let work = Work::new().await;
+    let mut noise = vec![0_u8; 6 << 20];
+    rand::rng().fill(&mut noise[..]);
+    std::fs::write(work.path.join("noise"), noise).unwrap();
+    let tip = work.commit("note", "x").await;
+    let output = work.command(&["pack-objects", "--all", "--stdout", "--quiet"]).output().await.unwrap();
+    assert!(output.status.success());
+    let line = format!("{} {tip} refs/heads/pushed\0report-status", "0".repeat(40));
+    let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+    body.extend(output.stdout);
+    let head = format!(
+        "POST /root/p.git/git-receive-pack HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {}\r\n\
+         Content-Type: application/x-git-receive-pack-request\r\nContent-Length: {}\r\n\r\n",
+        STANDARD.encode(format!("root:{TOKEN}")),
+        body.len()
+    );
+    let mut connection = RawConnection::connect(&server.base).await;
+    connection.send([head.as_bytes(), &body[..body.len() - 100]].concat()).await;
+    until(|| pushes(temporary).len() == running).await;
+    connection
+}
+
+/// Returns the names of the directories of pushes.
+fn pushes(temporary: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("holdfast-push-")).collect()
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.unwrap();
+}
+
+async fn start_removes_push_directories_of_killed_server_only(site: Site) {
+    let temporary = site.sibling_path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let other = site.another().await;
+    let mut servers = Vec::new();
+    let work = Work::new().await;
+    for site in [&site, &other] {
+        let server = serve_with_temporary(site, &temporary).await;
+        site.import("p", &work.path).await;
+        servers.push(server);
+    }
+    let [killed, living]: [Process; 2] = servers.try_into().ok().unwrap();
+    let _lost = begin_push(&killed, &temporary, 1).await;
+    let left = pushes(&temporary);
+    let _running = begin_push(&living, &temporary, 2).await;
+    killed.kill().await;
+    assert_eq!(pushes(&temporary).len(), 2);
+    let server = serve_with_temporary(&site, &temporary).await;
+    until(|| pushes(&temporary).len() == 1).await;
+    // The push of the other server still runs.
+    assert_ne!(pushes(&temporary), left);
+    server.stop().await;
+    assert_eq!(pushes(&temporary).len(), 1);
+    living.kill().await;
+    other.remove().await;
+}
+
+on_every_site![
+    worker_runs_jobs_of_server_without_worker,
+    shutdown_waits_for_running_push,
+    start_removes_push_directories_of_killed_server_only,
+];

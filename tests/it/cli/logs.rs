@@ -4,11 +4,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use storage::entities::settings;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use super::key_rotation::secrets::open;
 use crate::support::Client;
 use crate::support::git::Work;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
+use crate::support::raw_http::RawConnection;
 
 /// How long to wait for a line.
 const TIME_LIMIT: Duration = Duration::from_secs(15);
@@ -83,6 +86,55 @@ async fn access_line_has_fields_of_request(site: Site) {
     assert!(!text.contains("secret-query"), "{text}");
 }
 
+/// Waits until a metric has a value. `name` includes the labels.
+async fn metric_has(server: &Process, name: &str, value: usize) {
+    let client = Client::new(&server.base, None);
+    let deadline = Instant::now() + TIME_LIMIT;
+    loop {
+        let metrics = client.get("//-/metrics").await.expect(200).text();
+        let shown = metrics.lines().find_map(|line| line.strip_prefix(name));
+        if shown.is_some_and(|shown| shown.trim().parse() == Ok(value)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{name}: {shown:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn request_of_client_that_leaves_is_logged(site: Site) {
+    let server = serve(&site, "info", &["--log-json"]).await;
+    // The first request of a token records its use. The request below does not, and receives its body before it waits.
+    Client::new(&server.base, Some(TOKEN)).get("/version").await.expect(200);
+    let database = open(&site).await;
+    database
+        .transaction(async |transaction| {
+            // The request waits for this transaction.
+            settings::put(transaction, "default_projects_limit", "5").await?;
+            let body = r#"{"default_projects_limit":7}"#;
+            let mut connection = RawConnection::connect(&server.base).await;
+            let request = format!(
+                "PUT /api/v4/application/settings HTTP/1.1\r\nHost: h\r\nPRIVATE-TOKEN: {TOKEN}\r\n\
+                 Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            connection.send(request).await;
+            metric_has(&server, "holdfast_received_bytes_total ", body.len()).await;
+            drop(connection);
+            let line = access_line(&site, "/api/v4/application/settings").await;
+            assert_eq!((&line["status"], &line["bytes"], &line["method"]), (&499.into(), &0.into(), &"PUT".into()));
+            let labels = r#"{operation="update_application_settings",method="PUT",status="499"}"#;
+            metric_has(&server, &format!("holdfast_requests_total{labels} "), 1).await;
+            Ok::<_, sea_orm::DbErr>(())
+        })
+        .await
+        .unwrap();
+    database.close().await.unwrap();
+    server.stop().await;
+    let log = lines(&site);
+    let count = log.iter().filter(|line| line["path"] == "/api/v4/application/settings").count();
+    assert_eq!(count, 1);
+}
+
 async fn log_of_requests_can_be_disabled(site: Site) {
     let server = serve(&site, "info,holdfast::access=off", &["--log-json"]).await;
     Client::new(&server.base, Some(TOKEN)).get("/version").await.expect(200);
@@ -143,6 +195,7 @@ async fn worker_has_health_endpoints(site: Site) {
 
 on_every_site![
     access_line_has_fields_of_request,
+    request_of_client_that_leaves_is_logged,
     log_of_requests_can_be_disabled,
     log_in_file_has_no_colors,
     failing_readiness_is_logged,

@@ -67,12 +67,13 @@ const AREAS: [&str; 20] = [
 ];
 
 /// The areas of the server, and the areas that each may import. `app`, `cli`, `server` and `worker` connect the others.
-const SERVER: [(&str, &[&str]); 5] = [
-    ("api", &["app", "config"]),
+const SERVER: [(&str, &[&str]); 6] = [
+    ("api", &["app", "config", "observability"]),
     ("config", &[]),
     ("handlers", &["api", "app", "views"]),
+    ("observability", &["config"]),
     ("views", &["api"]),
-    ("web", &["api", "config", "views"]),
+    ("web", &["api", "config", "observability", "views"]),
 ];
 
 fn metadata() -> Value {

@@ -3,7 +3,7 @@
 mod authentication;
 mod body_memory;
 mod connections;
-mod database_shares;
+pub mod database_shares;
 mod error_order;
 mod parameters;
 mod rate_limits;

@@ -325,7 +325,7 @@ async fn server_killed_while_hook_waits_moves_no_ref() {
     // The same push succeeds now.
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
     server.stop().await;
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
+    site.assert_sound(1).await;
     site.remove().await;
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use holdfast::config::ConfigOptions;
 use rand::RngExt;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use storage::entities::{AccessLevel, Visibility, projects, ref_updates};
@@ -18,6 +19,8 @@ use crate::support::{TestServer, on_every_database};
 const CLIENTS: usize = 80;
 /// Number of slots that one client gets.
 const SHARE: usize = 32;
+/// Number of clones whose memory is the share of one client.
+const MEMORY_CLIENTS: usize = 12;
 /// Time limit. A request that waits for a slot in vain is rejected later.
 const TIME_LIMIT: Duration = Duration::from_secs(25);
 
@@ -205,9 +208,47 @@ async fn silent_pushes_do_not_block_git(server: TestServer) {
     assert_eq!(programs(&server, "receive-pack"), 0);
 }
 
+async fn slow_readers_leave_memory_for_other_clients(server: TestServer) {
+    let Sample { project, ann, tip, .. } = with_commit(&server, 12 << 20).await;
+    let row = projects::ActiveModel { id: Set(project), visibility: Set(Visibility::Private), ..Default::default() };
+    row.update(server.backend.database.write()).await.expect("a row");
+    let mut users = vec![ann];
+    for name in ["bob", "cat"] {
+        let user = server.create_user(name).await;
+        server.insert_member(project, user.id, AccessLevel::Maintainer).await;
+        users.push(user);
+    }
+    // Together, the clones of the first two users need more memory than there is.
+    let mut connections = Vec::new();
+    for user in &users[..2] {
+        let request = clone_request(&server, &authorization(user), &tip);
+        for _ in 0..MEMORY_CLIENTS {
+            connections.push(send_and_do_not_read(&server, &request).await);
+        }
+    }
+    wait_for_programs(&server, "upload-pack", MEMORY_CLIENTS).await;
+    let address = git::address(&server.base, "cat", &users[2].token, "g/p");
+    for number in 0..3 {
+        let clones = Work::empty();
+        let name = format!("c{number}");
+        let cloning = ["clone", "--quiet", "--bare", &address, &name];
+        tokio::time::timeout(TIME_LIMIT, clones.git(&cloning)).await.expect("a clone in time");
+    }
+}
+
+/// Options of a server with enough memory for the programs of all slots.
+fn with_memory() -> ConfigOptions {
+    ConfigOptions { git_memory_bytes: Some(4 << 30), ..ConfigOptions::default() }
+}
+
+/// Options of a server with memory for few programs.
+fn with_little_memory() -> ConfigOptions {
+    ConfigOptions { git_memory_bytes: Some(512 << 20), ..ConfigOptions::default() }
+}
+
+on_every_database![incomplete_fetch_requests_do_not_block_git, silent_pushes_do_not_block_git];
 on_every_database![
-    incomplete_fetch_requests_do_not_block_git,
-    slow_readers_leave_slots_for_other_clients,
-    anonymous_downloads_and_clones_use_the_share_of_their_address,
-    silent_pushes_do_not_block_git,
+    slow_readers_leave_slots_for_other_clients with with_memory(),
+    anonymous_downloads_and_clones_use_the_share_of_their_address with with_memory(),
+    slow_readers_leave_memory_for_other_clients with with_little_memory(),
 ];

@@ -93,7 +93,7 @@ async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
     assert!(output.contains("Only branches and tags can be pushed"), "{output}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
-    let pending = ref_updates::pending(server.backend.database.read(), storage::entities::now()).await;
+    let pending = ref_updates::pending(server.backend.database.read(), None).await;
     assert_eq!(pending.unwrap(), []);
 }
 

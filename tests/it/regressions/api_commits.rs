@@ -68,8 +68,7 @@ async fn acknowledged_commits_and_pushes_survive_server_kill(site: Site) {
             clone.git(&["merge-base", "--is-ancestor", id, branch]).await;
         }
         server.stop().await;
-        let output = site.succeeds(&["doctor"]).await;
-        assert_eq!(output, "Projects: 1. Problems: 0.\n");
+        site.assert_sound(1).await;
     }
     let acknowledged = acknowledged.lock().await;
     for expected in ["main", "pushed"] {

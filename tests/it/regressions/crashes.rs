@@ -58,8 +58,7 @@ async fn acknowledged_pushes_survive_server_kill(site: Site) {
         clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
         clones.below("c").git(&["fsck", "--full"]).await;
         server.stop().await;
-        let text = site.succeeds(&["doctor"]).await;
-        assert_eq!(text, "Projects: 1. Problems: 0.\n");
+        site.assert_sound(1).await;
     }
     assert!(pushed > 0, "no push was ever acknowledged");
 }
@@ -113,7 +112,7 @@ async fn import_after_killed_import_completes(site: Site) {
     let project = root.get("/projects/root%2Fp").await.expect(200).json();
     assert_eq!((&project["default_branch"], &project["empty_repo"]), (&json!("main"), &json!(false)));
     server.stop().await;
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
+    site.assert_sound(1).await;
 }
 
 on_every_site![acknowledged_pushes_survive_server_kill, import_after_killed_import_completes,];

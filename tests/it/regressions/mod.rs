@@ -1,11 +1,15 @@
 //! Regressions and invariants: durability, security, memory use and caching.
 
 mod api_commits;
-mod concurrent_writers;
+mod cache_consistency;
+mod coalescing;
+pub mod concurrent_writers;
 mod crashes;
+pub mod faults;
 mod full_disk;
 mod large_push;
 mod memory_attacks;
+mod memory_growth;
 mod merges;
 mod nodes;
 mod response_cache;

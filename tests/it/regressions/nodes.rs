@@ -38,7 +38,7 @@ async fn contend(writers: usize) {
     for node in nodes {
         node.stop().await;
     }
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
+    site.assert_sound(1).await;
     site.remove().await;
 }
 

@@ -76,7 +76,7 @@ async fn branch_afterwards(site: &Site, work: &Work) -> String {
     clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
     clones.below("c").git(&["fsck", "--full", "--strict"]).await;
     server.stop().await;
-    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
+    site.assert_sound(1).await;
     listed.split_whitespace().next().unwrap().to_owned()
 }
 

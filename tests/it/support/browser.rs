@@ -37,8 +37,13 @@ impl Seen {
 
 impl Browser {
     pub fn new(server: &TestServer) -> Self {
+        Self::at(&server.base)
+    }
+
+    /// Creates a browser for the server with this base URL.
+    pub fn at(base: &str) -> Self {
         let http = crate::support::client::http().redirect(Policy::none()).build();
-        Self { http: http.expect("a client"), base: server.base.clone(), cookies: Vec::new() }
+        Self { http: http.expect("a client"), base: base.to_owned(), cookies: Vec::new() }
     }
 
     pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Seen {

@@ -27,8 +27,6 @@ pub struct ApiResponse {
 
 /// Returns a builder for HTTP clients that ignore the proxies of the environment.
 pub fn http() -> reqwest::ClientBuilder {
-    // The server installs a crypto provider too, but not every test runs a server in its process.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     // No test uses TLS, and loading the system's certificates for each client would be slow.
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }

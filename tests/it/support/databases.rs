@@ -66,6 +66,11 @@ impl PostgresqlDatabase {
         Self::like(admin, "template1").await
     }
 
+    /// Creates a copy, which requires that nothing is connected to the database.
+    pub async fn copy(&self) -> Self {
+        Self::like(&self.admin, &self.name).await
+    }
+
     async fn like(admin: &str, template: &str) -> Self {
         let (reply, created) = oneshot::channel();
         let order = Order::Create { template: template.to_owned(), reply };

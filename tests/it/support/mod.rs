@@ -3,12 +3,15 @@
 pub mod authenticator;
 pub mod browser;
 pub mod client;
+pub mod clock;
 pub mod code;
 pub mod contract;
 mod databases;
+pub mod disks;
 pub mod git;
 pub mod git_memory;
-mod http_request;
+pub mod http_request;
+pub mod mounts;
 pub mod planning;
 pub mod process;
 pub mod query_plans;

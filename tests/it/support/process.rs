@@ -21,6 +21,8 @@ pub struct Site {
     /// The kind of its database.
     pub kind: DatabaseKind,
     database: Option<Arc<PostgresqlDatabase>>,
+    /// URL of a database that belongs to the test.
+    given_url: Option<String>,
     _guard: Arc<tempfile::TempDir>,
 }
 
@@ -35,17 +37,47 @@ impl Site {
         Self::within(tempfile::tempdir().expect("a directory"), kind).await
     }
 
+    /// Creates a new site on an existing, empty PostgreSQL database.
+    pub fn on_database(url: &str) -> Self {
+        let guard = super::temporary_directory();
+        Self {
+            data: guard.path().join("data"),
+            kind: DatabaseKind::Postgresql(url.to_owned()),
+            database: None,
+            given_url: Some(url.to_owned()),
+            _guard: Arc::new(guard),
+        }
+    }
+
     async fn within(guard: tempfile::TempDir, kind: &DatabaseKind) -> Self {
         let database = match kind {
             DatabaseKind::Sqlite => None,
             DatabaseKind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
         };
-        Self { data: guard.path().join("data"), kind: kind.clone(), database, _guard: Arc::new(guard) }
+        Self { data: guard.path().join("data"), kind: kind.clone(), database, given_url: None, _guard: Arc::new(guard) }
     }
 
     /// Creates another site on the same kind of database.
     pub async fn another(&self) -> Self {
         Self::new(&self.kind).await
+    }
+
+    /// Creates another site on a copy of the PostgreSQL database, which nothing uses.
+    pub async fn with_copy_of_database(&self) -> Self {
+        let database = self.database.as_ref().expect("a database of PostgreSQL").copy().await;
+        let guard = super::temporary_directory();
+        Self {
+            data: guard.path().join("data"),
+            kind: self.kind.clone(),
+            database: Some(Arc::new(database)),
+            given_url: None,
+            _guard: Arc::new(guard),
+        }
+    }
+
+    /// Returns the same data directory with the database of another site, as after a move of the database.
+    pub fn on_database_of(&self, other: &Self) -> Self {
+        Self { kind: other.kind.clone(), database: other.database.clone(), ..self.clone() }
     }
 
     /// Returns a path next to the data directory.
@@ -62,9 +94,10 @@ impl Site {
 
     /// Returns the URL of the database.
     pub fn database_url(&self) -> String {
-        match &self.database {
-            Some(database) => database.url.clone(),
-            None => format!("sqlite://{}", self.data.join("holdfast.db").display()),
+        match (&self.given_url, &self.database) {
+            (Some(url), _) => url.clone(),
+            (None, Some(database)) => database.url.clone(),
+            (None, None) => format!("sqlite://{}", self.data.join("holdfast.db").display()),
         }
     }
 
@@ -85,6 +118,27 @@ impl Site {
         command
     }
 
+    /// Returns a server command that inherits a listening socket, in the way of systemd: as the file descriptor 3, with
+    /// `LISTEN_FDS` and the ID of the process in `LISTEN_PID`.
+    pub fn command_with_socket(&self, arguments: &[&str], socket: &std::net::TcpListener) -> Command {
+        const PASS: &str = r#"export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@" 3<&0 0</dev/null"#;
+        let server = self.command(arguments);
+        let server = server.as_std();
+        let mut command = Command::new("sh");
+        command.args(["-c", PASS, "sh"]).arg(server.get_program()).args(server.get_args());
+        for (name, value) in server.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+            .current_dir(self.data.parent().expect("a parent"))
+            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a socket")))
+            .kill_on_drop(true);
+        command
+    }
+
     /// Runs a command to completion.
     pub async fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().await.expect("the binary")
@@ -95,6 +149,12 @@ impl Site {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{arguments:?}: {}", git::output_text(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Checks that `doctor` finds this number of projects and no problem.
+    pub async fn assert_sound(&self, projects: usize) {
+        let output = self.succeeds(&["doctor"]).await;
+        assert!(output.ends_with(&format!("\nProjects: {projects}. Problems: 0.\n")), "{output}");
     }
 
     /// Runs a command that must exit with status 1, and returns its output.
@@ -174,6 +234,11 @@ impl Process {
     /// pages, which the system can reclaim.
     pub fn peak_private_memory(&self) -> u64 {
         self.peak_memory() - self.memory_figure("RssFile:")
+    }
+
+    /// Returns the current memory of the process without its mapped files, in kilobytes.
+    pub fn private_memory(&self) -> u64 {
+        self.memory_figure("RssAnon:")
     }
 
     fn memory_figure(&self, name: &str) -> u64 {

@@ -1,11 +1,13 @@
 //! Recovery of ref updates of a server that was killed before recording them.
 
-use domain::code::ref_updates::{UpdateAuthority, recover, update_refs};
+use chrono::TimeDelta;
+use domain::code::ref_updates::{AbandonedUpdates, UpdateAuthority, recover, update_refs};
 use domain::kernel::ref_changes::{RefChange, RefUpdate};
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
-use storage::entities::{Visibility, events};
+use storage::entities::{Visibility, events, now};
 
 use super::commit;
 use crate::support::code::{NewCommit, Project, file};
@@ -52,9 +54,9 @@ async fn recover_records_unrecorded_push_once(server: TestServer) {
     insert_intent(&server, &project).await;
     insert_intent(&server, &project).await;
     let new = project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
-    assert_eq!(recover(&server.backend, true).await.expect("recovery"), 2);
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 2);
     assert_eq!(recorded(&server).await, [(old, new)]);
-    assert_eq!(recover(&server.backend, true).await.expect("recovery"), 0);
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 0);
     let listed = server.root().get(&format!("/projects/{}/events", project.id)).await.expect(200);
     assert_eq!(listed.pluck("action_name"), ["pushed to"]);
 }
@@ -66,19 +68,51 @@ async fn recover_skips_pushes_recorded_by_others(server: TestServer) {
     let middle = commit(&server.root(), project.id, "main", "a").await;
     let new = project.import(&NewCommit { time: 1_900_000_400, changes: file("n", "n"), ..NewCommit::default() });
     insert_intent(&server, &project).await;
-    recover(&server.backend, true).await.expect("recovery");
+    recover(&server.backend, AbandonedUpdates::All).await.expect("recovery");
     assert_eq!(recorded(&server).await, [(old, middle.clone()), (middle, new)]);
 }
 
 async fn recover_ignores_update_that_never_happened(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     insert_intent(&server, &project).await;
-    recover(&server.backend, true).await.expect("recovery");
+    recover(&server.backend, AbandonedUpdates::All).await.expect("recovery");
     assert_eq!(recorded(&server).await, []);
     assert_eq!(server.root().get("/events").await.json(), json!([]));
 }
 
+async fn updates_from_before_clock_was_set_back_are_recovered_at_start(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    insert_intent(&server, &project).await;
+    project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
+    let created = Expr::value(now() + TimeDelta::hours(3));
+    let dated = ref_updates::Entity::update_many().col_expr(ref_updates::Column::CreatedAt, created);
+    dated.exec(server.backend.database.write()).await.expect("an update");
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 1);
+    assert_eq!(recorded(&server).await.len(), 1);
+}
+
+async fn only_old_updates_of_running_servers_are_abandoned(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let db = server.backend.database.write();
+    insert_intent(&server, &project).await;
+    project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
+    // A push may take three hours to arrive, and three hours in Git.
+    for (minutes, recovered) in [(6 * 60 + 50, 0), (7 * 60 + 10, 1)] {
+        let created = Expr::value(now() - TimeDelta::minutes(minutes));
+        let aged = ref_updates::Entity::update_many().col_expr(ref_updates::Column::CreatedAt, created);
+        aged.exec(db).await.expect("an update");
+        assert_eq!(
+            recover(&server.backend, AbandonedUpdates::OldAt(now())).await.expect("recovery"),
+            recovered,
+            "{minutes}"
+        );
+        assert_eq!(recorded(&server).await.len(), recovered, "{minutes}");
+    }
+}
+
 on_every_database![
+    updates_from_before_clock_was_set_back_are_recovered_at_start,
+    only_old_updates_of_running_servers_are_abandoned,
     recover_records_unrecorded_push_once,
     recover_skips_pushes_recorded_by_others,
     recover_ignores_update_that_never_happened,

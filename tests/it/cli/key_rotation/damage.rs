@@ -60,7 +60,7 @@ async fn doctor_counts_values_of_former_and_unknown_keys(site: Site) {
     let sql = "UPDATE ci_variables SET value_encrypted = $1 WHERE project_id IS NOT NULL";
     assert_eq!(instance.execute(sql, vec![FOREIGN.into()]).await, 1);
     let printed = site.fails(&["doctor"]).await;
-    let line = "ci_variables.value_encrypted: no key decrypts 1 values, such as that of the row ";
+    let line = "ci_variables.value_encrypted: no key decrypts 1 value, such as that of the row ";
     assert!(printed.contains(line) && printed.contains("--discard-unreadable"), "{printed}");
     assert!(printed.contains("another key (00000000)") && printed.contains("Problems: 1."), "{printed}");
     let former = instance.fingerprint().await;
@@ -90,6 +90,24 @@ async fn unreadable_values_of_all_columns_can_be_discarded(site: Site) {
     }
     assert_eq!(instance.values().await.len(), 0);
     let root = instance.root();
+    let events = root.get("/audit_events?per_page=100").await.expect(200).json();
+    let of_kind = |name: &str| {
+        let events = events.as_array().unwrap().iter();
+        events.filter(|event| event["details"]["event_name"] == name).collect::<Vec<_>>()
+    };
+    let removed = of_kind("encrypted_values_removed");
+    for column in EncryptedColumn::all().filter(|column| *column != EncryptedColumn::TwoFactorSecret) {
+        let name = format!("{}.{}", column.table(), column.column());
+        let event = removed.iter().find(|event| event["details"]["target_details"] == name);
+        let event = event.unwrap_or_else(|| panic!("no event of {name}"));
+        assert_eq!((&event["author_id"], &event["details"]["author_name"]), (&json!(-1), &json!("Command line")));
+        let text = event["details"]["from"].as_str().unwrap();
+        assert!(text.contains(" values in the rows "), "{text}");
+    }
+    assert_eq!(removed.len(), EncryptedColumn::all().count() - 1);
+    let reset = of_kind("two_factor_reset");
+    assert_eq!(reset.len(), 1);
+    assert_eq!((&reset[0]["details"]["entity_path"], &reset[0]["author_id"]), (&json!("curie"), &json!(-1)));
     assert!(root.get(PROJECT).await.expect(200).json()["runners_token"].is_null());
     assert_eq!(root.get(&format!("{PROJECT}/hooks")).await.expect(200).json().as_array().unwrap().len(), 1);
     for all in ["variables", "triggers", "clusters"] {

@@ -116,7 +116,8 @@ async fn killed_rotation_is_continued(site: Site) {
     let left = instance.values().await.values().filter(|value| before.values().any(|old| old == *value)).count();
     assert!(left > 0, "the rotation was killed too late");
     let printed = site.fails(&["doctor"]).await;
-    assert!(printed.contains("use a former encryption key; `holdfast admin rotate-key` finishes"), "{printed}");
+    assert!(printed.contains(": a former encryption key encrypts "), "{printed}");
+    assert!(printed.contains("; `holdfast admin rotate-key` finishes"), "{printed}");
     let path = site.data.join("secret.key");
     let both_keys = std::fs::read(&path).unwrap();
     let printed = site.succeeds(&["admin", "rotate-key"]).await;

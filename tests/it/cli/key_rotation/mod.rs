@@ -2,5 +2,6 @@
 
 mod damage;
 mod interruptions;
+mod owner;
 mod rotation;
-mod secrets;
+pub mod secrets;

@@ -184,17 +184,17 @@ async fn nodes_follow_a_rotation_and_reject_former_registry_tokens(site: Site) {
 
 async fn sessions_end_only_on_request_and_digests_are_deleted(site: Site) {
     let instance = Instance::create(site.clone()).await;
-    let arguments = ["admin", "disable-two-factor", "ada"];
+    let arguments = ["admin", "disable-two-factor", "curie"];
     site.succeeds(&arguments).await;
     let http = http().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let mut browser = Browser { http, base: instance.server.base.clone(), cookies: Vec::new() };
     // The token of the form is no secret of the key: it stays valid during a rotation.
     let page = browser.get("/users/sign_in").await;
-    browser.sign_in("ada", "wrong", &[]).await;
+    browser.sign_in("curie", "wrong", &[]).await;
     let form = crate::support::browser::token(&page);
     site.succeeds(&["admin", "rotate-key"]).await;
     assert_eq!(sign_in_failures::Entity::find().count(instance.database.read()).await.unwrap(), 0);
-    let pairs = [("authenticity_token", form.as_str()), ("login", "ada"), ("password", PASSWORD)];
+    let pairs = [("authenticity_token", form.as_str()), ("login", "curie"), ("password", PASSWORD)];
     assert_eq!(browser.post("/users/sign_in", &pairs).await.status, 303);
     assert_eq!(browser.get("/api/v4/user").await.status, 200);
     assert_eq!(known_addresses::Entity::find().count(instance.database.read()).await.unwrap(), 1);
@@ -203,8 +203,12 @@ async fn sessions_end_only_on_request_and_digests_are_deleted(site: Site) {
     assert_eq!(browser.get("/api/v4/user").await.status, 200);
     let printed = site.succeeds(&["admin", "rotate-key", "--end-sessions"]).await;
     assert!(printed.contains("Ended sessions: 1.\n"), "{printed}");
+    let events = instance.root().get("/audit_events?per_page=100").await.expect(200).json();
+    let events = events.as_array().unwrap();
+    let ended = events.iter().find(|event| event["details"]["event_name"] == "sessions_ended").expect("an event");
+    assert_eq!((&ended["author_id"], &ended["details"]["from"]), (&json!(-1), &json!("1 sessions")));
     assert_eq!(browser.get("/api/v4/user").await.status, 401);
-    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
+    assert_eq!(browser.sign_in("curie", PASSWORD, &[]).await.status, 303);
     instance.stop().await;
 }
 

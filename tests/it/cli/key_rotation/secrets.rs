@@ -44,9 +44,9 @@ pub struct Instance {
     pub site: Site,
     pub server: Process,
     pub database: Database,
-    /// The app of the user ada.
+    /// The app of the user curie.
     pub app: Authenticator,
-    /// The token of the user ada.
+    /// The token of the user curie.
     pub ada: String,
 }
 
@@ -147,16 +147,16 @@ impl Instance {
     }
 }
 
-/// Creates the user ada with a second factor; returns a token and the app.
+/// Creates the user curie, who is not part of the demo, with a second factor; returns a token and the app.
 async fn user_with_second_factor(site: &Site, server: &Process) -> (String, Authenticator) {
-    let arguments = ["admin", "create-user", "ada", "--email", "ada@example.com", "--password-stdin"];
+    let arguments = ["admin", "create-user", "curie", "--email", "curie@example.com", "--password-stdin"];
     let mut command = site.command(&arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the binary");
     let mut stdin = child.stdin.take().expect("an input");
     stdin.write_all(PASSWORD.as_bytes()).await.expect("a password");
     drop(stdin);
     assert!(child.wait().await.expect("the binary").success());
-    let token = site.succeeds(&["admin", "create-token", "ada"]).await.trim().to_owned();
+    let token = site.succeeds(&["admin", "create-token", "curie"]).await.trim().to_owned();
     let client = Client::new(&server.base, Some(&token));
     let app = start_setup(&client).await;
     client.post("/user/two_factor/confirm", json!({ "code": app.code_at(-1) })).await.expect(201);

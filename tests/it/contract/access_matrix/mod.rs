@@ -5,6 +5,7 @@
 
 mod fixtures;
 mod requests;
+mod statement_counts;
 
 use std::sync::atomic::AtomicUsize;
 

@@ -1,7 +1,7 @@
 //! Runs of due schedules and of played schedules.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use domain::delivery::pipeline_schedules::{enqueue_due, run_due};
+use domain::delivery::pipeline_schedules::{correct_times, enqueue_due, run_due};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, QueryOrder};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, pipeline_schedules as rows, pipelines};
@@ -31,6 +31,20 @@ async fn all_pipelines(server: &TestServer) -> Vec<pipelines::Model> {
 
 fn minutes_ago(count: i64) -> DateTime<Utc> {
     storage::entities::now() - TimeDelta::minutes(count)
+}
+
+async fn time_from_before_clock_was_set_back_is_corrected(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "due", Visibility::Private).await;
+    let project_path = format!("/projects/{}", project.id);
+    let number = schedule(&root, &project_path).await;
+    let one = format!("{project_path}/pipeline_schedules/{number}");
+    let before = root.get(&one).await.expect(200).json();
+    assert_eq!(correct_times(&server.backend).await.expect("a correction"), 0);
+    let later = time(&before["next_run_at"]) + TimeDelta::days(365);
+    due_since(&server, number, later).await;
+    assert_eq!(correct_times(&server.backend).await.expect("a correction"), 1);
+    assert_eq!(root.get(&one).await.expect(200).json()["next_run_at"], before["next_run_at"]);
 }
 
 async fn due_schedule_creates_one_pipeline_with_its_variables(server: TestServer) {
@@ -206,6 +220,7 @@ async fn update_and_delete_of_due_schedule_prevent_its_run(server: TestServer) {
 }
 
 on_every_database![
+    time_from_before_clock_was_set_back_is_corrected,
     due_schedule_creates_one_pipeline_with_its_variables,
     concurrent_runs_of_due_schedule_create_one_pipeline,
     play_creates_pipeline_of_caller_and_preserves_next_run,

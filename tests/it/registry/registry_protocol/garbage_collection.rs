@@ -111,7 +111,7 @@ async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
     assert!(objects(&server).await.contains(&missing.key));
     server.backend.objects.discard(&missing.key).await.expect("the storage");
 
-    reset_after_restore(&server.backend).await.expect("the database");
+    reset_after_restore(&server.backend.database).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
     assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     tool.push_blob(b"of no use").await;

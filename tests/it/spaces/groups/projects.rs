@@ -80,6 +80,8 @@ async fn list_group_projects_statement_count_is_constant(server: TestServer) {
     let inner = group(&root, "inner", json!({"parent_id": top})).await;
     join(&root, &format!("/groups/{top}"), ada.id, 30).await;
     project(&root, "p0", json!({"namespace_id": top})).await;
+    // Names of projects in subgroups need a statement.
+    project(&root, "q0", json!({"namespace_id": inner})).await;
     let cost = async || {
         let before = server.statements();
         ada.client.get(&format!("/groups/{top}/projects?include_subgroups=true")).await.expect(200);

@@ -1,0 +1,121 @@
+//! Upgrades: new binaries on old schemas, and old binaries on new schemas.
+
+use std::path::Path;
+use std::time::Duration;
+
+use migration::{Migrator, MigratorTrait};
+use sea_orm::{ConnectionTrait, Database};
+use serde_json::json;
+
+use crate::regressions::faults::load::{self, Load};
+use crate::support::Client;
+use crate::support::git::Work;
+use crate::support::process::{Site, TOKEN, on_every_site};
+
+/// Number of migrations in the first version of the schema.
+const FIRST_MIGRATIONS: usize = 8;
+/// The last migration before the rule that migrations only add.
+const LAST_FREE: &str = "m20261124_000075_create_audit_events";
+/// Calls and statements that an older server does not survive.
+const DESTRUCTIVE: [&str; 9] = [
+    "drop_table",
+    "drop_column",
+    "rename_column",
+    "rename_table",
+    "modify_column",
+    "DROP TABLE",
+    "DROP COLUMN",
+    "RENAME ",
+    "ALTER COLUMN",
+];
+/// A schema change of a newer version.
+const NEWER: [&str; 5] = [
+    "ALTER TABLE users ADD COLUMN newer TEXT",
+    "ALTER TABLE issues ADD COLUMN newer INTEGER NOT NULL DEFAULT 0",
+    "CREATE TABLE newer (id INTEGER PRIMARY KEY, name TEXT NOT NULL)",
+    "CREATE INDEX ix_issues_newer ON issues (newer)",
+    "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m30001231_000001_newer', 0)",
+];
+/// Maximum time of a request while the schema changes.
+const LIMIT: Duration = Duration::from_secs(45);
+
+fn migrations_only_add() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migration/src");
+    let mut checked = 0;
+    for migration in Migrator::migrations() {
+        let name = migration.name().to_owned();
+        let source = std::fs::read_to_string(folder.join(format!("{name}.rs"))).expect("a migration");
+        let (_, rest) = source.split_once("async fn up(").expect("a method");
+        let (up, _) = rest.split_once("async fn down(").expect("a method");
+        checked += 1;
+        if name.as_str() > LAST_FREE {
+            let found: Vec<_> = DESTRUCTIVE.iter().filter(|word| up.contains(**word)).collect();
+            assert!(found.is_empty(), "{name} stops servers of the previous version: {found:?}");
+        }
+    }
+    assert!(checked > FIRST_MIGRATIONS, "{checked}");
+}
+
+/// Runs statements in the database of a site.
+async fn execute(site: &Site, statements: &[&str]) {
+    let database = Database::connect(site.database_url()).await.expect("a database");
+    for statement in statements {
+        database.execute_unprepared(statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    database.close().await.expect("closing");
+}
+
+async fn server_starts_on_schema_of_first_migrations(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let work = Work::new().await;
+    site.import("p", &work.path).await;
+    let token = site.succeeds(&["admin", "create-token", "root"]).await;
+    let database = Database::connect(site.database_url()).await.expect("a database");
+    let later = Migrator::migrations().len() - FIRST_MIGRATIONS;
+    Migrator::down(&database, Some(u32::try_from(later).expect("a number"))).await.expect("older migrations");
+    database.close().await.expect("closing");
+    // The first version recorded no identity.
+    std::fs::remove_file(site.data.join("instance.json")).expect("a file");
+    std::fs::remove_file(site.data.join("repositories/.store-id")).expect("a file");
+
+    let server = site.serve(&[]).await;
+    for token in [TOKEN, token.trim()] {
+        let client = Client::new(&server.base, Some(token));
+        assert_eq!(client.get("/user").await.expect(200).json()["username"], "root");
+        let project = client.get("/projects/root%2Fp").await.expect(200).json();
+        client.post(&format!("/projects/{}/issues", project["id"]), json!({"title": "t"})).await.expect(201);
+    }
+    let head = work.git(&["rev-parse", "HEAD"]).await;
+    let listed = work.git(&["ls-remote", &server.address("p"), "refs/heads/main"]).await;
+    assert!(listed.starts_with(&head), "{listed}");
+    work.commit("later", "x").await;
+    work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
+    server.stop().await;
+    site.assert_sound(1).await;
+}
+
+async fn running_server_continues_on_newer_schema(site: Site) {
+    let server = site.serve(&[]).await;
+    let work = load::create_project(&site).await;
+    let load = Load::start(&server, &work, "w");
+    load.progress(20).await;
+    execute(&site, &NEWER).await;
+    load.progress(20).await;
+    let written = load.stop().await;
+    written.check_failures(&[], LIMIT);
+    written.check(&server).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    client.post("/projects", json!({"name": "q"})).await.expect(201);
+    client
+        .post("/users", json!({"username": "ann", "name": "Ann", "email": "ann@example.com", "reset_password": true}))
+        .await
+        .expect(201);
+    server.stop().await;
+    for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["doctor"], &["backup", "copy"]] {
+        let output = site.fails(command).await;
+        assert!(output.contains("migrated by a newer version of Holdfast"), "{output}");
+    }
+}
+
+harness::tests![migrations_only_add];
+on_every_site![server_starts_on_schema_of_first_migrations, running_server_continues_on_newer_schema];

@@ -1,0 +1,53 @@
+//! Memory of the server after many requests of an ordinary load.
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::support::process::{Site, TOKEN};
+use crate::support::{Client, DatabaseKind, spaces};
+
+/// Projects that are written in turn.
+const PROJECTS: usize = 20;
+/// Commits before the memory is measured: the caches and the pools then have most of their entries.
+const FIRST_COMMITS: usize = 200;
+/// Commits between the two measurements.
+const COMMITS: usize = 600;
+/// Maximum growth between the measurements in kilobytes. With the allocator of glibc, the growth was 20 MB.
+const MAX_GROWTH: u64 = 8 * 1024;
+
+async fn memory_does_not_grow_with_the_number_of_commits() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let mut projects = Vec::new();
+    for number in 0..PROJECTS {
+        projects.push(spaces::project(&client, &format!("p{number}"), json!({})).await);
+    }
+    let commit = async |number: usize| {
+        let project = projects[number % PROJECTS];
+        let action = json!({"action": "create", "file_path": format!("d/{number}.txt"), "content": "x".repeat(2_000)});
+        let body = json!({"branch": "main", "commit_message": format!("Commit {number}"), "actions": [action]});
+        client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+        client.get(&format!("/projects/{project}/repository/commits?with_stats=true&per_page=10")).await.expect(200);
+    };
+    let commits = async |from: usize, count: usize| {
+        // Four clients, each with its own projects.
+        join_all((0..4).map(|client| {
+            let commit = &commit;
+            async move {
+                for number in (from..from + count).filter(|number| number % 4 == client) {
+                    commit(number).await;
+                }
+            }
+        }))
+        .await;
+    };
+    commits(0, FIRST_COMMITS).await;
+    let before = server.private_memory();
+    commits(FIRST_COMMITS, COMMITS).await;
+    let after = server.private_memory();
+    assert!(after < before + MAX_GROWTH, "{before} kB, then {after} kB");
+    server.stop().await;
+}
+
+harness::tests![memory_does_not_grow_with_the_number_of_commits];
