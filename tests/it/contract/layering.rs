@@ -16,7 +16,8 @@ const FLAT_FOLDERS: [&str; 3] = ["crates/git/src", "crates/storage/src/entities"
 const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
 
 /// The packages and the packages of this workspace that each may depend on.
-const PACKAGES: [(&str, &[&str]); 9] = [
+const PACKAGES: [(&str, &[&str]); 10] = [
+    ("allocator", &[]),
     ("generator", &[]),
     ("contract", &["generator"]),
     ("parsers", &[]),
@@ -25,14 +26,15 @@ const PACKAGES: [(&str, &[&str]); 9] = [
     ("migration", &[]),
     ("storage", &["migration"]),
     ("domain", &["git", "parsers", "storage"]),
-    ("holdfast", &["contract", "domain", "git", "parsers", "storage"]),
+    ("holdfast", &["allocator", "contract", "domain", "git", "parsers", "storage"]),
 ];
 
 /// Libraries, and the packages that may depend on them.
-const LIBRARIES: [(&str, &[&str]); 10] = [
+const LIBRARIES: [(&str, &[&str]); 11] = [
     ("clap", &["holdfast"]),
     ("git2", &["git"]),
     ("gix", &["git"]),
+    ("mimalloc", &["allocator"]),
     ("hyper", &["holdfast"]),
     ("object_store", &["domain"]),
     ("poem", &["holdfast"]),
