@@ -14,10 +14,11 @@ const PURGE_DELAY: mi_option_t = 15;
 /// Makes the allocator return freed pages to the system at once.
 ///
 /// With its default of 10 ms, it returns them when memory is allocated later, so the process keeps the peak of a load
-/// that has ended.
+/// that has ended. mimalloc reads the option without a lock, so call this function before the process has other threads.
 #[allow(unsafe_code)]
 pub fn return_freed_memory() {
-    // SAFETY: The function writes one integer into an array. The option is less than the length of the array.
+    // SAFETY: The function writes two integers into an array. The option is less than the length of the array, and no other
+    // thread reads them now.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
 }
 

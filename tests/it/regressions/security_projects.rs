@@ -38,6 +38,23 @@ async fn fork_cannot_have_restricted_visibility(server: TestServer) {
     assert_eq!(created["visibility"], "public");
 }
 
+async fn group_cannot_get_restricted_visibility(server: TestServer) {
+    let root = server.root();
+    let ada = server.create_user("ada").await;
+    let team = format!("/groups/{}", group(&ada.client, "team", json!({"visibility": "private"})).await);
+    let levels = json!({"restricted_visibility_levels": ["public"]});
+    root.put("/application/settings", levels).await.expect(200);
+    let rejected = ada.client.put(&team, json!({"visibility": "public"})).await.expect(400);
+    assert_eq!(
+        rejected.json()["message"],
+        json!({"visibility_level": ["public has been restricted by your administrator"]})
+    );
+    ada.client.put(&team, json!({"visibility": "internal"})).await.expect(200);
+    root.put(&team, json!({"visibility": "public"})).await.expect(200);
+    // A visibility that was set before can be sent again.
+    ada.client.put(&team, json!({"visibility": "public", "name": "Team"})).await.expect(200);
+}
+
 async fn fork_and_transfer_respect_projects_limit(server: TestServer) {
     let root = server.root();
     let source = Project::with_commits(&server, "source", Visibility::Public).await;
@@ -147,6 +164,7 @@ async fn hidden_project_returns_404_in_all_references(server: TestServer) {
 
 on_every_database![
     fork_cannot_have_restricted_visibility,
+    group_cannot_get_restricted_visibility,
     fork_and_transfer_respect_projects_limit,
     unsafe_path_names_are_rejected_by_push_and_api,
     custom_attribute_filters_accept_only_plain_text,

@@ -185,7 +185,14 @@ async fn epic_parent_rejects_cycles_and_deep_nesting(server: TestServer) {
     }
     let deep = root.post(&format!("/groups/{top}/epics"), json!({"title": "t", "parent_id": above})).await.expect(400);
     assert!(deep.text().contains("nested too deeply"), "{}", deep.text());
-    let free = root.put(&format!("/groups/{top}/epics/{third_iid}"), json!({"parent_id": null})).await;
+    // The descendants of the epic count too: the deepest epic has seven ancestors already.
+    let (_, new) = epic(&root, top, "New", json!({})).await;
+    let (_, under_new) = epic(&root, top, "Under new", json!({"parent_id": new})).await;
+    let third = format!("/groups/{top}/epics/{third_iid}");
+    root.put(&third, json!({"parent_id": new})).await.expect(200);
+    let deep = root.put(&third, json!({"parent_id": under_new})).await.expect(400);
+    assert!(deep.text().contains("nested too deeply"), "{}", deep.text());
+    let free = root.put(&third, json!({"parent_id": null})).await;
     assert_eq!(free.expect(200).json()["parent_id"], Value::Null);
 }
 

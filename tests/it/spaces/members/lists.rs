@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::spaces::{group, join, project};
-use crate::support::{TestServer, on_every_database};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn list_members_filters_by_name_email_and_id(server: TestServer) {
     let root = server.root();
@@ -35,6 +35,29 @@ async fn list_members_filters_by_name_email_and_id(server: TestServer) {
     for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {
         root.get(&format!("{parent}/members?{query}")).await.expect(400);
     }
+}
+
+async fn unconfirmed_email_finds_members_only_for_administrators(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({"visibility": "public"})).await;
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    for user in [ada.id, bob.id] {
+        join(&root, &format!("/groups/{team}"), user, 30).await;
+    }
+    let user = format!("/users/{}", bob.id);
+    root.put(&user, json!({"email": "boss@bank.example"})).await.expect(200);
+    let found = async |caller: &Client| {
+        let mut found = Vec::new();
+        for list in ["members", "members/all"] {
+            let list = format!("/groups/{team}/{list}?query=boss%40bank.example");
+            found.extend(caller.get(&list).await.expect(200).pluck("username"));
+        }
+        found
+    };
+    assert_eq!(found(&root).await, ["bob", "bob"]);
+    assert_eq!(found(&ada.client).await, [] as [Value; 0]);
+    root.put(&user, json!({"email": "boss@bank.example", "skip_reconfirmation": true})).await.expect(200);
+    assert_eq!(found(&ada.client).await, ["bob", "bob"]);
 }
 
 async fn member_reads_require_authentication_and_visibility(server: TestServer) {
@@ -125,6 +148,7 @@ async fn list_members_statement_count_is_independent_of_member_count(server: Tes
 
 on_every_database![
     list_members_filters_by_name_email_and_id,
+    unconfirmed_email_finds_members_only_for_administrators,
     member_reads_require_authentication_and_visibility,
     list_all_members_returns_each_user_once_with_the_nearest_role,
     list_members_statement_count_is_independent_of_member_count,

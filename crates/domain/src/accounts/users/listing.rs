@@ -266,10 +266,10 @@ fn without_projects() -> Condition {
         .add(Column::Id.not_in_subquery(owners.into_query()))
 }
 
-/// Matches names that contain the text, or an equal address. Wildcards in the text are escaped. Only
+/// Matches names that contain the text, or an equal primary address. Wildcards in the text are escaped. Only
 /// administrators see whether an address is confirmed, so only they find a user by an unconfirmed one: others
 /// would take the user for the owner of the address.
-fn matching(text: &str, admin: bool) -> Condition {
+pub(crate) fn matching(text: &str, admin: bool) -> Condition {
     let key = fold(text);
     let confirmed = (!admin).then(|| Column::ConfirmedAt.is_not_null());
     let address = Condition::all()

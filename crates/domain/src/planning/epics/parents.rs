@@ -1,6 +1,7 @@
 //! Rules for parents of epics.
 
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::sea_query::SimpleExpr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
 use storage::entities::epics::{self, Column, Entity};
 use storage::entities::{namespace_ancestors, namespaces, now};
 
@@ -15,7 +16,8 @@ pub(crate) const MAX_ANCESTORS: usize = 7;
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the parent is hidden from the caller, outside of the group and its
-/// ancestors, or a descendant of the epic. The same applies to a chain of more than `MAX_ANCESTORS` parents.
+/// ancestors, or a descendant of the epic. The same applies if the epic or one of its descendants would have more than
+/// `MAX_ANCESTORS` ancestors.
 pub(super) async fn check(
     transaction: &DatabaseTransaction,
     space: &SpaceAccess,
@@ -31,11 +33,16 @@ pub(super) async fn check(
         .one(transaction)
         .await?;
     let invalid = || Error::attribute("parent", "is invalid");
+    let too_deep = || Error::attribute("parent", "is nested too deeply");
     let mut next = Some(parent.ok_or_else(invalid)?.id);
-    for _ in 0..MAX_ANCESTORS {
-        let Some(id) = next else { return Ok(()) };
+    let mut ancestors = 0;
+    while let Some(id) = next {
         if Some(id) == child {
             return Err(invalid());
+        }
+        ancestors += 1;
+        if ancestors > MAX_ANCESTORS {
+            return Err(too_deep());
         }
         let parent: Option<Option<i64>> = Entity::find_by_id(id)
             .select_only()
@@ -45,8 +52,21 @@ pub(super) async fn check(
             .await?;
         next = parent.flatten();
     }
-    match next {
-        None => Ok(()),
-        Some(_) => Err(Error::attribute("parent", "is nested too deeply")),
+    match child {
+        Some(child) if has_descendant(transaction, child, MAX_ANCESTORS - ancestors + 1).await? => {
+            Err(too_deep())
+        }
+        _ => Ok(()),
     }
+}
+
+/// Returns whether an epic has a descendant this many levels below, at least one.
+async fn has_descendant(transaction: &DatabaseTransaction, epic: i64, levels: usize) -> Result<bool> {
+    let children = |condition: SimpleExpr| Entity::find().select_only().column(Column::Id).filter(condition);
+    let mut below = children(Column::ParentId.eq(epic));
+    for _ in 1..levels {
+        below = children(Column::ParentId.in_subquery(below.into_query()));
+    }
+    let found: Option<i64> = below.limit(1).into_tuple().one(transaction).await?;
+    Ok(found.is_some())
 }

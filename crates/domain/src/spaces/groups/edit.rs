@@ -11,11 +11,13 @@ use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, 
 
 use super::rules::{self, GroupSettings, visibility_name};
 use crate::identity::access::GroupAccess;
+use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
+use crate::kernel::settings::InstanceSettings;
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +47,7 @@ pub async fn update(backend: &Backend, access: GroupAccess, change: GroupUpdate)
         above,
     } = access;
     let group_id = group.id;
+    let settings = settings::get(backend).await?;
     let group = backend
         .database
         .transaction(async |transaction| {
@@ -60,7 +63,16 @@ pub async fn update(backend: &Backend, access: GroupAccess, change: GroupUpdate)
                 None => None,
             };
             let current = rules::lock(transaction, group_id).await?;
-            changed(backend, transaction, &caller, parent.as_ref(), current, change).await
+            changed(
+                backend,
+                transaction,
+                &settings,
+                &caller,
+                parent.as_ref(),
+                current,
+                change,
+            )
+            .await
         })
         .await?;
     Ok(GroupAccess {
@@ -74,6 +86,7 @@ pub async fn update(backend: &Backend, access: GroupAccess, change: GroupUpdate)
 async fn changed(
     backend: &Backend,
     transaction: &DatabaseTransaction,
+    settings: &InstanceSettings,
     caller: &Caller,
     parent: Option<&namespaces::Model>,
     current: namespaces::Model,
@@ -85,6 +98,7 @@ async fn changed(
         .visibility
         .filter(|new_visibility| *new_visibility != current.visibility)
     {
+        settings.check_visibility(caller, visibility)?;
         rules::check_visibility(parent, visibility)?;
         check_contents_visibility(transaction, current.id, visibility).await?;
         row.visibility = Set(visibility);

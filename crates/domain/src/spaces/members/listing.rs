@@ -11,19 +11,22 @@ use sea_orm::{
 use storage::entities::access::{Viewer, visible_groups};
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{
-    AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
+    AccessLevel, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
 };
 
 use super::{MemberSource, Membership, identities};
+use crate::accounts::users::listing::matching;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{bounded_count, contains};
+use crate::kernel::query::bounded_count;
 
 /// Filter of a list of members.
 #[derive(Debug, Clone, Default)]
 pub struct MemberFilter {
-    /// Part of the name or user name, or the whole email address; an empty text matches all.
+    /// Part of the name or user name, or the whole primary email address. An empty text matches all users.
+    /// Unconfirmed addresses match only for administrators.
     pub query: Option<String>,
     /// Only these users.
     pub user_ids: Option<Vec<i64>>,
@@ -31,15 +34,10 @@ pub struct MemberFilter {
 
 impl MemberFilter {
     /// Returns the filter as a condition on `users`.
-    fn condition(&self) -> Condition {
+    fn condition(&self, caller: &Caller) -> Condition {
         let mut condition = Condition::all();
-        if let Some(query) = self.query.as_deref().map(fold).filter(|query| !query.is_empty()) {
-            condition = condition.add(
-                Condition::any()
-                    .add(contains(users::Column::NameKey, &query))
-                    .add(contains(users::Column::UsernameKey, &query))
-                    .add(users::Column::EmailKey.eq(query)),
-            );
+        if let Some(query) = self.query.as_deref().filter(|query| !query.is_empty()) {
+            condition = condition.add(matching(query, caller.is_admin()));
         }
         if let Some(ids) = &self.user_ids {
             condition = condition.add(users::Column::Id.is_in(ids.iter().copied()));
@@ -59,7 +57,8 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let select = members::of(member_source.source, now().date_naive()).filter(filter.condition());
+    let select =
+        members::of(member_source.source, now().date_naive()).filter(filter.condition(&member_source.caller));
     let total = bounded_count(db, select.clone().into_query()).await?;
     let rows = select
         .offset(page.offset())
@@ -96,7 +95,7 @@ pub async fn list_all(
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let mut query = with_nearest_role(MemberScope::from(member_source), filter, now().date_naive());
+    let mut query = with_nearest_role(member_source, filter, now().date_naive());
     let total = bounded_count(db, query.clone()).await?;
     query
         .order_by((users::Entity, users::Column::Id), Order::Asc)
@@ -165,8 +164,8 @@ const SHARED: i32 = 1_000_000;
 
 /// Selects the users with a role, with the columns of the membership that applies to each. It is one
 /// statement regardless of the depth of the hierarchy and the number of shares.
-fn with_nearest_role(scope: MemberScope, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
-    let sources = sources(scope, filter.user_ids.as_deref(), today);
+fn with_nearest_role(source: &MemberSource, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
+    let sources = sources(MemberScope::from(source), filter.user_ids.as_deref(), today);
     let window = WindowStatement::partition_by("user_id")
         .order_by("distance", Order::Asc)
         .order_by("access_level", Order::Desc)
@@ -176,7 +175,9 @@ fn with_nearest_role(scope: MemberScope, filter: &MemberFilter, today: NaiveDate
         .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
         .from_subquery(sources, "sources")
         .take();
-    let mut query = users::Entity::find().filter(filter.condition()).into_query();
+    let mut query = users::Entity::find()
+        .filter(filter.condition(&source.caller))
+        .into_query();
     query.join_subquery(
         JoinType::InnerJoin,
         ranked,
