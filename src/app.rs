@@ -27,7 +27,7 @@ pub fn endpoint(
     backend: &Backend,
     settings: &ServerSettings,
 ) -> impl Endpoint<Output = poem::Response> + use<> {
-    let cache = ResponseCache::new(settings.response_cache_bytes);
+    let cache = ResponseCache::new(settings.caches.responses);
     let edge = Edge::new(
         App {
             backend: backend.clone(),

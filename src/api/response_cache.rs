@@ -107,13 +107,13 @@ impl ResponseCache {
     #[must_use]
     pub fn new(max_bytes: u64) -> Self {
         Self(Arc::new(ResponseCacheParts {
-            responses: VersionedCache::new(max_bytes, |response| response.body.len() + OVERHEAD),
+            responses: VersionedCache::new(max_bytes, |_, response| response.body.len() + OVERHEAD),
             computations: Computations::default(),
             is_enabled: max_bytes > 0,
         }))
     }
 
-    /// Returns the use of the cache now; weights are in bytes.
+    /// Returns the use of the cache now.
     #[must_use]
     pub fn usage(&self) -> CacheUsage {
         self.0.responses.usage()

@@ -1,5 +1,6 @@
 //! Settings of the server. In order of precedence: command line, environment, `holdfast.toml`, defaults.
 
+mod caches;
 mod error;
 mod networks;
 mod settings_file;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
+pub use caches::CacheSettings;
 pub use error::ConfigError;
 pub use networks::Networks;
 use traces::TraceOptions;
@@ -83,9 +85,6 @@ pub struct ConfigOptions {
     /// programs at most a half [default: 1 GiB]
     #[arg(long, env = "HOLDFAST_GIT_MEMORY_BYTES")]
     pub git_memory_bytes: Option<u64>,
-    /// Memory for cached results of Git, in bytes [default: 64 MiB]
-    #[arg(long, env = "HOLDFAST_GIT_CACHE_BYTES")]
-    pub git_cache_bytes: Option<u64>,
     /// Maximum size of a pushed pack, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
@@ -93,7 +92,10 @@ pub struct ConfigOptions {
     /// JSON body [default: 384 MiB]
     #[arg(long, env = "HOLDFAST_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<u64>,
-    /// Memory for cached responses, in bytes; 0 caches no responses [default: 16 MiB]
+    /// Memory for all caches together, in bytes: responses, results of Git and database rows [default: 96 MiB]
+    #[arg(long, env = "HOLDFAST_CACHE_BYTES")]
+    pub cache_bytes: Option<u64>,
+    /// The part of the cache memory for responses, in bytes; 0 caches no responses [default: a sixth]
     #[arg(long, env = "HOLDFAST_RESPONSE_CACHE_BYTES")]
     pub response_cache_bytes: Option<u64>,
     /// Maximum number of requests of a user within a minute; 0 is unlimited [default: 3000000]
@@ -196,14 +198,12 @@ pub struct ServerSettings {
     pub git_concurrency: usize,
     /// Memory for all Git programs together, in bytes.
     pub git_memory_bytes: u64,
-    /// Memory for cached results of Git, in bytes.
-    pub git_cache_bytes: u64,
     /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
     /// Memory for the bodies of all requests and responses, in bytes.
     pub body_memory_bytes: u64,
-    /// Memory for cached responses, in bytes; 0 caches no responses.
-    pub response_cache_bytes: u64,
+    /// Memory for each kind of cache.
+    pub caches: CacheSettings,
     /// Maximum number of requests of a user within a minute; 0 is unlimited.
     pub requests_per_minute_per_user: u32,
     /// Maximum number of requests of an address without valid credentials within a minute; 0 is unlimited.
@@ -233,8 +233,6 @@ const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default of the free disk space below which low space is reported.
 const LOW_DISK_BYTES: u64 = 1 << 30;
-/// Default memory for cached responses.
-const RESPONSE_CACHE_BYTES: u64 = 16 << 20;
 /// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
@@ -276,9 +274,9 @@ impl ConfigOptions {
             database_seconds: self.database_seconds.or(under.database_seconds),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             git_memory_bytes: self.git_memory_bytes.or(under.git_memory_bytes),
-            git_cache_bytes: self.git_cache_bytes.or(under.git_cache_bytes),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             body_memory_bytes: self.body_memory_bytes.or(under.body_memory_bytes),
+            cache_bytes: self.cache_bytes.or(under.cache_bytes),
             response_cache_bytes: self.response_cache_bytes.or(under.response_cache_bytes),
             requests_per_minute_per_user: self
                 .requests_per_minute_per_user
@@ -360,10 +358,9 @@ impl ConfigOptions {
             database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
-            git_cache_bytes: self.git_cache_bytes.unwrap_or(git::DEFAULT_GIT_CACHE_BYTES),
             max_push_bytes: self.max_push_bytes.unwrap_or(git::DEFAULT_MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),
-            response_cache_bytes: self.response_cache_bytes.unwrap_or(RESPONSE_CACHE_BYTES),
+            caches: CacheSettings::new(self.cache_bytes, self.response_cache_bytes)?,
             requests_per_minute_per_user: self
                 .requests_per_minute_per_user
                 .unwrap_or(budgets::REQUESTS_PER_MINUTE),

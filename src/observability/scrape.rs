@@ -166,8 +166,8 @@ impl ScraperParts {
         if let Some(cache) = &self.cache {
             let usage = cache();
             exposition.value(&CACHE_ENTRIES, Some(number(usage.entries)));
-            exposition.value(&CACHE_BYTES, Some(number(usage.weight)));
-            exposition.value(&CACHE_LIMIT, Some(number(usage.capacity)));
+            exposition.value(&CACHE_BYTES, Some(number(usage.bytes)));
+            exposition.value(&CACHE_LIMIT, Some(number(usage.max_bytes)));
         }
         add_jobs(&mut exposition, figures.jobs.as_deref().unwrap_or_default());
         let sizes = figures.sizes;

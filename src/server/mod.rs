@@ -110,7 +110,7 @@ async fn open_as(
         concurrency: settings.git_concurrency,
         memory_bytes: settings.git_memory_bytes,
         max_push_bytes: settings.max_push_bytes,
-        cache_bytes: settings.git_cache_bytes,
+        cache_bytes: settings.caches.git,
     };
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {
@@ -156,7 +156,7 @@ async fn open_as(
         keyring,
         webhooks,
         instance,
-        caches: Caches::default(),
+        caches: Caches::new(settings.caches.rows),
         ref_update_tasks: TaskTracker::new(),
         budgets: Budgets::new(&BudgetSettings {
             memory_bytes: settings.body_memory_bytes,

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use chrono::NaiveDate;
 use git::Oid;
 pub use storage::database::{DataVersion, VersionedCache};
-use storage::entities::{access_tokens, namespaces, projects, users};
+use storage::entities::{access_tokens, namespaces, projects, row_bytes, users};
 
 use crate::kernel::policy::Role;
 use crate::kernel::settings::InstanceSettings;
 
-/// Capacity for tokens, and for projects and groups per user: about two kilobytes each.
-const MAX_ENTRIES: u64 = 4_096;
-/// Capacity for resolved revisions, about 200 bytes each.
-const MAX_REVISIONS: u64 = 20_000;
+/// Number of parts of the memory for the caches. Projects, groups and tokens are the largest rows.
+const PARTS: u64 = 16;
+/// More than the memory of the settings of the instance.
+const SETTINGS_BYTES: u64 = 1 << 20;
 
 /// The caches.
 pub struct Caches {
@@ -66,16 +66,26 @@ pub(crate) enum GateState {
     Sometimes(i32),
 }
 
-impl Default for Caches {
-    fn default() -> Self {
+impl Caches {
+    /// Creates empty caches that use at most about `bytes` of memory together, in addition to the one entry for the
+    /// settings of the instance.
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        let part = bytes / PARTS;
         Self {
-            tokens: VersionedCache::new(MAX_ENTRIES, |_| 1),
-            projects: VersionedCache::new(MAX_ENTRIES, |_| 1),
-            groups: VersionedCache::new(MAX_ENTRIES, |_| 1),
-            settings: VersionedCache::new(1, |_| 1),
-            gates: VersionedCache::new(MAX_ENTRIES, |_| 1),
-            required_by_groups: VersionedCache::new(MAX_ENTRIES, |_| 1),
-            revisions: VersionedCache::new(MAX_REVISIONS, |_| 1),
+            tokens: VersionedCache::new(4 * part, |digest: &String, (token, user)| {
+                digest.len() + row_bytes(token.as_ref()) + row_bytes(user.as_ref())
+            }),
+            projects: VersionedCache::new(6 * part, |(_, reference): &(_, String), cached| {
+                reference.len() + row_bytes(&cached.project) + row_bytes(&cached.namespace)
+            }),
+            groups: VersionedCache::new(2 * part, |(_, reference): &(_, String), cached| {
+                reference.len() + row_bytes(&cached.group)
+            }),
+            settings: VersionedCache::new(SETTINGS_BYTES, |(), _| 0),
+            gates: VersionedCache::new(part, |(gate, ..): &GateQuery, _| gate.len()),
+            required_by_groups: VersionedCache::new(part, |_, _| 0),
+            revisions: VersionedCache::new(2 * part, |(_, revision): &(i64, String), _| revision.len()),
         }
     }
 }

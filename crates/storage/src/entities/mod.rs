@@ -91,6 +91,7 @@ pub mod registry_repositories;
 pub mod registry_repository_blobs;
 pub mod registry_tags;
 pub mod registry_uploads;
+mod row_bytes;
 pub mod row_conditions;
 pub mod saml_providers;
 pub mod scim_identities;
@@ -125,6 +126,7 @@ pub mod vulnerabilities;
 pub(crate) mod tests;
 
 pub use access_level::AccessLevel;
+pub use row_bytes::row_bytes;
 pub use scope::Scope;
 pub use visibility::Visibility;
 
