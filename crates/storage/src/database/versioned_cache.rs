@@ -91,12 +91,13 @@ where
 
 #[cfg(test)]
 mod tests {
+    use super::super::version::DatabaseState;
     use super::*;
 
     fn entries_use_at_most_the_maximum_memory() {
         let max_bytes = 1 << 20;
         let cache = VersionedCache::new(max_bytes, |key: &String, value: &String| key.len() + value.len());
-        let version = DataVersion::new(0, DatabaseState::default());
+        let version = DataVersion::new(0, DatabaseState::Snapshot(1));
         for number in 0..4_000 {
             cache.insert(version, format!("{number}"), "x".repeat(1_024));
         }
