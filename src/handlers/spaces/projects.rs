@@ -225,6 +225,8 @@ impl ProjectsApi for App {
         let body = request.body;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
+        // Validated first, because a request with an invalid image changes nothing.
+        let picture = avatars::validate(picture).await?;
         let change = ProjectUpdate {
             settings: project_settings(body.description.into_patch(), body.project_settings),
             name: body.name,
@@ -239,10 +241,7 @@ impl ProjectsApi for App {
             projects::update(&self.backend, access, change).await?
         };
         let changed = match pictured {
-            true => {
-                let picture = avatars::validate(picture).await?;
-                avatars::set(&self.backend, changed, picture).await?
-            }
+            true => avatars::set(&self.backend, changed, picture).await?,
             false => changed,
         };
         self.changed(changed, true).await

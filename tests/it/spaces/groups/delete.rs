@@ -100,6 +100,10 @@ async fn delayed_deletion_marks_group_and_can_be_reverted(server: TestServer) {
     assert_eq!(root.get(&one).await.expect(200).json()["marked_for_deletion_on"], json!(today));
     let restored = root.post(&format!("{one}/restore"), json!({})).await.expect(201).json();
     assert_eq!(restored["marked_for_deletion_on"], json!(null));
+    let row = async || namespaces::Entity::find_by_id(groups[0]).one(db).await.expect("a row").expect("the group");
+    let before = row().await;
+    root.post(&format!("{one}/restore"), json!({})).await.expect(201);
+    assert_eq!(row().await, before);
     delete_permanently(&server.backend, groups[0], Some(today)).await.expect("a run");
     root.get(&one).await.expect(200);
     root.delete(&one).await.expect(202);

@@ -2,7 +2,7 @@
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{namespaces, now};
 use storage::jobs::{self, JobFailure};
 
@@ -64,22 +64,33 @@ pub async fn delete(
 /// Cancels the scheduled deletion of a group. Does nothing if none is scheduled.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::NotFound` if the deletion has started.
 pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
-    let event = access
-        .group
-        .marked_for_deletion_on
-        .map(|_| AuditEvent::of(AuditKind::GroupRestored, access.audit_entity()));
-    let mut row = access.group.into_active_model();
-    row.marked_for_deletion_on = Set(None);
-    row.updated_at = Set(now());
+    if access.group.marked_for_deletion_on.is_none() {
+        return Ok(access);
+    }
     let group = backend
         .database
         .transaction(async |transaction| {
-            if let Some(event) = event {
-                audit::record(transaction, &access.caller, event).await?;
-            }
-            Ok::<_, Error>(row.update(transaction).await?)
+            let restored = namespaces::Entity::update_many()
+                .col_expr(
+                    namespaces::Column::MarkedForDeletionOn,
+                    Expr::value(None::<NaiveDate>),
+                )
+                .col_expr(namespaces::Column::UpdatedAt, Expr::value(now()))
+                .filter(namespaces::Column::Id.eq(access.group.id))
+                .filter(namespaces::Column::DeletionStartedAt.is_null())
+                .exec(transaction)
+                .await?;
+            let group = namespaces::not_deleted()
+                .filter(namespaces::Column::Id.eq(access.group.id))
+                .one(transaction)
+                .await?
+                .filter(|_| restored.rows_affected > 0)
+                .ok_or_else(|| Error::not_found("Group"))?;
+            let event = AuditEvent::of(AuditKind::GroupRestored, access.audit_entity());
+            audit::record(transaction, &access.caller, event).await?;
+            Ok::<_, Error>(group)
         })
         .await?;
     Ok(GroupAccess { group, ..access })
