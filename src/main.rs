@@ -6,6 +6,6 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = git::launcher::run_if_requested() {
         return code;
     }
-    allocator::return_freed_memory();
+    allocator::fix_thresholds();
     cli::run()
 }

@@ -103,6 +103,9 @@ pub fn run() -> ExitCode {
         Ok(inherited) => inherited,
         Err(error) => return print_error(&error.to_string()),
     };
+    if let Err(error) = allocator::return_freed_pages() {
+        return print_error(&error.to_string());
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),

@@ -1,25 +1,77 @@
-//! The memory allocator of the server: mimalloc, which also serves libgit2 and SQLite (ADR 51).
+//! Settings of the memory allocator of the server, which is that of glibc (ADR 51).
 //!
-//! It is used by each program that depends on this package. Call [`return_freed_memory`] at the start of `main`.
+//! With another C library, the functions of this package do nothing.
 
-use libmimalloc_sys::mi_option_t;
+use std::io;
+use std::thread;
+use std::time::Duration;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+/// Allocations of this size and more are returned to the system as soon as they are freed, in bytes. By default, glibc
+/// raises this limit to 32 MiB after the first large allocation was freed, and keeps up to 64 MiB for each of its arenas.
+const MMAP_THRESHOLD: i32 = 1 << 20;
+/// Free memory at the end of an arena above which it is returned to the system at once, in bytes.
+const TRIM_THRESHOLD: i32 = 4 << 20;
+/// Interval in which the memory of the process is compared.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Growth of the memory of the process after which freed pages are returned, in pages of 4 KiB.
+const GROWTH_PAGES: u64 = 512;
 
-/// Option for the milliseconds after which a freed page is returned to the system. The bindings do not declare it. The
-/// number is its position in `mi_option_e` of mimalloc 2.
-const PURGE_DELAY: mi_option_t = 15;
+/// Fixes the thresholds of the allocator. Call this function at the start of `main`.
+pub fn fix_thresholds() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code)]
+    // SAFETY: `mallopt` takes two integers, accepts any values, and locks the allocator.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD);
+    }
+}
 
-/// Makes the allocator return freed pages to the system at once.
+/// Starts a thread that returns freed pages to the system whenever the memory of the process has grown.
 ///
-/// With its default of 10 ms, it returns them when memory is allocated later, so the process keeps the peak of a load
-/// that has ended. mimalloc reads the option without a lock, so call this function before the process has other threads.
-#[allow(unsafe_code)]
-pub fn return_freed_memory() {
-    // SAFETY: The function writes two integers into an array. The option is less than the length of the array, and no other
-    // thread reads them now.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
+/// Without it, the allocator keeps freed pages that lie between pages in use, such as entries of caches.
+///
+/// # Errors
+/// Returns an error if the thread cannot be started.
+pub fn return_freed_pages() -> io::Result<()> {
+    if cfg!(target_env = "gnu") {
+        thread::Builder::new()
+            .name("allocator".to_owned())
+            .spawn(trim_after_growth)?;
+    }
+    Ok(())
+}
+
+/// Trims the memory whenever it has grown since it was trimmed.
+fn trim_after_growth() {
+    let mut trimmed = 0;
+    loop {
+        thread::sleep(INTERVAL);
+        // The file cannot be read while the process has too many open files.
+        let Some(pages) = resident_pages() else { continue };
+        if pages > trimmed + GROWTH_PAGES {
+            trim();
+            trimmed = resident_pages().unwrap_or(pages);
+        } else {
+            trimmed = trimmed.min(pages);
+        }
+    }
+}
+
+/// Returns the number of pages of the process that are in memory.
+fn resident_pages() -> Option<u64> {
+    let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
+    sizes.split(' ').nth(1)?.parse().ok()
+}
+
+/// Returns the freed pages of all arenas to the system.
+fn trim() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code)]
+    // SAFETY: `malloc_trim` takes an integer, accepts any value, and locks each arena.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 #[cfg(test)]
@@ -27,13 +79,18 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(unsafe_code)]
-    fn option_is_the_purge_delay() {
-        // SAFETY: The functions read and write one integer of an array. The option is less than the length of the array.
-        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
-        // Its default, which no other option of mimalloc 2 near this position has.
-        assert_eq!(delay(), 10);
-        return_freed_memory();
-        assert_eq!(delay(), 0);
+    fn freed_pages_between_pages_in_use_are_returned() {
+        fix_thresholds();
+        let size = 64 << 10;
+        // The last allocation stays in use, so the allocator cannot shrink the arena.
+        let mut blocks: Vec<Vec<u8>> = (0..1_024).map(|_| vec![1; size]).collect();
+        let last = blocks.pop();
+        let full = resident_pages().expect("a number");
+        drop(blocks);
+        trim();
+        let rest = resident_pages().expect("a number");
+        let freed = 1_023 * (size as u64 / 4_096);
+        assert!(full - rest > freed / 2, "{full} pages, then {rest}");
+        drop(last);
     }
 }

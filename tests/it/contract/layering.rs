@@ -30,11 +30,10 @@ const PACKAGES: [(&str, &[&str]); 10] = [
 ];
 
 /// Libraries, and the packages that may depend on them.
-const LIBRARIES: [(&str, &[&str]); 11] = [
+const LIBRARIES: [(&str, &[&str]); 10] = [
     ("clap", &["holdfast"]),
     ("git2", &["git"]),
     ("gix", &["git"]),
-    ("mimalloc", &["allocator"]),
     ("hyper", &["holdfast"]),
     ("object_store", &["domain"]),
     ("poem", &["holdfast"]),
