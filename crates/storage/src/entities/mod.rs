@@ -91,6 +91,7 @@ pub mod registry_repositories;
 pub mod registry_repository_blobs;
 pub mod registry_tags;
 pub mod registry_uploads;
+pub mod related_rows;
 pub mod row_conditions;
 pub mod saml_providers;
 pub mod scim_identities;
