@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::LockType;
-use sea_orm::{ActiveValue::Set, Condition, QuerySelect};
+use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Query};
+use sea_orm::{ActiveValue::Set, Condition, DbBackend, QuerySelect};
 use serde::{Deserialize, Serialize};
 
-use super::{Visibility, fold, numeric_id};
+use super::related_rows::{RelatedPart, RelatedRow};
+use super::row_conditions::is_among;
+use super::{Visibility, fold, namespaces, numeric_id};
 
 /// Access to a feature of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
@@ -254,7 +256,7 @@ pub enum Relation {
     Creator,
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Namespace.def()
     }
@@ -293,7 +295,7 @@ pub async fn by_full_path(
         return Ok(None);
     };
     let named = Condition::all()
-        .add(super::namespaces::Column::FullPathKey.eq(fold(namespace)))
+        .add(namespaces::Column::FullPathKey.eq(fold(namespace)))
         .add(Column::PathKey.eq(fold(path)));
     one_with_namespace(db, named).await
 }
@@ -343,16 +345,39 @@ pub fn not_deleted() -> Select<Entity> {
 }
 
 /// A project with its namespace.
-pub type ProjectWithNamespace = (Model, super::namespaces::Model);
+pub type ProjectWithNamespace = (Model, namespaces::Model);
 
 async fn one_with_namespace(
     db: &impl ConnectionTrait,
     named: Condition,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
     let found = not_deleted()
-        .find_also_related(super::namespaces::Entity)
+        .find_also_related(namespaces::Entity)
         .filter(named)
         .one(db)
         .await?;
     Ok(found.and_then(|(project, namespace)| Some((project, namespace?))))
+}
+
+/// Returns a part with the paths of projects, for [`full_path_of`]; none without IDs.
+#[must_use]
+pub fn paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let in_namespace = namespaces::Column::Id.into_expr().eq(Column::NamespaceId.into_expr());
+    let rows = Query::select()
+        .from(Entity)
+        .join(JoinType::InnerJoin, namespaces::Entity, in_namespace)
+        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
+        .take();
+    let texts = [namespaces::Column::FullPath.into_expr(), Column::Path.into_expr()];
+    Some(RelatedPart::new(rows, Column::Id.into_expr()).with_texts(texts))
+}
+
+/// Returns the full path of a project from a row of [`paths_part`].
+#[must_use]
+pub fn full_path_of(row: RelatedRow) -> String {
+    let [namespace, path, ..] = row.texts.map(Option::unwrap_or_default);
+    format!("{namespace}/{path}")
 }
