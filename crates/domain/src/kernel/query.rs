@@ -6,7 +6,6 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait, Select,
 };
-
 use storage::entities::related_rows::{RelatedPart, RelatedRow, bigint};
 
 use crate::kernel::error::Result;
@@ -49,26 +48,34 @@ fn counted(mut rows: SelectStatement) -> SelectStatement {
 pub struct PageTotal {
     more: bool,
     beyond: bool,
-    known: Option<u64>,
-    rows: SelectStatement,
+    total: Total,
+}
+
+#[derive(Debug)]
+enum Total {
+    Known(u64),
+    /// The list that has to be counted.
+    Uncounted(Box<SelectStatement>),
 }
 
 impl PageTotal {
-    /// Cuts the page out of rows that were read with one row more than the page size. `rows` selects all rows of the list,
-    /// with the restrictions of [`bounded_count`]. `known` is the total, if it was counted already.
+    /// Cuts the page out of rows that were read with one row more than the page size. `known` is the total, if it was
+    /// counted already. `rows` returns the query for all rows of the list, with the restrictions of [`bounded_count`].
     pub fn of_page<T>(
         page: &PageRequest,
         found: &mut Vec<T>,
-        rows: SelectStatement,
         known: Option<u64>,
+        rows: impl FnOnce() -> SelectStatement,
     ) -> Self {
         let read = found.len();
         found.truncate(usize::try_from(page.limit()).unwrap_or(usize::MAX));
         Self {
             more: read > found.len(),
             beyond: found.is_empty(),
-            known: known.or_else(|| total_on_page(page, read)),
-            rows,
+            total: match known.or_else(|| total_on_page(page, read)) {
+                Some(total) => Total::Known(total),
+                None => Total::Uncounted(Box::new(rows())),
+            },
         }
     }
 
@@ -76,19 +83,24 @@ impl PageTotal {
     /// the statement.
     #[must_use]
     pub fn part(&self) -> Option<RelatedPart> {
-        if self.known.is_some() {
+        let Total::Uncounted(rows) = &self.total else {
             return None;
-        }
-        let part = RelatedPart::new(counted(self.rows.clone()), bigint(Expr::Constant(0.into())));
+        };
+        let part = RelatedPart::new(counted((**rows).clone()), bigint(Expr::Constant(0.into())));
         Some(part.with_number(Func::count(Expr::col(Asterisk)).into()))
     }
 
     /// Returns the position of the page, from the row of [`Self::part`].
     #[must_use]
     pub fn position(&self, counted: &[RelatedRow]) -> PagePosition {
-        let counted = counted.first().and_then(|row| row.number);
-        let total = self.known.or(counted.and_then(|total| u64::try_from(total).ok()));
-        PagePosition::of_total(total.unwrap_or_default(), self.more, self.beyond)
+        let total = match self.total {
+            Total::Known(total) => total,
+            Total::Uncounted(_) => {
+                let total = counted.first().and_then(|row| row.number);
+                total.and_then(|total| u64::try_from(total).ok()).unwrap_or_default()
+            }
+        };
+        PagePosition::of_total(total, self.more, self.beyond)
     }
 }
 
