@@ -13,6 +13,7 @@ use sea_orm::{
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
+use super::related_rows::RelatedPart;
 use super::selectivity::{TARGET_ID, if_few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
@@ -45,6 +46,20 @@ pub async fn project_level(
     project_id: i64,
     today: NaiveDate,
 ) -> Result<Option<AccessLevel>, DbErr> {
+    let levels = highest(db, grants_on_project(user_id, project_id, today)).await?;
+    Ok(levels.into_values().max())
+}
+
+/// Returns a part with a row if the user has a role on the project.
+#[must_use]
+pub fn has_project_level_part(user_id: i64, project_id: i64, today: NaiveDate) -> RelatedPart {
+    let grants = together(UnionType::All, grants_on_project(user_id, project_id, today));
+    let rows = Query::select().from_subquery(grants, "grants").take();
+    RelatedPart::exists(rows, project_id)
+}
+
+/// Returns the statements for the user's roles on a project, and on its namespace.
+fn grants_on_project(user_id: i64, project_id: i64, today: NaiveDate) -> Vec<SelectStatement> {
     let namespace = Query::select()
         .column(projects::Column::NamespaceId)
         .from(projects::Entity)
@@ -52,11 +67,9 @@ pub async fn project_level(
         .take();
     let own = project_grants(user_id, today).into_iter();
     let inherited = group_grants(user_id, today).into_iter();
-    let rows = own
-        .map(|grant| grant.rows(|target| target.eq(project_id)))
-        .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))));
-    let levels = highest(db, rows).await?;
-    Ok(levels.into_values().max())
+    own.map(|grant| grant.rows(|target| target.eq(project_id)))
+        .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))))
+        .collect()
 }
 
 /// Roles of a user on the projects of a page and on their namespaces, by ID. Missing entries mean no role.

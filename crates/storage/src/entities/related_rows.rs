@@ -22,7 +22,7 @@ const TEXT_NAMES: [&str; TEXTS] = ["text_1", "text_2", "text_3", "text_4"];
 pub struct RelatedRow {
     /// ID of the row of the page to which this row is related.
     pub owner_id: i64,
-    /// ID of this row, if the part returns IDs.
+    /// ID of this row, or a second number, if the part returns one.
     pub id: i64,
     /// A number: a count, a role or a flag.
     pub number: Option<i64>,
@@ -124,7 +124,7 @@ impl RelatedPart {
         Self { sort, ..self }
     }
 
-    /// Returns the ID of each row.
+    /// Returns the ID of each row, or a second number.
     #[must_use]
     pub fn with_id(self, id: Expr) -> Self {
         Self { id, ..self }

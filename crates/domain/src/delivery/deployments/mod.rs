@@ -16,7 +16,7 @@ pub use crate::delivery::deployments::merge_request_links::{link_merge_requests,
 pub use changes::{NewDeployment, create, update};
 pub(crate) use job_status::{replace_job, update_from_job};
 pub use listing::{DeploymentFilter, DeploymentOrder, list};
-pub(crate) use merge_request_links::first_to_production;
+pub(crate) use merge_request_links::to_production_part;
 
 use git::Oid;
 use storage::entities::deployments::{self, Column, DeploymentStatus, Model};

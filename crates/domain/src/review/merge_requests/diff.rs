@@ -11,6 +11,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
+use crate::planning::issuables::find_with_milestone;
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::head_refs::{self, oid};
 
@@ -42,17 +43,14 @@ pub async fn get_changes(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<(MergeRequestDetail, Diff)> {
-    let merge_request = find(backend.database.read(), access, iid).await?;
-    let (repository, base, head) = endpoints(backend, &merge_request).await?;
+    let found = find_with_milestone(backend.database.read(), access, iid).await?;
+    let (repository, base, head) = endpoints(backend, &found.0).await?;
     let diff = repository.diff_between(base, head).await?;
     let include = MergeRequestInclude {
         changes_count: Some(format_count(&diff)),
         ..MergeRequestInclude::default()
     };
-    Ok((
-        row::load_detail(backend, access, merge_request, include).await?,
-        diff,
-    ))
+    Ok((row::load_found(backend, access, found, include).await?, diff))
 }
 
 /// Returns the number of files that a merge request changes, as text that marks a truncated count. Returns
