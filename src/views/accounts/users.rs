@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::accounts::users::listing::{ProfileDetail, UserExtras, UserProfile};
 use domain::spaces::projects::stars;
-use storage::entities::users::{self, Model};
+use storage::entities::users::{self, Model, UserSummary};
 
 use crate::views::links;
 use contract::MaybeUndefined;
@@ -35,30 +35,32 @@ pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
 
 /// Returns a user inside of another resource.
 #[must_use]
-pub fn reference(base: &str, user: &Model) -> UserReference {
+pub fn reference(base: &str, user: impl Into<UserSummary>) -> UserReference {
+    let user = user.into();
     UserReference {
         id: user.id,
-        username: user.username.clone(),
-        name: user.name.clone(),
         state: state(user.state),
-        avatar_url: avatar_url(base, user),
-        web_url: web_url(base, user),
+        avatar_url: links::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+        web_url: format!("{base}/{}", user.username),
+        username: user.username,
+        name: user.name,
     }
 }
 
 /// Returns the creator of a resource, or the ghost user if deleted.
 #[must_use]
-pub fn creator(base: &str, maker: Option<Model>) -> UserReference {
-    match maker {
-        Some(user) => reference(base, &user),
-        None => UserReference {
-            id: 0,
-            username: "ghost".to_owned(),
-            name: "Ghost User".to_owned(),
-            state: UserState::Blocked,
-            avatar_url: None,
-            web_url: format!("{base}/ghost"),
-        },
+pub fn creator(base: &str, maker: Option<impl Into<UserSummary>>) -> UserReference {
+    maker.map_or_else(|| ghost(base), |user| reference(base, user))
+}
+
+fn ghost(base: &str) -> UserReference {
+    UserReference {
+        id: 0,
+        username: "ghost".to_owned(),
+        name: "Ghost User".to_owned(),
+        state: UserState::Blocked,
+        avatar_url: None,
+        web_url: format!("{base}/ghost"),
     }
 }
 
@@ -66,7 +68,7 @@ pub fn creator(base: &str, maker: Option<Model>) -> UserReference {
 #[must_use]
 pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
     let Some(user) = writer else {
-        let ghost = creator(base, None);
+        let ghost = ghost(base);
         return Author {
             id: ghost.id,
             username: ghost.username,

@@ -41,7 +41,7 @@ pub fn board(base: &str, detail: BoardDetail) -> Board {
         project,
         group,
         milestone: detail.milestone.map(|detail| milestone(base, detail)),
-        assignee: detail.assignee.map(|user| users::reference(base, &user)),
+        assignee: detail.assignee.map(|user| users::reference(base, user)),
         labels: detail.labels.into_iter().map(label).collect(),
         weight: board.weight.map(Into::into),
         lists: detail
@@ -59,7 +59,7 @@ pub fn list(base: &str, list: BoardListDetail) -> BoardList {
         id: list.id,
         label: list.label.map(label),
         milestone: list.milestone.map(|detail| milestone(base, detail)),
-        assignee: list.assignee.map(|user| users::reference(base, &user)),
+        assignee: list.assignee.map(|user| users::reference(base, user)),
         position: i64::try_from(list.position).unwrap_or(i64::MAX),
     }
 }

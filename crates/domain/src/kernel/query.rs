@@ -147,6 +147,21 @@ pub async fn page_of<E: EntityTrait>(
     Ok(Page::new(page, found, total))
 }
 
+/// As [`page_of`], for a list whose total is counted in the statement that reads the related rows of the page.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn uncounted_page_of<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    query: Select<E>,
+    page: &PageRequest,
+) -> Result<(Vec<E::Model>, PageTotal)> {
+    let all = query.clone();
+    let mut found = query.offset(page.offset()).limit(page.limit() + 1).all(db).await?;
+    let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
+    Ok((found, total))
+}
+
 /// Returns up to `limit` rows with IDs above `after`, in the order of their IDs. Reads long lists in parts.
 ///
 /// # Errors

@@ -123,7 +123,7 @@ pub async fn add(
             };
             let association = association.map_err(map_insert_error)?;
             Ok((
-                load_detail(transaction, space.caller.viewer(), epic).await?,
+                load_detail(transaction, space, epic).await?,
                 with_issue(transaction, space, (association, Some(issue))).await?,
             ))
         })
@@ -188,7 +188,7 @@ pub async fn remove(
             let found = find_association(transaction, space, epic.id, association_id).await?;
             Entity::delete_by_id(association_id).exec(transaction).await?;
             Ok((
-                load_detail(transaction, space.caller.viewer(), epic).await?,
+                load_detail(transaction, space, epic).await?,
                 with_issue(transaction, space, found).await?,
             ))
         })
