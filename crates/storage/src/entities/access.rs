@@ -5,6 +5,8 @@
 //! project comes from membership, from a share with such a group, or from its namespace. The highest role
 //! counts. Expired memberships and shares grant nothing.
 
+mod role_levels;
+
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::NaiveDate;
@@ -19,6 +21,8 @@ use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,
 };
+
+pub use role_levels::{LevelParts, RoleLevels, levels};
 
 /// The user who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,62 +74,6 @@ fn grants_on_project(user_id: i64, project_id: i64, today: NaiveDate) -> Vec<Sel
     own.map(|grant| grant.rows(|target| target.eq(project_id)))
         .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))))
         .collect()
-}
-
-/// Roles of a user on the projects of a page and on their namespaces, by ID. Missing entries mean no role.
-#[derive(Debug, Default)]
-pub struct RoleLevels {
-    /// Effective roles on the projects.
-    pub projects: HashMap<i64, AccessLevel>,
-    /// Roles on the projects by direct membership.
-    pub direct: HashMap<i64, AccessLevel>,
-    /// Roles on the namespaces.
-    pub namespaces: HashMap<i64, AccessLevel>,
-}
-
-/// Returns the user's roles on several projects, each given with its namespace, in two statements.
-///
-/// # Errors
-/// Any database error.
-pub async fn levels(
-    db: &impl ConnectionTrait,
-    user_id: i64,
-    found: &[(i64, i64)],
-    today: NaiveDate,
-) -> Result<RoleLevels, DbErr> {
-    if found.is_empty() {
-        return Ok(RoleLevels::default());
-    }
-    let namespace_ids: Vec<i64> = found.iter().map(|(_, namespace)| *namespace).collect();
-    let namespaces = group_levels(db, user_id, &namespace_ids, today).await?;
-    let [direct, shared] = project_grants(user_id, today);
-    let ids = || found.iter().map(|(project, _)| *project);
-    let mut direct = direct.rows(|target| target.is_in(ids()));
-    direct.expr_as(Expr::col((MEMBER, members::Column::AccessLevel)), "direct");
-    let mut shared = shared.rows(|target| target.is_in(ids()));
-    shared.expr_as(Expr::val(0), "direct");
-    let statement = highest_of([direct, shared])
-        .expr_as(Expr::col("direct").max(), "direct")
-        .take();
-    let (mut projects, mut direct) = (HashMap::new(), HashMap::new());
-    for row in db.query_all(&statement).await? {
-        let found = Highest::from_query_result(&row, "")?;
-        projects.insert(found.target_id, found.access_level);
-        if let Ok(level) = AccessLevel::try_from(row.try_get::<i32>("", "direct")?) {
-            direct.insert(found.target_id, level);
-        }
-    }
-    for (project, namespace) in found {
-        if let Some(inherited) = namespaces.get(namespace) {
-            let level = projects.entry(*project).or_insert(*inherited);
-            *level = Ord::max(*level, *inherited);
-        }
-    }
-    Ok(RoleLevels {
-        projects,
-        direct,
-        namespaces,
-    })
 }
 
 /// Returns the user's role on a group or personal namespace, if any.

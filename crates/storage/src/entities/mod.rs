@@ -100,6 +100,7 @@ mod scope;
 pub mod selectivity;
 pub mod sessions;
 pub mod settings;
+mod share_summary;
 pub mod sign_in_failures;
 pub mod snippet_contents;
 pub mod snippets;
@@ -127,6 +128,7 @@ pub(crate) mod tests;
 
 pub use access_level::AccessLevel;
 pub use scope::Scope;
+pub use share_summary::ShareSummary;
 pub use visibility::Visibility;
 
 use chrono::{DateTime, NaiveDate, SubsecRound, TimeDelta, Utc};

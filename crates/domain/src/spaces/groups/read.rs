@@ -1,9 +1,13 @@
 //! Single groups with their projects.
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
-use storage::entities::access::{visible_groups, visible_projects};
+use storage::entities::access::visible_projects;
+use storage::entities::namespace_ancestors::names_part;
 use storage::entities::projects::{self, Column};
-use storage::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
+use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::{
+    AccessLevel, ShareSummary, group_shares, namespaces, now, project_shares, unexpired,
+};
 
 use super::{GroupSummary, runners_token_context};
 use crate::identity::access::GroupAccess;
@@ -11,9 +15,8 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::secrets::Secret;
-use crate::spaces::namespaces::full_names;
-use crate::spaces::projects as project_rows;
-use crate::spaces::projects::load_details;
+use crate::spaces::namespaces::joined_names;
+use crate::spaces::projects::{ProjectDetail, load_details};
 
 /// Maximum projects of each kind that are included.
 const MAX_PROJECTS: u64 = 100;
@@ -24,11 +27,11 @@ pub struct GroupDetail {
     /// The group.
     pub row: GroupSummary,
     /// The groups it is shared with that are visible to the caller.
-    pub shares: Vec<(group_shares::Model, namespaces::Model)>,
+    pub shares: Vec<ShareSummary>,
     /// The registration token of runners, for Owners.
     pub runners_token: Option<Secret<String>>,
     /// Its own and shared projects that are visible to the caller, if requested.
-    pub projects: Option<(Vec<project_rows::ProjectDetail>, Vec<project_rows::ProjectDetail>)>,
+    pub projects: Option<(Vec<ProjectDetail>, Vec<ProjectDetail>)>,
 }
 
 /// Loads the detailed representation of a group.
@@ -39,14 +42,10 @@ pub async fn get(backend: &Backend, access: GroupAccess, with_projects: bool) ->
     let db = backend.database.read();
     let owns = access.has_role(AccessLevel::Owner);
     let (caller, group) = (access.caller, access.group);
-    let full_name = full_names(db, [group.id])
-        .await?
-        .remove(&group.id)
-        .unwrap_or_default();
-    let shares = group_shares::of(group.id, now().date_naive())
-        .filter(visible_groups(caller.viewer(), now().date_naive()))
-        .all(db)
-        .await?;
+    let mut related = RelatedRows::default();
+    let names = related.add(names_part(db.get_database_backend(), &[group.id]));
+    let shares = group_shares::part(caller.viewer(), now().date_naive(), group.id);
+    let shares = related.add(Some(shares));
     let runners_token = match group
         .runners_token_encrypted
         .as_deref()
@@ -59,31 +58,34 @@ pub async fn get(backend: &Backend, access: GroupAccess, with_projects: bool) ->
         ),
         None => None,
     };
-    let projects = match with_projects {
-        true => Some(projects_of(db, &caller, group.id).await?),
-        false => None,
+    let (projects, mut rows) = match with_projects {
+        true => {
+            let (own, shared, rows) = projects_of(db, &caller, group.id, related).await?;
+            (Some((own, shared)), rows)
+        }
+        false => (None, related.load(db).await?),
     };
+    let full_name = joined_names(rows.take(names)).remove(&group.id);
+    let shares = rows.take(shares).into_iter().map(ShareSummary::read);
     Ok(GroupDetail {
         row: GroupSummary {
+            full_name: full_name.unwrap_or_default(),
             group,
-            full_name,
             sizes: None,
         },
-        shares: shares
-            .into_iter()
-            .filter_map(|(share, group)| Some((share, group?)))
-            .collect(),
+        shares: shares.collect::<std::result::Result<_, _>>()?,
         runners_token,
         projects,
     })
 }
 
-/// Returns the projects of a group and those shared with it, newest first.
+/// Returns the projects of a group and those shared with it, newest first, and the rows of the parts of `related`.
 async fn projects_of(
     db: &impl ConnectionTrait,
     caller: &Caller,
     group_id: i64,
-) -> Result<(Vec<project_rows::ProjectDetail>, Vec<project_rows::ProjectDetail>)> {
+    related: RelatedRows,
+) -> Result<(Vec<ProjectDetail>, Vec<ProjectDetail>, RelatedRowSets)> {
     let today = now().date_naive();
     let shared = project_shares::Entity::find()
         .select_only()
@@ -109,7 +111,7 @@ async fn projects_of(
                 .filter_map(|(project, namespace)| Some((project, namespace?))),
         );
     }
-    let mut rows = load_details(db, caller, found).await?;
+    let (mut rows, related) = load_details(db, caller, found, related).await?;
     let shared = rows.split_off(own);
-    Ok((rows, shared))
+    Ok((rows, shared, related))
 }
