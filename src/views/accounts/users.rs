@@ -109,17 +109,17 @@ fn nullable<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
     }
 }
 
-/// Returns a user with the fields that the caller may see.
+/// Returns a user with the fields that every caller may see.
 #[must_use]
-pub fn user(profile: UserProfile, base: &str) -> User {
-    let UserProfile { user, detail } = profile;
-    let mut view = User {
-        id: user.id,
-        username: user.username.clone(),
-        name: user.name.clone(),
-        state: state(user.state),
-        avatar_url: avatar_url(base, &user),
-        web_url: web_url(base, &user),
+pub fn without_profile(base: &str, user: impl Into<UserSummary>) -> User {
+    let shown = reference(base, user);
+    User {
+        id: shown.id,
+        username: shown.username,
+        name: shown.name,
+        state: shown.state,
+        avatar_url: shown.avatar_url,
+        web_url: shown.web_url,
         created_at: MaybeUndefined::Undefined,
         bio: MaybeUndefined::Undefined,
         location: MaybeUndefined::Undefined,
@@ -146,7 +146,14 @@ pub fn user(profile: UserProfile, base: &str) -> User {
         private_profile: None,
         note: MaybeUndefined::Undefined,
         is_admin: None,
-    };
+    }
+}
+
+/// Returns a user with the fields that the caller may see.
+#[must_use]
+pub fn user(profile: UserProfile, base: &str) -> User {
+    let UserProfile { user, detail } = profile;
+    let mut view = without_profile(base, &user);
     match detail {
         ProfileDetail::Reference => {}
         ProfileDetail::Public => add_public(&mut view, user),

@@ -50,16 +50,11 @@ pub async fn get(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<Epi
     load_detail(db, space, epic).await
 }
 
-/// Returns the ID of an epic of a group.
+/// Finds an epic of a group by IID, if the caller can see it.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn get_id(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<i64> {
-    Ok(find(backend.database.read(), space, iid).await?.id)
-}
-
-/// Finds an epic of a group by IID, if the caller can see it.
-async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
+pub(crate) async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = Entity::find()
         .filter(Column::NamespaceId.eq(space.namespace.id))
         .filter(Column::Iid.eq(iid))
@@ -70,7 +65,10 @@ async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Resul
 }
 
 /// Like [`find`], for a change: locks the epic until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
+pub(crate) async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = find(db, space, iid).await?;
     epics::lock(db, found.id).await?.ok_or_else(not_found)
 }
