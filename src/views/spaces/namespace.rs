@@ -9,11 +9,7 @@ use contract::ProjectNamespace;
 
 /// Returns a namespace; `owner` is the owner of a personal namespace and determines the avatar.
 #[must_use]
-pub fn namespace(
-    base: &str,
-    namespace: &namespaces::Model,
-    owner: Option<&UserSummary>,
-) -> ProjectNamespace {
+pub fn namespace(base: &str, namespace: &namespaces::Model, owner: Option<&UserSummary>) -> ProjectNamespace {
     let (web_url, avatar_url) = match owner {
         Some(user) => (
             format!("{base}/{}", namespace.full_path),

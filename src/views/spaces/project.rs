@@ -88,9 +88,7 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
         ci_config_path: nullable(project.ci_config_path.clone()),
         public_jobs: Some(project.public_jobs),
-        shared_with_groups: Some(
-            row.shares.iter().map(shared).collect(),
-        ),
+        shared_with_groups: Some(row.shares.iter().map(shared).collect()),
         only_allow_merge_if_pipeline_succeeds: Some(project.only_allow_merge_if_pipeline_succeeds),
         only_allow_merge_if_all_discussions_are_resolved: Some(
             project.only_allow_merge_if_all_discussions_are_resolved,

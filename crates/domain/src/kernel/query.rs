@@ -97,7 +97,9 @@ impl PageTotal {
             Total::Known(total) => total,
             Total::Uncounted(_) => {
                 let total = counted.first().and_then(|row| row.number);
-                total.and_then(|total| u64::try_from(total).ok()).unwrap_or_default()
+                total
+                    .and_then(|total| u64::try_from(total).ok())
+                    .unwrap_or_default()
             }
         };
         PagePosition::of_total(total, self.more, self.beyond)
@@ -157,7 +159,11 @@ pub async fn uncounted_page_of<E: EntityTrait>(
     page: &PageRequest,
 ) -> Result<(Vec<E::Model>, PageTotal)> {
     let all = query.clone();
-    let mut found = query.offset(page.offset()).limit(page.limit() + 1).all(db).await?;
+    let mut found = query
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
     let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
     Ok((found, total))
 }

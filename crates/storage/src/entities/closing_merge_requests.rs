@@ -2,7 +2,7 @@
 
 use chrono::NaiveDate;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, JoinType, Query};
+use sea_orm::sea_query::{ExprTrait, Query};
 use sea_orm::{DbBackend, QueryOrder, QuerySelect, QueryTrait};
 
 use super::access::Viewer;
@@ -97,7 +97,8 @@ pub fn visible_counts_part(
     let issue_id = || Column::IssueId.into_expr();
     let rows = Query::select()
         .from(Entity)
-        .join(JoinType::InnerJoin, merge_requests::Entity, closes)
+        .cross_join(merge_requests::Entity)
+        .and_where(closes)
         .and_where(is_among(database, issue_id(), issue_ids.iter().copied()))
         .cond_where(merge_requests::visible(viewer, today))
         .add_group_by([issue_id()])

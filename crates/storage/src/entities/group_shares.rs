@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, JoinType, Query};
+use sea_orm::sea_query::{ExprTrait, Query};
 use sea_orm::{QueryOrder, SelectTwo};
 
 use super::access::{Viewer, visible_groups};
@@ -58,7 +58,8 @@ pub fn part(viewer: Viewer, today: NaiveDate, namespace_id: i64) -> RelatedPart 
         .eq(Column::WithGroupId.into_expr());
     let rows = Query::select()
         .from(Entity)
-        .join(JoinType::InnerJoin, namespaces::Entity, is_group)
+        .cross_join(namespaces::Entity)
+        .and_where(is_group)
         .and_where(Column::NamespaceId.eq(namespace_id))
         .cond_where(visible_groups(viewer, today))
         .cond_where(unexpired((Entity, Column::ExpiresAt), today))

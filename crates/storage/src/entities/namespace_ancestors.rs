@@ -200,7 +200,8 @@ pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
         .eq(Column::AncestorId.into_expr());
     let rows = Query::select()
         .from(Entity)
-        .join(JoinType::InnerJoin, namespaces::Entity, is_ancestor)
+        .cross_join(namespaces::Entity)
+        .and_where(is_ancestor)
         .and_where(is_among(database, namespace_id(), ids.iter().copied()))
         .take();
     let part = RelatedPart::new(rows, namespace_id());

@@ -215,7 +215,11 @@ pub fn unresolved_part(database: DbBackend, merge_request_ids: &[i64]) -> Option
     let rows = Query::select()
         .distinct()
         .from(Entity)
-        .and_where(is_among(database, merge_request_id(), merge_request_ids.iter().copied()))
+        .and_where(is_among(
+            database,
+            merge_request_id(),
+            merge_request_ids.iter().copied(),
+        ))
         .and_where(Column::Kind.is_not_null())
         .and_where(Column::System.eq(false))
         .and_where(Column::ResolvedAt.is_null())

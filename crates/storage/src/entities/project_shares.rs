@@ -3,7 +3,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, JoinType, Query};
+use sea_orm::sea_query::{ExprTrait, Query};
 
 use super::access::{Viewer, visible_groups};
 use super::related_rows::RelatedPart;
@@ -80,7 +80,8 @@ pub fn part(
     let is_group = namespaces::Column::Id.into_expr().eq(Column::GroupId.into_expr());
     let rows = Query::select()
         .from(Entity)
-        .join(JoinType::InnerJoin, namespaces::Entity, is_group)
+        .cross_join(namespaces::Entity)
+        .and_where(is_group)
         .and_where(is_among(database, project_id(), project_ids.iter().copied()))
         .cond_where(visible_groups(viewer, today))
         .cond_where(unexpired((Entity, Column::ExpiresAt), today))

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Query};
+use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{ActiveValue::Set, Condition, DbBackend, QuerySelect};
 use serde::{Deserialize, Serialize};
 
@@ -365,10 +365,13 @@ pub fn paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
     if ids.is_empty() {
         return None;
     }
-    let in_namespace = namespaces::Column::Id.into_expr().eq(Column::NamespaceId.into_expr());
+    let in_namespace = namespaces::Column::Id
+        .into_expr()
+        .eq(Column::NamespaceId.into_expr());
     let rows = Query::select()
         .from(Entity)
-        .join(JoinType::InnerJoin, namespaces::Entity, in_namespace)
+        .cross_join(namespaces::Entity)
+        .and_where(in_namespace)
         .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
         .take();
     let texts = [namespaces::Column::FullPath.into_expr(), Column::Path.into_expr()];

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use sea_orm::DbBackend;
 use sea_orm::sea_query::extension::postgres::PgFunc;
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Query, SelectStatement};
-use sea_orm::DbBackend;
 
 /// Returns a condition that a subquery has rows, evaluated for each row.
 ///

@@ -159,7 +159,11 @@ pub(crate) fn to_production_part(merge_request_id: i64) -> RelatedPart {
     let rows = Query::select()
         .from(Entity)
         .and_where(id().in_subquery(with.into_query()))
-        .and_where(Column::EnvironmentId.into_expr().in_subquery(production.into_query()))
+        .and_where(
+            Column::EnvironmentId
+                .into_expr()
+                .in_subquery(production.into_query()),
+        )
         .take();
     RelatedPart::new(rows, bigint(Expr::val(merge_request_id)))
         .sorted_by(id())

@@ -85,17 +85,30 @@ pub async fn list(
 /// caller. Fails if a value cannot be decrypted.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<FullScheduleDetail> {
     check_can_read(access)?;
-    let schedule = find(backend.database.read(), access, id).await?;
-    detail(backend, schedule).await
+    let found = pipeline_schedules::of_project(access.project.id)
+        .filter(Column::Id.eq(id))
+        .find_also_related(users::Entity)
+        .one(backend.database.read())
+        .await?;
+    let (schedule, owner) = found.ok_or_else(not_found)?;
+    with_owner(backend, schedule, owner).await
 }
 
 /// Loads the details of a schedule.
 async fn detail(backend: &Backend, schedule: Model) -> Result<FullScheduleDetail> {
-    let db = backend.database.read();
     let owner = match schedule.owner_id {
-        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
         None => None,
     };
+    with_owner(backend, schedule, owner).await
+}
+
+async fn with_owner(
+    backend: &Backend,
+    schedule: Model,
+    owner: Option<users::Model>,
+) -> Result<FullScheduleDetail> {
+    let db = backend.database.read();
     let last_pipeline = pipelines::Entity::find()
         .filter(pipelines::Column::ScheduleId.eq(schedule.id))
         .order_by_desc(pipelines::Column::Id)

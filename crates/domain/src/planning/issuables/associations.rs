@@ -168,7 +168,10 @@ impl AssociationRequest<'_> {
         let project_ids = references.iter().map(|ids| ids.project_id);
         let project_ids: Vec<i64> = project_ids.filter(|id| !self.paths.contains_key(id)).collect();
         let user_ids = references.iter().flat_map(|ids| ids.user_ids).flatten();
-        let group_ids: Vec<i64> = references.iter().filter_map(|ids| ids.milestone_group_id).collect();
+        let group_ids: Vec<i64> = references
+            .iter()
+            .filter_map(|ids| ids.milestone_group_id)
+            .collect();
         let projects = related.add(projects::paths_part(database, &project_ids));
         let groups = related.add(namespaces::full_paths_part(database, &group_ids));
         let users = related.add(UserSummary::part(database, user_ids.chain(self.user_ids)));

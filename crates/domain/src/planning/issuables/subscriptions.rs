@@ -20,11 +20,7 @@ pub(crate) struct SubscriptionParts {
 
 impl SubscriptionParts {
     /// Adds the parts to a statement.
-    pub fn add<T: Issuable>(
-        related: &mut RelatedRows,
-        issuable: &T,
-        user_id: i64,
-    ) -> Self {
+    pub fn add<T: Issuable>(related: &mut RelatedRows, issuable: &T, user_id: i64) -> Self {
         let id = issuable.id();
         let explicit = Query::select()
             .from(subscriptions::Entity)

@@ -74,9 +74,8 @@ async fn load_one(
     let subscription = user.map(|user| SubscriptionParts::add(&mut related, &found.0, user.id));
     let (mut details, mut rows) = load_details(db, caller.viewer(), vec![found], related).await?;
     let mut detail = details.pop().ok_or_else(missing)?;
-    let is_subscribed = |parts: SubscriptionParts| {
-        parts.is_subscribed(&mut rows, &detail.issue, &detail.assignees)
-    };
+    let is_subscribed =
+        |parts: SubscriptionParts| parts.is_subscribed(&mut rows, &detail.issue, &detail.assignees);
     detail.subscribed = subscription.map(is_subscribed);
     Ok(detail)
 }

@@ -140,7 +140,10 @@ pub(super) async fn load_found(
             access.project.id,
             urls::project_path(&access.namespace, &access.project),
         )]),
-        user_ids: pipeline.iter().filter_map(|(pipeline, _)| pipeline.user_id).collect(),
+        user_ids: pipeline
+            .iter()
+            .filter_map(|(pipeline, _)| pipeline.user_id)
+            .collect(),
         ..request_for(&found)
     };
     let (mut associations, mut rows) = request.load(backend.database.read(), related).await?;
@@ -242,7 +245,10 @@ pub(super) async fn decorate_with_paths(
     paths: HashMap<i64, String>,
 ) -> Result<Vec<MergeRequestDetail>> {
     let found = with_milestones(db, merge_requests).await?;
-    let request = AssociationRequest { paths, ..request_for(&found) };
+    let request = AssociationRequest {
+        paths,
+        ..request_for(&found)
+    };
     let (mut associations, _) = request.load(db, RelatedRows::default()).await?;
     Ok(with_associations(found, &mut associations))
 }
@@ -302,6 +308,9 @@ pub(super) async fn has_unresolved_discussions(
     merge_request: &Model,
 ) -> Result<bool> {
     let mut related = RelatedRows::default();
-    let part = related.add(notes::unresolved_part(db.get_database_backend(), &[merge_request.id]));
+    let part = related.add(notes::unresolved_part(
+        db.get_database_backend(),
+        &[merge_request.id],
+    ));
     Ok(!related.load(db).await?.take(part).is_empty())
 }

@@ -177,7 +177,9 @@ impl AssociationParts {
         let (viewer, today) = (caller.viewer(), now().date_naive());
         let user_id = caller.as_user().map(|user| user.id);
         let ids: Vec<i64> = found.iter().map(|(project, _)| project.id).collect();
-        let subgroups = found.iter().filter(|(_, namespace)| namespace.parent_id.is_some());
+        let subgroups = found
+            .iter()
+            .filter(|(_, namespace)| namespace.parent_id.is_some());
         let subgroup_ids: Vec<i64> = subgroups.map(|(_, namespace)| namespace.id).collect();
         let owner_ids = found.iter().filter_map(|(_, namespace)| namespace.owner_id);
         // Callers often own the projects. Their row was read for this request.
@@ -199,7 +201,9 @@ impl AssociationParts {
         found: &[&ProjectWithNamespace],
     ) -> Result<ProjectAssociations> {
         let mut names = joined_names(rows.take(self.names));
-        let others = found.iter().filter(|(_, namespace)| namespace.parent_id.is_none());
+        let others = found
+            .iter()
+            .filter(|(_, namespace)| namespace.parent_id.is_none());
         names.extend(others.map(|(_, namespace)| (namespace.id, namespace.name.clone())));
         let mut owners = rows.take_by_owner(self.owners, UserSummary::read)?;
         owners.extend(caller.as_user().map(|user| (user.id, UserSummary::from(user))));
@@ -224,7 +228,9 @@ impl AssociationParts {
 
 /// Returns the IDs of projects, each with the ID of its namespace.
 fn with_namespace_ids(found: &[&ProjectWithNamespace]) -> Vec<(i64, i64)> {
-    let ids = found.iter().map(|(project, namespace)| (project.id, namespace.id));
+    let ids = found
+        .iter()
+        .map(|(project, namespace)| (project.id, namespace.id));
     ids.collect()
 }
 

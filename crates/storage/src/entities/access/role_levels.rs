@@ -7,9 +7,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr};
 
 use super::{MEMBER, group_grants, project_grants, together};
-use crate::entities::related_rows::{
-    PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint,
-};
+use crate::entities::related_rows::{PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint};
 use crate::entities::row_conditions::is_among;
 use crate::entities::selectivity::TARGET_ID;
 use crate::entities::{AccessLevel, members};
