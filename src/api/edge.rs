@@ -155,7 +155,7 @@ impl Steps {
     /// If the caller cannot be identified or has sent too many requests.
     async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Result<Option<Response>> {
         let operation = exchange.operation();
-        if !operation.cacheable {
+        if !operation.is_read() {
             return Ok(None);
         }
         // Read before any lookup, so that a concurrent write invalidates the response.
@@ -166,6 +166,7 @@ impl Steps {
         // Other responses do not depend only on the URL. A gate may be open for a percentage of the time, so it is evaluated
         // for each request.
         let is_cacheable = self.cache.is_enabled()
+            && operation.cacheable
             && operation.flag.is_none()
             && exchange.has_no_body()
             && !exchange.headers().contains_key(RANGE);

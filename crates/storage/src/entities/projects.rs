@@ -384,3 +384,25 @@ pub fn full_path_of(row: RelatedRow) -> String {
     let [namespace, path, ..] = row.texts.map(Option::unwrap_or_default);
     format!("{namespace}/{path}")
 }
+
+/// Returns a part with the number of projects in the personal namespace of each user. Users without projects have no
+/// row; none without IDs.
+#[must_use]
+pub fn personal_counts_part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
+    if user_ids.is_empty() {
+        return None;
+    }
+    let owner_id = || namespaces::Column::OwnerId.into_expr();
+    let in_namespace = Column::NamespaceId
+        .into_expr()
+        .eq(namespaces::Column::Id.into_expr());
+    let rows = Query::select()
+        .from(namespaces::Entity)
+        .cross_join(Entity)
+        .and_where(in_namespace)
+        .and_where(is_among(database, owner_id(), user_ids.iter().copied()))
+        .and_where(Column::DeletionStartedAt.is_null())
+        .add_group_by([owner_id()])
+        .take();
+    Some(RelatedPart::new(rows, owner_id()).with_number(Column::Id.count()))
+}

@@ -26,7 +26,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Role;
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 
 /// A schedule with its owner.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub async fn list(
     if let Some(active) = active {
         query = query.filter(Column::Active.eq(active));
     }
-    let total = bounded_count(db, sea_orm::QueryTrait::into_query(query.clone())).await?;
+    let all = sea_orm::QueryTrait::into_query(query.clone());
     let found = query
         .find_also_related(users::Entity)
         .order_by_desc(Column::Id)
@@ -72,6 +72,7 @@ pub async fn list(
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let rows = found
         .into_iter()
         .map(|(schedule, owner)| ScheduleDetail { schedule, owner });
