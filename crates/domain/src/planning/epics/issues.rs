@@ -16,7 +16,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 use crate::planning::issues as issues_service;
 use crate::planning::issues::decorate;
 
@@ -60,12 +60,13 @@ pub async fn list(
     let db = backend.database.read();
     let epic = find(db, space, iid).await?;
     let visible = visible(space, epic.id);
-    let total = bounded_count(db, visible.clone().into_query()).await?;
+    let all = visible.clone().into_query();
     let found = visible
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let found = Page::new(page, found, total);
     Ok(Page {
         items: with_issues(db, space, found.items).await?,
