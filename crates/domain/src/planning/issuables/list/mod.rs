@@ -6,7 +6,9 @@ mod search;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
-use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait, Related};
+use sea_orm::{
+    Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Related,
+};
 
 pub(crate) use conditions::{NO_LABEL, condition_set, filter_errors, parse_number};
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
@@ -340,6 +342,18 @@ pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
         order,
         page,
     };
+    let select = |condition: Condition| {
+        let mut rows = E::find().find_also_related(milestones::Entity).filter(condition);
+        order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
+        rows
+    };
+    if conditions.has_few_matches() {
+        let rows = select(conditions.in_list_order(list.visible.clone()));
+        let rows = rows.offset(page.offset()).limit(page.limit() + 1);
+        let mut rows = rows.all(db).await?;
+        let total = PageTotal::of_page(page, &mut rows, None, || list.count_query());
+        return Ok((rows, total));
+    }
     let (ids, total) = match conditions.needs_deep_scan() && !conditions.assumes_few_matches() {
         // Both queries are slow and independent of each other.
         true => {
@@ -348,15 +362,13 @@ pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
         }
         false => (list.page(db).await?, None),
     };
+    // Rows are loaded by ID in a separate statement. In a combined query, PostgreSQL reads the whole table in
+    // list order and compares each row with the page.
     let mut rows = match ids.is_empty() {
         true => Vec::new(),
         false => {
-            // Rows are loaded by ID in a separate statement. In a combined query, PostgreSQL reads the whole table in
-            // list order and compares each row with the page.
             let on_page = is_among(db.get_database_backend(), kind.column("id"), ids);
-            let mut rows = E::find().find_also_related(milestones::Entity).filter(on_page);
-            order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
-            rows.all(db).await?
+            select(Condition::all().add(on_page)).all(db).await?
         }
     };
     let total = PageTotal::of_page(page, &mut rows, total, || list.count_query());
