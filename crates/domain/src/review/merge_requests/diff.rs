@@ -4,6 +4,7 @@ use git::{Diff, Oid, Repository};
 use storage::entities::merge_requests::{MergeRequestState, Model};
 
 use super::find;
+use super::joined_row::JoinedMergeRequest;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use crate::code::commits::listing::{self, CommitDetail};
 use crate::code::push_events::between;
@@ -11,7 +12,6 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::planning::issuables::find_with_milestone;
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::head_refs::{self, oid};
 
@@ -43,8 +43,8 @@ pub async fn get_changes(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<(MergeRequestDetail, Diff)> {
-    let found = find_with_milestone(backend.database.read(), access, iid).await?;
-    let (repository, base, head) = endpoints(backend, &found.0).await?;
+    let found = JoinedMergeRequest::find(backend.database.read(), access, iid).await?;
+    let (repository, base, head) = endpoints(backend, &found.merge_request).await?;
     let diff = repository.diff_between(base, head).await?;
     let include = MergeRequestInclude {
         changes_count: Some(format_count(&diff)),

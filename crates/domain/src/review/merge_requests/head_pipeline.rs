@@ -47,20 +47,15 @@ pub(super) fn allows_merge(target: &projects::Model, pipeline: Option<&pipelines
     }
 }
 
-/// Returns the head pipeline of a merge request, with the full path of its project, if pipelines of the source project are
-/// visible to the caller.
+/// Returns a head pipeline with the full path of its project, if pipelines of the project are visible to the caller.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn find_visible(
+pub(super) async fn if_visible(
     backend: &Backend,
     access: &ProjectAccess,
-    merge_request: &Model,
+    pipeline: pipelines::Model,
 ) -> Result<Option<(pipelines::Model, String)>> {
-    let db = backend.database.read();
-    let Some(pipeline) = find(db, merge_request).await? else {
-        return Ok(None);
-    };
     let source = match pipeline.project_id == access.project.id {
         true => access.clone(),
         false => match ProjectAccess::find_visible(backend, &access.caller, pipeline.project_id).await? {

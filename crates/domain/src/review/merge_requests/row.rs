@@ -14,6 +14,7 @@ use storage::entities::users::UserSummary;
 use storage::entities::{notes, now};
 
 use super::head_pipeline::{self, HeadPipeline};
+use super::joined_row::JoinedMergeRequest;
 use super::{diff, mergeability};
 use crate::code::branch_protection::BranchRules;
 use crate::delivery::deployments;
@@ -21,9 +22,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, urls};
 use crate::planning::issuables::subscriptions::SubscriptionParts;
-use crate::planning::issuables::{
-    AssociationRequest, Associations, WithMilestone, find_with_milestone, with_milestones,
-};
+use crate::planning::issuables::{AssociationRequest, Associations, WithMilestone, with_milestones};
 use crate::planning::milestones::MilestoneDetail;
 
 /// A merge request with its associations.
@@ -93,7 +92,7 @@ pub async fn get(
     iid: i64,
     include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
-    let found = find_with_milestone(backend.database.read(), access, iid).await?;
+    let found = JoinedMergeRequest::find(backend.database.read(), access, iid).await?;
     load_found(backend, access, found, include).await
 }
 
@@ -107,23 +106,26 @@ pub(super) async fn load_detail(
     merge_request: Model,
     include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
-    let found = with_milestones(backend.database.read(), vec![merge_request]).await?;
-    let found = found.into_iter().next().ok_or_else(missing)?;
+    let found = JoinedMergeRequest::load(backend.database.read(), merge_request).await?;
     load_found(backend, access, found, include).await
 }
 
-/// As [`load_detail`], for a merge request that was read with its milestone.
+/// As [`load_detail`], for a merge request that was read with its joined rows.
 ///
 /// # Errors
 /// Fails like [`load_detail`].
 pub(super) async fn load_found(
     backend: &Backend,
     access: &ProjectAccess,
-    (merge_request, milestone): WithMilestone<Model>,
+    found: JoinedMergeRequest,
     include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
-    let merge_request = mergeability::update(backend, merge_request).await?;
-    let pipeline = head_pipeline::find_visible(backend, access, &merge_request).await?;
+    let milestone = found.milestone;
+    let merge_request = mergeability::update(backend, found.merge_request).await?;
+    let pipeline = match found.pipeline {
+        Some(pipeline) => head_pipeline::if_visible(backend, access, pipeline).await?,
+        None => None,
+    };
     let changes_count = match include.changes_count {
         Some(count) => Some(count),
         None => diff::count_changes(backend, &merge_request).await?,
