@@ -6,7 +6,8 @@ mod removal;
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, Select,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
 };
 
 pub(crate) use changes::insert;
@@ -99,8 +100,20 @@ pub async fn get(
     id: i64,
 ) -> Result<AwardEmojiDetail> {
     let db = backend.database.read();
-    let awardable = Awardable::find(db, space, key).await?;
-    let found = by_id(&awardable, id)
+    let noteable = Noteable::find(db, space, key.noteable).await?;
+    let of_target = match key.note_id {
+        None => Awardable::Noteable(noteable).condition(),
+        Some(note_id) => {
+            let note = note_lookup::visible(space, &noteable)
+                .filter(notes::Column::Id.eq(note_id))
+                .select_only()
+                .column(notes::Column::Id);
+            Column::NoteId.in_subquery(note.into_query())
+        }
+    };
+    let found = Entity::find()
+        .filter(of_target)
+        .filter(Column::Id.eq(id))
         .find_also_related(users::Entity)
         .one(db)
         .await?;
@@ -114,15 +127,12 @@ pub async fn get(
 }
 
 async fn find(db: &impl ConnectionTrait, awardable: &Awardable, id: i64) -> Result<Model> {
-    let award_emoji = by_id(awardable, id).one(db).await?;
-    award_emoji.ok_or_else(|| Error::not_found(""))
-}
-
-/// Selects an award emoji of a target.
-fn by_id(awardable: &Awardable, id: i64) -> Select<Entity> {
-    Entity::find()
+    let award_emoji = Entity::find()
         .filter(awardable.condition())
         .filter(Column::Id.eq(id))
+        .one(db)
+        .await?;
+    award_emoji.ok_or_else(|| Error::not_found(""))
 }
 
 impl Awardable {
