@@ -73,8 +73,9 @@ fn is_head_pipeline() -> Expr {
     use pipelines::Column as Pipeline;
 
     let newest = |column: Pipeline| Expr::col((NEWEST, column));
+    // For a plain maximum, PostgreSQL reads all pipelines from the newest on.
     let newest_id = Query::select()
-        .expr(newest(Pipeline::Id).max())
+        .expr(newest(Pipeline::Id).add(0).max())
         .from_as(pipelines::Entity, NEWEST)
         .and_where(newest(Pipeline::ProjectId).eq(MergeRequest::SourceProjectId.into_expr()))
         .and_where(newest(Pipeline::Sha).eq(MergeRequest::HeadSha.into_expr()))
