@@ -108,14 +108,15 @@ async fn load(backend: &Backend, schedule: Select<pipeline_schedules::Entity>) -
     });
     let row = backend.database.read().query_one(&query).await?;
     let row = row.ok_or_else(not_found)?;
-    let schedule = Model::from_query_result(&row, "A_")?;
+    let last_pipeline = pipelines::read_joined(&row)?;
+    let row = ScheduleDetail {
+        schedule: Model::from_query_result(&row, "A_")?,
+        owner: users::Model::from_query_result_optional(&row, "B_")?,
+    };
     Ok(FullScheduleDetail {
-        variables: variables::all(backend, schedule.id).await?,
-        last_pipeline: pipelines::read_joined(&row)?,
-        row: ScheduleDetail {
-            owner: users::Model::from_query_result_optional(&row, "B_")?,
-            schedule,
-        },
+        variables: variables::all(backend, row.schedule.id).await?,
+        last_pipeline,
+        row,
     })
 }
 

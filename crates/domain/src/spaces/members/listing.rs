@@ -102,19 +102,20 @@ pub async fn list_all(
         .order_by((users::Entity, users::Column::Id), Order::Asc)
         .offset(page.offset())
         .limit(page.limit() + 1);
-    let rows = db.query_all(&query).await?;
-    let total = count_for_page(db, page, rows.len(), all).await?;
-    let found = rows.iter().map(|row| {
-        let nearest = NearestMembership::from_query_result(row, NEAREST_PREFIX)?;
+    let rows = db.query_all(&query).await?.into_iter();
+    let found = rows.map(|row| {
+        let nearest = NearestMembership::from_query_result(&row, NEAREST_PREFIX)?;
         Ok(Membership {
-            user: users::Model::from_query_result(row, "")?,
+            user: users::Model::from_query_result(&row, "")?,
             access_level: nearest.access_level,
             expires_at: nearest.expires_at,
             overridden: nearest.ldap.then_some(nearest.r#override),
             identity: None,
         })
     });
-    let mut page = Page::new(page, found.collect::<Result<_>>()?, total);
+    let found = found.collect::<Result<Vec<_>>>()?;
+    let total = count_for_page(db, page, found.len(), all).await?;
+    let mut page = Page::new(page, found, total);
     identities::add_identities(backend, member_source, &mut page.items).await?;
     Ok(page)
 }
