@@ -135,7 +135,7 @@ impl World {
 }
 
 async fn changes_of_users_are_shown(world: &World) {
-    world.assert_issuables_show("/assignees/0/name", |name| name == "ada").await;
+    world.assert_issuables_show("/assignees/0/username", |name| name == "ada").await;
     world.change(&world.user, json!({"name": "Ada King", "username": "countess"})).await;
     world.assert_issuables_show("/assignees/0/name", |name| name == "Ada King").await;
     world.assert_issuables_show("/assignees/0/username", |name| name == "countess").await;
