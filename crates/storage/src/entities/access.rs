@@ -6,6 +6,7 @@
 //! counts. Expired memberships and shares grant nothing.
 
 mod role_levels;
+mod with_role;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,6 +24,7 @@ use super::{
 };
 
 pub use role_levels::{LevelParts, RoleLevels, levels};
+pub use with_role::{group_with_role, project_with_role};
 
 /// The user who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

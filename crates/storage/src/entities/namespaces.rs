@@ -171,11 +171,14 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
+    group_named(reference).one(db).await
+}
+
+/// Selects a group by ID or full path; digits are always an ID.
+pub(super) fn group_named(reference: &str) -> Select<Entity> {
     not_deleted()
         .filter(Column::Kind.eq(NamespaceKind::Group))
         .filter(named(reference))
-        .one(db)
-        .await
 }
 
 /// Returns a condition for an ID or full path; digits are always an ID.

@@ -291,13 +291,27 @@ pub async fn by_full_path(
     db: &impl ConnectionTrait,
     full_path: &str,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
-    let Some((namespace, path)) = full_path.rsplit_once('/') else {
-        return Ok(None);
-    };
+    match at_path(full_path) {
+        Some(named) => one_with_namespace(db, named).await,
+        None => Ok(None),
+    }
+}
+
+/// Returns the condition for a full path, on projects with their namespaces.
+fn at_path(full_path: &str) -> Option<Condition> {
+    let (namespace, path) = full_path.rsplit_once('/')?;
     let named = Condition::all()
         .add(namespaces::Column::FullPathKey.eq(fold(namespace)))
         .add(Column::PathKey.eq(fold(path)));
-    one_with_namespace(db, named).await
+    Some(named)
+}
+
+/// Returns the condition for an ID or full path, on projects with their namespaces; none for a text that no project has.
+pub(super) fn named(reference: &str) -> Option<Condition> {
+    match numeric_id(reference) {
+        Some(id) => Some(Condition::all().add(Column::Id.eq(id))),
+        None => at_path(reference),
+    }
 }
 
 /// Returns a project and its namespace by ID or full path; digits are always an ID.
@@ -308,9 +322,9 @@ pub async fn by_reference(
     db: &impl ConnectionTrait,
     reference: &str,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
-    match numeric_id(reference) {
-        Some(id) => one_with_namespace(db, Condition::all().add(Column::Id.eq(id))).await,
-        None => by_full_path(db, reference).await,
+    match named(reference) {
+        Some(named) => one_with_namespace(db, named).await,
+        None => Ok(None),
     }
 }
 
