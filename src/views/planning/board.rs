@@ -2,7 +2,7 @@
 
 use domain::planning::boards::{BoardDetail, BoardListDetail, BoardOwner};
 use domain::planning::labels::colors;
-use storage::entities::labels;
+use storage::entities::labels::LabelSummary;
 
 use crate::views::accounts::users;
 use crate::views::planning::milestone::milestone;
@@ -64,7 +64,7 @@ pub fn list(base: &str, list: BoardListDetail) -> BoardList {
     }
 }
 
-fn label(label: labels::Model) -> BoardLabel {
+fn label(label: LabelSummary) -> BoardLabel {
     BoardLabel {
         id: label.id,
         text_color: colors::text_color(&label.color).to_owned(),

@@ -175,7 +175,7 @@ pub fn bigint(value: impl Into<Expr>) -> Expr {
 }
 
 /// Returns a null of a type. PostgreSQL would otherwise assume that it is a text.
-fn null(kind: &'static str) -> Expr {
+pub(super) fn null(kind: &'static str) -> Expr {
     Expr::cust("NULL").cast_as(kind)
 }
 
@@ -249,6 +249,12 @@ impl RelatedRowSets {
             grouped.entry(row.owner_id).or_default().push(convert(row)?);
         }
         Ok(grouped)
+    }
+
+    /// Removes and returns the rows of a part by their own ID.
+    pub fn take_by_id<T>(&mut self, part: PartKey, convert: impl Fn(RelatedRow) -> T) -> HashMap<i64, T> {
+        let rows = self.take(part).into_iter();
+        rows.map(|row| (row.id, convert(row))).collect()
     }
 
     /// Removes and returns the rows of a part with one row for each owner, by the ID of the owner.
