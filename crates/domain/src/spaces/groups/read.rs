@@ -1,6 +1,10 @@
 //! Single groups with their projects.
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::sea_query::{Expr, ExprTrait, JoinType, Order, Query, SelectStatement, UnionType};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
+};
 use storage::entities::access::visible_projects;
 use storage::entities::namespace_ancestors::names_part;
 use storage::entities::projects::{self, Column};
@@ -86,6 +90,28 @@ async fn projects_of(
     group_id: i64,
     related: RelatedRows,
 ) -> Result<(Vec<ProjectDetail>, Vec<ProjectDetail>, RelatedRowSets)> {
+    let query = own_and_shared(caller, group_id);
+    let (mut found, mut own) = (Vec::new(), 0);
+    for row in db.query_all(&query).await? {
+        let project = projects::Model::from_query_result(&row, "A_")?;
+        let namespace = namespaces::Model::from_query_result(&row, "B_")?;
+        found.push((project, namespace));
+        if row.try_get::<i32>("", IS_SHARED)? == 0 {
+            own = found.len();
+        }
+    }
+    let (mut rows, related) = load_details(db, caller, found, related).await?;
+    let shared = rows.split_off(own);
+    Ok((rows, shared, related))
+}
+
+/// Name of the subquery with the IDs of the projects, and of its columns.
+const PAGE: &str = "page";
+const PAGE_ID: &str = "page_id";
+const IS_SHARED: &str = "is_shared";
+
+/// Selects the projects of a group, and then those shared with it, with their namespaces, newest first.
+fn own_and_shared(caller: &Caller, group_id: i64) -> SelectStatement {
     let today = now().date_naive();
     let shared = project_shares::Entity::find()
         .select_only()
@@ -93,25 +119,33 @@ async fn projects_of(
         .filter(project_shares::Column::GroupId.eq(group_id))
         .filter(unexpired(project_shares::Column::ExpiresAt, today))
         .into_query();
-    let mut found = Vec::new();
-    let mut own = 0;
-    for which in [Column::NamespaceId.eq(group_id), Column::Id.in_subquery(shared)] {
-        own = found.len();
-        let rows = projects::not_deleted()
-            .find_also_related(namespaces::Entity)
+    let newest = |which: Expr, is_shared: i32| {
+        let ids = projects::not_deleted()
+            .select_only()
+            .column_as(Column::Id, PAGE_ID)
+            .expr_as(Expr::Constant(is_shared.into()), IS_SHARED)
             .filter(visible_projects(caller.viewer(), today))
             .filter(which)
             .order_by_desc(Column::CreatedAt)
             .order_by_desc(Column::Id)
             .limit(MAX_PROJECTS)
-            .all(db)
-            .await?;
-        found.extend(
-            rows.into_iter()
-                .filter_map(|(project, namespace)| Some((project, namespace?))),
-        );
-    }
-    let (mut rows, related) = load_details(db, caller, found, related).await?;
-    let shared = rows.split_off(own);
-    Ok((rows, shared, related))
+            .into_query();
+        // SQLite combines only statements without a limit.
+        Query::select()
+            .columns([PAGE_ID, IS_SHARED])
+            .from_subquery(ids, "newest")
+            .take()
+    };
+    let mut page = newest(Column::NamespaceId.eq(group_id), 0);
+    page.union(UnionType::All, newest(Column::Id.in_subquery(shared), 1));
+    let on_page = Expr::col((PAGE, PAGE_ID)).eq(Column::Id.into_expr());
+    projects::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .into_query()
+        .expr_as(Expr::col((PAGE, IS_SHARED)), IS_SHARED)
+        .join_subquery(JoinType::InnerJoin, page, PAGE, on_page)
+        .order_by((PAGE, IS_SHARED), Order::Asc)
+        .order_by((projects::Entity, Column::CreatedAt), Order::Desc)
+        .order_by((projects::Entity, Column::Id), Order::Desc)
+        .take()
 }
