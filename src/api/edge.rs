@@ -155,8 +155,7 @@ impl Steps {
     /// If the caller cannot be identified or has sent too many requests.
     async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Result<Option<Response>> {
         let operation = exchange.operation();
-        // A gate may be open for a percentage of the time, so it is evaluated for each request.
-        if !operation.cacheable || operation.flag.is_some() {
+        if !operation.is_read() {
             return Ok(None);
         }
         // Read before any lookup, so that a concurrent write invalidates the response.
@@ -164,9 +163,13 @@ impl Steps {
             return Ok(None);
         };
         let caller = self.identify(exchange).await?;
-        // Other responses do not depend only on the URL.
-        let is_cacheable =
-            self.cache.is_enabled() && exchange.has_no_body() && !exchange.headers().contains_key(RANGE);
+        // Other responses do not depend only on the URL. A gate may be open for a percentage of the time, so it is evaluated
+        // for each request.
+        let is_cacheable = self.cache.is_enabled()
+            && operation.cacheable
+            && operation.flag.is_none()
+            && exchange.has_no_body()
+            && !exchange.headers().contains_key(RANGE);
         let uri = || exchange.request().original_uri().to_string();
         let key = is_cacheable.then(|| CacheKey::new(&uri(), &caller, version));
         let client = request_rate::client(exchange.request(), &caller);

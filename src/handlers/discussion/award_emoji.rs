@@ -6,7 +6,6 @@ use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::planning::epics;
 
 use crate::api::routes::AwardEmojiApi;
 use crate::app::App;
@@ -70,14 +69,6 @@ impl App {
         unmodified_since: Option<String>,
     ) -> Result<()> {
         award_emoji::delete(&self.backend, &space.into(), key, id, unmodified_since.as_deref()).await
-    }
-}
-
-impl App {
-    /// Returns the key of an epic by IID, or of a note on it.
-    async fn epic_key(&self, access: &GroupAccess, iid: i64, note_id: Option<i64>) -> Result<AwardableKey> {
-        let id = epics::get_id(&self.backend, &access.clone().into(), iid).await?;
-        Ok(key(NoteableKey::Epic(id), note_id))
     }
 }
 
@@ -328,7 +319,7 @@ impl AwardEmojiApi for App {
         request: ListEpicAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), None);
         self.list_award_emoji(access, key, page).await
     }
 
@@ -337,7 +328,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: CreateEpicAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), None);
         self.create_award_emoji(access, key, &request.body.name).await
     }
 
@@ -346,7 +337,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: GetEpicAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), None);
         self.get_award_emoji(access, key, request.award_id).await
     }
 
@@ -355,7 +346,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: DeleteEpicAwardEmojiRequest,
     ) -> Result<()> {
-        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), None);
         self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
@@ -366,9 +357,7 @@ impl AwardEmojiApi for App {
         request: ListEpicNoteAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = self
-            .epic_key(&access, request.epic_iid, Some(request.note_id))
-            .await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), Some(request.note_id));
         self.list_award_emoji(access, key, page).await
     }
 
@@ -377,9 +366,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: CreateEpicNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = self
-            .epic_key(&access, request.epic_iid, Some(request.note_id))
-            .await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), Some(request.note_id));
         self.create_award_emoji(access, key, &request.body.name).await
     }
 
@@ -388,9 +375,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: GetEpicNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = self
-            .epic_key(&access, request.epic_iid, Some(request.note_id))
-            .await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), Some(request.note_id));
         self.get_award_emoji(access, key, request.award_id).await
     }
 
@@ -399,9 +384,7 @@ impl AwardEmojiApi for App {
         access: GroupAccess,
         request: DeleteEpicNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = self
-            .epic_key(&access, request.epic_iid, Some(request.note_id))
-            .await?;
+        let key = key(NoteableKey::EpicIid(request.epic_iid), Some(request.note_id));
         self.delete_award_emoji(access, key, request.award_id, request.if_unmodified_since)
             .await
     }

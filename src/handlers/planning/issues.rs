@@ -312,7 +312,7 @@ impl IssuesApi for App {
             &page,
         )
         .await?;
-        Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
+        Ok(page.map(|user| reference(&self.backend.instance.base_url, user)))
     }
 
     async fn list_project_milestone_issues(

@@ -328,7 +328,7 @@ impl MergeRequestsApi for App {
     ) -> Result<Page<UserReference>> {
         let (kind, iid) = (IssuableKind::MergeRequest, request.merge_request_iid);
         let page = list_participants(&self.backend, &access, kind, iid, &page).await?;
-        Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
+        Ok(page.map(|user| reference(&self.backend.instance.base_url, user)))
     }
 
     async fn list_merge_request_closes_issues(

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::accounts::users::listing::{ProfileDetail, UserExtras, UserProfile};
 use domain::spaces::projects::stars;
-use storage::entities::users::{self, Model};
+use storage::entities::users::{self, Model, UserSummary};
 
 use crate::views::links;
 use contract::MaybeUndefined;
@@ -35,30 +35,32 @@ pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
 
 /// Returns a user inside of another resource.
 #[must_use]
-pub fn reference(base: &str, user: &Model) -> UserReference {
+pub fn reference(base: &str, user: impl Into<UserSummary>) -> UserReference {
+    let user = user.into();
     UserReference {
         id: user.id,
-        username: user.username.clone(),
-        name: user.name.clone(),
         state: state(user.state),
-        avatar_url: avatar_url(base, user),
-        web_url: web_url(base, user),
+        avatar_url: links::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+        web_url: format!("{base}/{}", user.username),
+        username: user.username,
+        name: user.name,
     }
 }
 
 /// Returns the creator of a resource, or the ghost user if deleted.
 #[must_use]
-pub fn creator(base: &str, maker: Option<Model>) -> UserReference {
-    match maker {
-        Some(user) => reference(base, &user),
-        None => UserReference {
-            id: 0,
-            username: "ghost".to_owned(),
-            name: "Ghost User".to_owned(),
-            state: UserState::Blocked,
-            avatar_url: None,
-            web_url: format!("{base}/ghost"),
-        },
+pub fn creator(base: &str, maker: Option<impl Into<UserSummary>>) -> UserReference {
+    maker.map_or_else(|| ghost(base), |user| reference(base, user))
+}
+
+fn ghost(base: &str) -> UserReference {
+    UserReference {
+        id: 0,
+        username: "ghost".to_owned(),
+        name: "Ghost User".to_owned(),
+        state: UserState::Blocked,
+        avatar_url: None,
+        web_url: format!("{base}/ghost"),
     }
 }
 
@@ -66,7 +68,7 @@ pub fn creator(base: &str, maker: Option<Model>) -> UserReference {
 #[must_use]
 pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
     let Some(user) = writer else {
-        let ghost = creator(base, None);
+        let ghost = ghost(base);
         return Author {
             id: ghost.id,
             username: ghost.username,
@@ -107,17 +109,17 @@ fn nullable<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
     }
 }
 
-/// Returns a user with the fields that the caller may see.
+/// Returns a user with the fields that every caller may see.
 #[must_use]
-pub fn user(profile: UserProfile, base: &str) -> User {
-    let UserProfile { user, detail } = profile;
-    let mut view = User {
-        id: user.id,
-        username: user.username.clone(),
-        name: user.name.clone(),
-        state: state(user.state),
-        avatar_url: avatar_url(base, &user),
-        web_url: web_url(base, &user),
+pub fn without_profile(base: &str, user: impl Into<UserSummary>) -> User {
+    let shown = reference(base, user);
+    User {
+        id: shown.id,
+        username: shown.username,
+        name: shown.name,
+        state: shown.state,
+        avatar_url: shown.avatar_url,
+        web_url: shown.web_url,
         created_at: MaybeUndefined::Undefined,
         bio: MaybeUndefined::Undefined,
         location: MaybeUndefined::Undefined,
@@ -144,7 +146,14 @@ pub fn user(profile: UserProfile, base: &str) -> User {
         private_profile: None,
         note: MaybeUndefined::Undefined,
         is_admin: None,
-    };
+    }
+}
+
+/// Returns a user with the fields that the caller may see.
+#[must_use]
+pub fn user(profile: UserProfile, base: &str) -> User {
+    let UserProfile { user, detail } = profile;
+    let mut view = without_profile(base, &user);
     match detail {
         ProfileDetail::Reference => {}
         ProfileDetail::Public => add_public(&mut view, user),

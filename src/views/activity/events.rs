@@ -1,15 +1,13 @@
 //! Events.
 
-use domain::accounts::users::listing::{ProfileDetail, UserProfile};
 use domain::activity::events::listing::{EventDetail, NoteSummary};
 use domain::activity::push_data::{PushAction, PushData, RefType};
 use storage::entities::events::{self, EventAction, Model};
-use storage::entities::users;
 
-use crate::views::accounts::users as user_view;
+use crate::views::accounts::users::without_profile;
 use crate::views::discussion::note::noteable;
 use contract::{
-    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
+    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType,
 };
 
 /// Returns an event in the format of the contract.
@@ -26,7 +24,7 @@ pub fn event(detail: EventDetail, base_url: &str) -> Event {
     let comment = comment.map(|(comment, author)| EventNote {
         id: comment.id,
         body: comment.note,
-        author: user(author, base_url),
+        author: without_profile(base_url, author),
         created_at: comment.created_at.into(),
         system: false,
         noteable_id: None,
@@ -43,7 +41,7 @@ pub fn event(detail: EventDetail, base_url: &str) -> Event {
         target_title: event.target_title,
         author_id: author.id,
         author_username: author.username.clone(),
-        author: user(author, base_url),
+        author: without_profile(base_url, author),
         created_at: event.created_at.into(),
         push_data: push.map(push_data),
         note: note.or(comment),
@@ -55,7 +53,7 @@ fn event_note(summary: NoteSummary, base_url: &str) -> EventNote {
     let (kind, id) = noteable(&note);
     EventNote {
         id: note.id,
-        author: user(author, base_url),
+        author: without_profile(base_url, author),
         created_at: note.created_at.into(),
         system: note.system,
         noteable_id: Some(id),
@@ -72,14 +70,6 @@ fn noteable_type(kind: NoteableType) -> &'static str {
         NoteableType::Snippet => "Snippet",
         NoteableType::Epic => "Epic",
     }
-}
-
-fn user(user: users::Model, base_url: &str) -> User {
-    let profile = UserProfile {
-        user,
-        detail: ProfileDetail::Reference,
-    };
-    user_view::user(profile, base_url)
 }
 
 fn action_name(event: &Model, push: Option<&PushData>) -> &'static str {

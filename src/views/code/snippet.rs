@@ -25,7 +25,7 @@ pub fn snippet(base: &str, detail: SnippetDetail) -> Snippet {
         file_name: snippet.file_name,
         description: snippet.description,
         visibility: snippet.visibility.convert(),
-        author: reference(base, &author),
+        author: reference(base, author),
         expires_at: None,
         created_at: snippet.created_at.into(),
         updated_at: snippet.updated_at.into(),

@@ -1,7 +1,7 @@
 //! Deployments and their jobs.
 
 use domain::delivery::deployments::{self, DeploymentDetail};
-use storage::entities::environments;
+use storage::entities::environments::EnvironmentSummary;
 
 use crate::views::accounts::users::creator;
 use crate::views::code::commit;
@@ -43,7 +43,7 @@ pub fn within_environment(at: ProjectLocation<'_>, row: DeploymentDetail) -> Dep
 }
 
 /// Returns the environment of a deployment.
-fn environment(row: environments::Model) -> DeploymentEnvironment {
+fn environment(row: EnvironmentSummary) -> DeploymentEnvironment {
     DeploymentEnvironment {
         id: row.id,
         name: row.name,

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use domain::delivery::commit_statuses;
 use domain::delivery::pipelines::{PipelineDetail, Variable};
 use storage::entities::pipelines::{Model, PipelineStatus};
-use storage::entities::users;
+use storage::entities::users::UserSummary;
 
 use crate::views::accounts::users::creator;
 use crate::views::enums::Convert;
@@ -47,7 +47,11 @@ pub fn pipeline(at: ProjectLocation<'_>, row: PipelineDetail) -> Pipeline {
 
 /// As [`pipeline`], from a pipeline and its creator.
 #[must_use]
-pub fn pipeline_of(at: ProjectLocation<'_>, pipeline: Model, user: Option<users::Model>) -> Pipeline {
+pub fn pipeline_of(
+    at: ProjectLocation<'_>,
+    pipeline: Model,
+    user: Option<impl Into<UserSummary>>,
+) -> Pipeline {
     let moment = |time: Option<DateTime<Utc>>| time.map(Into::into);
     let details_path = format!("/{}/-/pipelines/{}", at.path, pipeline.id);
     Pipeline {

@@ -20,6 +20,6 @@ pub fn pipeline_trigger(base: &str, row: TriggerDetail) -> PipelineTrigger {
         created_at: trigger.created_at.into(),
         updated_at: trigger.updated_at.into(),
         last_used: trigger.last_used_at.map(Into::into),
-        owner: reference(base, &owner),
+        owner: reference(base, owner),
     }
 }

@@ -14,7 +14,7 @@ pub fn award_emoji(base: &str, detail: AwardEmojiDetail) -> AwardEmoji {
     AwardEmoji {
         id: award_emoji.id,
         name: award_emoji.name,
-        user: reference(base, &user),
+        user: reference(base, user),
         created_at: award_emoji.created_at.into(),
         updated_at: award_emoji.updated_at.into(),
         awardable_id,

@@ -22,7 +22,7 @@ pub fn todo(instance: &Instance, detail: TodoDetail) -> Todo {
         id: detail.todo.id,
         project: detail.project.map(project),
         group: target.group,
-        author: detail.author.map(|user| reference(base, &user)),
+        author: detail.author.map(|user| reference(base, user)),
         action_name: detail.todo.action.convert(),
         target_type: target.kind,
         target: target.target,

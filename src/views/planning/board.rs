@@ -2,7 +2,7 @@
 
 use domain::planning::boards::{BoardDetail, BoardListDetail, BoardOwner};
 use domain::planning::labels::colors;
-use storage::entities::labels;
+use storage::entities::labels::LabelSummary;
 
 use crate::views::accounts::users;
 use crate::views::planning::milestone::milestone;
@@ -41,7 +41,7 @@ pub fn board(base: &str, detail: BoardDetail) -> Board {
         project,
         group,
         milestone: detail.milestone.map(|detail| milestone(base, detail)),
-        assignee: detail.assignee.map(|user| users::reference(base, &user)),
+        assignee: detail.assignee.map(|user| users::reference(base, user)),
         labels: detail.labels.into_iter().map(label).collect(),
         weight: board.weight.map(Into::into),
         lists: detail
@@ -59,12 +59,12 @@ pub fn list(base: &str, list: BoardListDetail) -> BoardList {
         id: list.id,
         label: list.label.map(label),
         milestone: list.milestone.map(|detail| milestone(base, detail)),
-        assignee: list.assignee.map(|user| users::reference(base, &user)),
+        assignee: list.assignee.map(|user| users::reference(base, user)),
         position: i64::try_from(list.position).unwrap_or(i64::MAX),
     }
 }
 
-fn label(label: labels::Model) -> BoardLabel {
+fn label(label: LabelSummary) -> BoardLabel {
     BoardLabel {
         id: label.id,
         text_color: colors::text_color(&label.color).to_owned(),

@@ -7,7 +7,9 @@ use domain::planning::issuables::time_tracking::TrackedTimes;
 use domain::planning::issues::IssueDetail;
 use domain::planning::labels::colors;
 use serde_json::{Value, json};
-use storage::entities::{issues, labels, users};
+use storage::entities::issues;
+use storage::entities::labels::LabelSummary;
+use storage::entities::users::UserSummary;
 
 use crate::views::accounts::users::{creator, reference};
 use crate::views::enums::Convert;
@@ -39,7 +41,7 @@ pub fn issue(instance: &Instance, detail: IssueDetail, options: IssueViewOptions
         milestone: milestone_detail,
         subscribed,
     } = detail;
-    let user = |user: Option<users::Model>| user.map(|user| reference(base, &user));
+    let user = |user: Option<UserSummary>| user.map(|user| reference(base, user));
     let short = format!("#{}", issue.iid);
     let full = format!("{project_path}{short}");
     let project = format!("{base}/api/v4/projects/{}", issue.project_id);
@@ -125,7 +127,7 @@ fn weight(plan: InstancePlan, weight: Option<i32>) -> MaybeUndefined<i64> {
 }
 
 /// Returns a label as its title or an object.
-pub(crate) fn label(label: &labels::Model, details: bool) -> Value {
+pub(crate) fn label(label: &LabelSummary, details: bool) -> Value {
     if !details {
         return Value::String(label.title.clone());
     }

@@ -5,7 +5,8 @@ use domain::kernel::Instance;
 use domain::planning::issuables::time_tracking::TrackedTimes;
 use domain::review::merge_requests::{MergeRequestDetail, MergeRequestExtras, is_draft};
 use storage::entities::merge_requests::{MergeRequestState, MergeStatus, Model};
-use storage::entities::{pipelines, users};
+use storage::entities::pipelines;
+use storage::entities::users::UserSummary;
 
 use crate::views::accounts::users::{creator, reference};
 use crate::views::code::commit;
@@ -38,7 +39,7 @@ pub fn merge_request(
         unresolved,
         extras,
     } = detail;
-    let user = |user: Option<users::Model>| nullable(user.map(|user| reference(base, &user)));
+    let user = |user: Option<UserSummary>| nullable(user.map(|user| reference(base, user)));
     let short = format!("!{}", merge_request.iid);
     let full = format!("{project_path}{short}");
     let draft = is_draft(&merge_request.title);

@@ -8,9 +8,9 @@ use storage::entities::custom_attributes::Model;
 use crate::views::accounts::custom_attribute::custom_attribute;
 use crate::views::enums::Convert;
 use crate::views::links;
-use crate::views::spaces::project::{ProjectViewOptions, project};
+use crate::views::spaces::project::{ProjectViewOptions, project, shared};
 use contract::MaybeUndefined;
-use contract::{Group, GroupStatistics, SharedGroup};
+use contract::{Group, GroupStatistics};
 
 /// Returns a group in the format of lists; `custom_attributes` is set if an administrator requested them.
 #[must_use]
@@ -75,13 +75,7 @@ fn statistics(sizes: StorageSizes) -> GroupStatistics {
 /// Returns a group with details.
 #[must_use]
 pub fn detail(instance: &Instance, detail: GroupDetail, custom_attributes: Option<Vec<Model>>) -> Group {
-    let shares = detail.shares.into_iter().map(|(share, group)| SharedGroup {
-        group_id: group.id,
-        group_name: group.name,
-        group_full_path: group.full_path,
-        group_access_level: i64::from(i32::from(share.access_level)),
-        expires_at: share.expires_at,
-    });
+    let shares = detail.shares.iter().map(shared);
     let all = |rows: Vec<domain::spaces::projects::ProjectDetail>| {
         rows.iter()
             .map(|row| project(instance, row, ProjectViewOptions::default()))

@@ -1,23 +1,19 @@
 //! Namespaces.
 
-use storage::entities::{namespaces, users};
+use storage::entities::namespaces;
+use storage::entities::users::UserSummary;
 
-use crate::views::accounts::users as user_view;
 use crate::views::enums::Convert;
 use crate::views::links;
 use contract::ProjectNamespace;
 
 /// Returns a namespace; `owner` is the owner of a personal namespace and determines the avatar.
 #[must_use]
-pub fn namespace(
-    base: &str,
-    namespace: &namespaces::Model,
-    owner: Option<&users::Model>,
-) -> ProjectNamespace {
+pub fn namespace(base: &str, namespace: &namespaces::Model, owner: Option<&UserSummary>) -> ProjectNamespace {
     let (web_url, avatar_url) = match owner {
         Some(user) => (
             format!("{base}/{}", namespace.full_path),
-            user_view::avatar_url(base, user),
+            links::avatar_url(base, "user", user.id, user.avatar.as_deref()),
         ),
         None => (
             links::group(base, &namespace.full_path),

@@ -6,7 +6,8 @@ use domain::kernel::policy::InstancePlan;
 use domain::kernel::urls::ssh_url;
 use domain::spaces::projects::ProjectDetail;
 use storage::entities::projects::FeatureAccess;
-use storage::entities::{AccessLevel, namespaces, project_shares, users};
+use storage::entities::users::UserSummary;
+use storage::entities::{AccessLevel, ShareSummary};
 
 use crate::views::accounts::custom_attribute::custom_attribute;
 use crate::views::accounts::users as user_view;
@@ -87,12 +88,7 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
         ci_config_path: nullable(project.ci_config_path.clone()),
         public_jobs: Some(project.public_jobs),
-        shared_with_groups: Some(
-            row.shares
-                .iter()
-                .map(|(share, group)| shared(share, group))
-                .collect(),
-        ),
+        shared_with_groups: Some(row.shares.iter().map(shared).collect()),
         only_allow_merge_if_pipeline_succeeds: Some(project.only_allow_merge_if_pipeline_succeeds),
         only_allow_merge_if_all_discussions_are_resolved: Some(
             project.only_allow_merge_if_all_discussions_are_resolved,
@@ -300,15 +296,15 @@ fn short(instance: &Instance, row: &ProjectDetail) -> Project {
     }
 }
 
-fn owner(instance: &Instance, user: &users::Model) -> ProjectOwner {
-    let base = &instance.base_url;
+fn owner(instance: &Instance, user: &UserSummary) -> ProjectOwner {
+    let shown = user_view::reference(&instance.base_url, user);
     ProjectOwner {
-        id: user.id,
-        name: user.name.clone(),
-        username: user.username.clone(),
-        state: user_view::state(user.state),
-        avatar_url: user_view::avatar_url(base, user),
-        web_url: user_view::web_url(base, user),
+        id: shown.id,
+        name: shown.name,
+        username: shown.username,
+        state: shown.state,
+        avatar_url: shown.avatar_url,
+        web_url: shown.web_url,
         created_at: user.created_at.into(),
     }
 }
@@ -326,12 +322,12 @@ fn permissions(row: &ProjectDetail) -> ProjectPermissions {
     }
 }
 
-/// Returns a group with which a project is shared.
-fn shared(share: &project_shares::Model, group: &namespaces::Model) -> SharedGroup {
+/// Returns a group with which a project or group is shared.
+pub(super) fn shared(share: &ShareSummary) -> SharedGroup {
     SharedGroup {
-        group_id: group.id,
-        group_name: group.name.clone(),
-        group_full_path: group.full_path.clone(),
+        group_id: share.group_id,
+        group_name: share.group_name.clone(),
+        group_full_path: share.group_full_path.clone(),
         group_access_level: i64::from(i32::from(share.access_level)),
         expires_at: share.expires_at,
     }

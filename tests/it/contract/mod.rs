@@ -8,6 +8,7 @@ mod imports;
 mod layering;
 mod limits_page;
 mod locks;
+mod long_lists;
 mod routes;
 mod source_text;
 mod statements;

@@ -12,6 +12,7 @@ mod memory_attacks;
 mod memory_growth;
 mod merges;
 mod nodes;
+mod related_rows;
 mod response_cache;
 mod security_connections;
 mod security_credentials;

@@ -3,7 +3,7 @@
 //! The same rules apply to commits through the API and to `git push`. A branch is protected by every row
 //! whose name or pattern matches (`*` matches any text, including slashes). The most permissive row decides.
 
-use storage::entities::protected_branches;
+use storage::entities::protected_branches::{self, BranchProtection};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -21,7 +21,7 @@ pub struct BranchRules {
     role: Option<Role>,
     archived: bool,
     default_branch: Option<String>,
-    protected: Vec<protected_branches::Model>,
+    protected: Vec<BranchProtection>,
 }
 
 /// Loads the rules for a caller in one statement.
@@ -36,19 +36,22 @@ pub async fn branch_rules(backend: &Backend, access: &ProjectAccess) -> Result<B
 impl BranchRules {
     /// Creates the rules for a caller and these protected branches.
     #[must_use]
-    pub fn new(access: &ProjectAccess, protected: Vec<protected_branches::Model>) -> Self {
+    pub fn new(
+        access: &ProjectAccess,
+        protected: impl IntoIterator<Item = impl Into<BranchProtection>>,
+    ) -> Self {
         Self {
             admin: access.caller.is_admin(),
             role: access.role,
             archived: access.project.archived,
             default_branch: access.project.default_branch.clone(),
-            protected,
+            protected: protected.into_iter().map(Into::into).collect(),
         }
     }
 
     /// Returns the protected branches of the project.
     #[must_use]
-    pub fn protected(&self) -> &[protected_branches::Model] {
+    pub fn protected(&self) -> &[BranchProtection] {
         &self.protected
     }
 
@@ -72,7 +75,7 @@ impl BranchRules {
         self.has_level_for(branch, |row| row.merge_access_level) || self.can_push(branch)
     }
 
-    fn has_level_for(&self, branch: &str, level: impl Fn(&protected_branches::Model) -> i32) -> bool {
+    fn has_level_for(&self, branch: &str, level: impl Fn(&BranchProtection) -> i32) -> bool {
         if self.archived {
             return false;
         }
@@ -99,7 +102,7 @@ impl BranchRules {
         self.admin || (level < ADMIN_LEVEL && self.role.is_some_and(|role| i32::from(role) >= level))
     }
 
-    fn matching<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a protected_branches::Model> {
+    fn matching<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a BranchProtection> {
         self.protected
             .iter()
             .filter(move |row| matches_pattern(&row.name, branch))
@@ -109,21 +112,16 @@ impl BranchRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use storage::entities::now;
 
-    fn protection(name: &str, level: i32) -> protected_branches::Model {
-        protected_branches::Model {
-            id: 1,
-            project_id: 1,
+    fn protection(name: &str, level: i32) -> BranchProtection {
+        BranchProtection {
             name: name.to_owned(),
             push_access_level: level,
             merge_access_level: level,
-            created_at: now(),
-            updated_at: now(),
         }
     }
 
-    fn rules(role: Option<Role>, protected: Vec<protected_branches::Model>) -> BranchRules {
+    fn rules(role: Option<Role>, protected: Vec<BranchProtection>) -> BranchRules {
         BranchRules {
             admin: false,
             role,
@@ -164,7 +162,7 @@ mod tests {
 
     #[test]
     fn protection_can_allow_merge_without_push() {
-        let row = protected_branches::Model {
+        let row = BranchProtection {
             merge_access_level: 30,
             ..protection("main", 40)
         };

@@ -4,7 +4,8 @@ use git::LockedRepository;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
-use storage::entities::{AccessLevel, now, projects, protected_branches};
+use storage::entities::protected_branches::{self, BranchProtection};
+use storage::entities::{AccessLevel, now, projects};
 use storage::jobs;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
@@ -359,7 +360,7 @@ async fn load_details(
     let commits = repository.commits(heads).await?;
     let details = branches.into_iter().zip(commits).map(|(branch, commit)| {
         let is_default = default == Some(branch.name.as_str());
-        let allows_developers = |level: fn(&protected_branches::Model) -> i32| {
+        let allows_developers = |level: fn(&BranchProtection) -> i32| {
             let mut matching = rules
                 .protected()
                 .iter()

@@ -19,7 +19,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
-use crate::kernel::query::{bounded_count, page_of};
+use crate::kernel::query::{count_for_page, page_of};
 use crate::kernel::ssh_keys::{PublicKey, malformed};
 
 /// Maximum deploy keys of a project.
@@ -57,13 +57,14 @@ pub async fn list(
 ) -> Result<Page<DeployKeyDetail>> {
     let db = backend.database.read();
     let query = project_keys::of_project(access.project.id);
-    let total = bounded_count(db, query.clone().into_query()).await?;
+    let all = query.clone().into_query();
     let rows = query
         .find_also_related(keys::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, rows.len(), all).await?;
     let details = rows.into_iter().filter_map(detail).collect();
     Ok(Page::new(page, details, total))
 }

@@ -212,26 +212,19 @@ async fn load_details(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Ve
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let of = platforms::Entity::find()
+    let platforms = platforms::Entity::find()
+        .find_also_related(users::Entity)
         .filter(platforms::Column::ClusterId.is_in(found.iter().map(|cluster| cluster.id)))
         .all(db)
         .await?;
-    let makers = of.iter().filter_map(|platform| platform.user_id);
-    let users_by_id = users::Entity::find().filter(users::Column::Id.is_in(makers));
-    let users_by_id: HashMap<i64, _> = users_by_id
-        .all(db)
-        .await?
+    let mut platforms: HashMap<i64, _> = platforms
         .into_iter()
-        .map(|user| (user.id, user))
-        .collect();
-    let mut of: HashMap<i64, _> = of
-        .into_iter()
-        .map(|platform| (platform.cluster_id, platform))
+        .map(|(platform, user)| (platform.cluster_id, (platform, user)))
         .collect();
     let rows = found.into_iter().filter_map(|cluster| {
-        let platform = of.remove(&cluster.id)?;
+        let (platform, user) = platforms.remove(&cluster.id)?;
         Some(ClusterDetail {
-            user: platform.user_id.and_then(|id| users_by_id.get(&id).cloned()),
+            user,
             platform,
             cluster,
         })

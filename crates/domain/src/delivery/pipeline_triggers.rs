@@ -22,7 +22,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 use crate::kernel::urls;
 use crate::secrets::{self, EncryptedColumn, EncryptionContext, Secret, Token};
 use crate::spaces::projects::lock_for_insert;
@@ -67,13 +67,14 @@ pub async fn list(
 ) -> Result<Page<TriggerDetail>> {
     let db = backend.database.read();
     let query = triggers::of_project(access.project.id);
-    let total = bounded_count(db, query.clone().into_query()).await?;
+    let all = query.clone().into_query();
     let found = query
         .find_also_related(users::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let rows = found
         .into_iter()
         .filter_map(|(trigger, owner)| Some(detail(backend, access, trigger, owner?)));

@@ -27,6 +27,8 @@ pub enum NoteableKey {
     Snippet(i64),
     /// The epic with this ID.
     Epic(i64),
+    /// The epic with this IID.
+    EpicIid(i64),
 }
 
 /// A noteable that is visible to the caller.
@@ -67,6 +69,7 @@ impl Noteable {
                 Ok(Self::Snippet(snippet))
             }
             NoteableKey::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, space, id).await?)),
+            NoteableKey::EpicIid(iid) => Ok(Self::Epic(epics_service::find(db, space, iid).await?)),
         }
     }
 
@@ -96,6 +99,10 @@ impl Noteable {
             }
             NoteableKey::Epic(id) => {
                 let epic = epics_service::lock_by_id(transaction, space, id).await?;
+                Ok(Self::Epic(epic))
+            }
+            NoteableKey::EpicIid(iid) => {
+                let epic = epics_service::lock(transaction, space, iid).await?;
                 Ok(Self::Epic(epic))
             }
         }

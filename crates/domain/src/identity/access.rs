@@ -170,11 +170,8 @@ impl ProjectAccess {
         let user = caller.as_user().map(|user| user.id);
         let look_up = async {
             let db = backend.database.read();
-            let (project, namespace) = projects::by_reference(db, reference).await?.ok_or_else(hidden)?;
-            let role = match user {
-                Some(user) => levels::project_level(db, user, project.id, now().date_naive()).await?,
-                None => None,
-            };
+            let found = levels::project_with_role(db, reference, user, now().date_naive()).await?;
+            let ((project, namespace), role) = found.ok_or_else(hidden)?;
             Ok::<_, Error>(Arc::new(CachedProject {
                 project,
                 namespace,
@@ -241,13 +238,8 @@ impl GroupAccess {
         let user = caller.as_user().map(|user| user.id);
         let look_up = async {
             let db = backend.database.read();
-            let group = namespaces::group_by_reference(db, reference)
-                .await?
-                .ok_or_else(hidden)?;
-            let role = match user {
-                Some(user) => levels::group_level(db, user, group.id, now().date_naive()).await?,
-                None => None,
-            };
+            let found = levels::group_with_role(db, reference, user, now().date_naive()).await?;
+            let (group, role) = found.ok_or_else(hidden)?;
             // A user with a visible project in a group may see the group itself, as lists do, but nothing
             // else.
             let above = match user {

@@ -64,6 +64,18 @@ pub enum PagePosition {
     Keyset(Option<(&'static str, i64)>),
 }
 
+impl PagePosition {
+    /// Returns the position of a page by a total counted up to [`MAX_COUNTED`] + 1. `more` is whether an entry follows, and
+    /// `beyond` whether the page has no entries.
+    #[must_use]
+    pub fn of_total(total: u64, more: bool, beyond: bool) -> Self {
+        match total > MAX_COUNTED {
+            true => Self::Uncounted { more, beyond },
+            false => Self::Counted(total),
+        }
+    }
+}
+
 impl<T> Page<T> {
     /// Creates a page from rows fetched with one row more than the page size, and a total counted up to
     /// [`MAX_COUNTED`] + 1.
@@ -72,14 +84,7 @@ impl<T> Page<T> {
         let size = usize::try_from(request.size).unwrap_or(1);
         let more = items.len() > size;
         items.truncate(size);
-        let rest = if total > MAX_COUNTED {
-            PagePosition::Uncounted {
-                more,
-                beyond: items.is_empty(),
-            }
-        } else {
-            PagePosition::Counted(total)
-        };
+        let rest = PagePosition::of_total(total, more, items.is_empty());
         Self { items, rest }
     }
 

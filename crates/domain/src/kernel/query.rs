@@ -6,9 +6,10 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait, Select,
 };
+use storage::entities::related_rows::{RelatedPart, RelatedRow, bigint};
 
 use crate::kernel::error::Result;
-use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
+use crate::kernel::page::{MAX_COUNTED, Page, PagePosition, PageRequest};
 
 /// Character that escapes wildcards.
 const ESCAPE: char = '!';
@@ -18,23 +19,98 @@ const ESCAPE: char = '!';
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
-    // Only the existence of rows is relevant. An index can contain the result without the columns of the rows.
-    rows.clear_selects()
-        .expr_as(Expr::val(1), "found")
-        .clear_order_by()
-        .limit(MAX_COUNTED + 1)
-        .reset_offset();
-    let statement = Query::select()
-        .expr_as(Func::count(Expr::col(Asterisk)), "total")
-        .from_subquery(rows, "counted")
-        .take();
+pub async fn bounded_count(db: &impl ConnectionTrait, rows: SelectStatement) -> Result<u64> {
+    let mut statement = counted(rows);
+    statement.expr_as(Func::count(Expr::col(Asterisk)), "total");
     let row = db.query_one(&statement).await?;
     let total: i64 = match row {
         Some(row) => row.try_get("", "total")?,
         None => 0,
     };
     Ok(u64::try_from(total).unwrap_or(0))
+}
+
+/// Returns a statement without columns that selects as many rows as the given one, up to one more than
+/// [`MAX_COUNTED`].
+fn counted(mut rows: SelectStatement) -> SelectStatement {
+    // Only the existence of rows is relevant. An index can contain the result without the columns of the rows.
+    rows.clear_selects()
+        .expr_as(Expr::val(1), "found")
+        .clear_order_by()
+        .limit(MAX_COUNTED + 1)
+        .reset_offset();
+    Query::select().from_subquery(rows, "counted").take()
+}
+
+/// The total of a list of which a page was read. A list that ends on the page is not counted. Others are counted in the
+/// statement that reads the related rows of the page.
+#[derive(Debug)]
+pub struct PageTotal {
+    more: bool,
+    beyond: bool,
+    total: Total,
+}
+
+#[derive(Debug)]
+enum Total {
+    Known(u64),
+    /// The list that has to be counted.
+    Uncounted(Box<SelectStatement>),
+}
+
+impl PageTotal {
+    /// Cuts the page out of rows that were read with one row more than the page size. `known` is the total, if it was
+    /// counted already. `rows` returns the query for all rows of the list, with the restrictions of [`bounded_count`].
+    pub fn of_page<T>(
+        page: &PageRequest,
+        found: &mut Vec<T>,
+        known: Option<u64>,
+        rows: impl FnOnce() -> SelectStatement,
+    ) -> Self {
+        let read = found.len();
+        found.truncate(usize::try_from(page.limit()).unwrap_or(usize::MAX));
+        Self {
+            more: read > found.len(),
+            beyond: found.is_empty(),
+            total: match known.or_else(|| total_on_page(page, read)) {
+                Some(total) => Total::Known(total),
+                None => Total::Uncounted(Box::new(rows())),
+            },
+        }
+    }
+
+    /// Returns the part of a statement that counts the list, or `None` if the total is known. It is the first part of
+    /// the statement.
+    #[must_use]
+    pub fn part(&self) -> Option<RelatedPart> {
+        let Total::Uncounted(rows) = &self.total else {
+            return None;
+        };
+        let part = RelatedPart::new(counted((**rows).clone()), bigint(Expr::Constant(0.into())));
+        Some(part.with_number(Func::count(Expr::col(Asterisk)).into()))
+    }
+
+    /// Returns the position of the page, from the row of [`Self::part`].
+    #[must_use]
+    pub fn position(&self, counted: &[RelatedRow]) -> PagePosition {
+        let total = match self.total {
+            Total::Known(total) => total,
+            Total::Uncounted(_) => {
+                let total = counted.first().and_then(|row| row.number);
+                total
+                    .and_then(|total| u64::try_from(total).ok())
+                    .unwrap_or_default()
+            }
+        };
+        PagePosition::of_total(total, self.more, self.beyond)
+    }
+}
+
+/// Returns the total of a list that ends on the page, of which a page plus one row was read.
+fn total_on_page(page: &PageRequest, read: usize) -> Option<u64> {
+    let read = read as u64;
+    let begins = read > 0 || page.offset() == 0;
+    (begins && read <= page.limit()).then(|| page.offset().saturating_add(read))
 }
 
 /// Returns the total of a list of which a page plus one row was read. If the list ends on the page, the page
@@ -48,12 +124,10 @@ pub async fn count_for_page(
     read: usize,
     rows: SelectStatement,
 ) -> Result<u64> {
-    let read = read as u64;
-    let begins = read > 0 || page.offset() == 0;
-    if begins && read <= page.limit() {
-        return Ok(page.offset().saturating_add(read));
+    match total_on_page(page, read) {
+        Some(total) => Ok(total),
+        None => bounded_count(db, rows).await,
     }
-    bounded_count(db, rows).await
 }
 
 /// Returns a page of a query, in its order, with the total. A list that ends on the page is not counted.
@@ -73,6 +147,25 @@ pub async fn page_of<E: EntityTrait>(
         .await?;
     let total = count_for_page(db, page, found.len(), query.into_query()).await?;
     Ok(Page::new(page, found, total))
+}
+
+/// As [`page_of`], for a list whose total is counted in the statement that reads the related rows of the page.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn uncounted_page_of<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    query: Select<E>,
+    page: &PageRequest,
+) -> Result<(Vec<E::Model>, PageTotal)> {
+    let all = query.clone();
+    let mut found = query
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
+    Ok((found, total))
 }
 
 /// Returns up to `limit` rows with IDs above `after`, in the order of their IDs. Reads long lists in parts.

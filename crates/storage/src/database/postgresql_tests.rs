@@ -178,7 +178,7 @@ async fn request_uses_cached_values_until_it_writes() {
     let db = connect(&server.url(), &DatabaseOptions::default()).await;
     db.migrate().await.unwrap();
     settings::put(db.write(), "k", "1").await.unwrap();
-    let cache = VersionedCache::<(), Option<String>>::new(10, |_| 1);
+    let cache = VersionedCache::<(), Option<String>>::new(1 << 20, |_, _| 0);
     let load = async || {
         cache
             .get_or_load(&db, (), settings::get(db.read(), "k"))

@@ -511,7 +511,7 @@ async fn version_changes_with_writes_of_other_handles_and_after_reopen() {
 
 async fn cached_value_is_valid_until_next_write(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
-        let remembered = VersionedCache::<u8, u32>::new(10, |_| 1);
+        let remembered = VersionedCache::<u8, u32>::new(1 << 20, |_, _| 0);
         let loads = AtomicUsize::new(0);
         let ask = async |key: u8| {
             let answer = async {
@@ -540,7 +540,7 @@ async fn cached_value_is_valid_until_next_write(kind: DatabaseKind) {
 
 async fn value_read_before_concurrent_write_is_not_cached(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
-        let remembered = VersionedCache::<(), String>::new(10, |_| 1);
+        let remembered = VersionedCache::<(), String>::new(1 << 20, |_, _| 0);
         settings::put(db.write(), "k", "1").await.unwrap();
         let overtaken = async {
             let read = settings::get(db.read(), "k").await?.unwrap();

@@ -5,6 +5,9 @@
 //! project comes from membership, from a share with such a group, or from its namespace. The highest role
 //! counts. Expired memberships and shares grant nothing.
 
+mod role_levels;
+mod with_role;
+
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::NaiveDate;
@@ -13,11 +16,15 @@ use sea_orm::{
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
+use super::related_rows::RelatedPart;
 use super::selectivity::{TARGET_ID, if_few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,
 };
+
+pub use role_levels::{LevelParts, RoleLevels, levels};
+pub use with_role::{group_with_role, project_with_role};
 
 /// The user who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +52,20 @@ pub async fn project_level(
     project_id: i64,
     today: NaiveDate,
 ) -> Result<Option<AccessLevel>, DbErr> {
+    let levels = highest(db, grants_on_project(user_id, project_id, today)).await?;
+    Ok(levels.into_values().max())
+}
+
+/// Returns a part with a row if the user has a role on the project.
+#[must_use]
+pub fn has_project_level_part(user_id: i64, project_id: i64, today: NaiveDate) -> RelatedPart {
+    let grants = together(UnionType::All, grants_on_project(user_id, project_id, today));
+    let rows = Query::select().from_subquery(grants, "grants").take();
+    RelatedPart::exists(rows, project_id)
+}
+
+/// Returns the statements for the user's roles on a project, and on its namespace.
+fn grants_on_project(user_id: i64, project_id: i64, today: NaiveDate) -> Vec<SelectStatement> {
     let namespace = Query::select()
         .column(projects::Column::NamespaceId)
         .from(projects::Entity)
@@ -52,67 +73,9 @@ pub async fn project_level(
         .take();
     let own = project_grants(user_id, today).into_iter();
     let inherited = group_grants(user_id, today).into_iter();
-    let rows = own
-        .map(|grant| grant.rows(|target| target.eq(project_id)))
-        .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))));
-    let levels = highest(db, rows).await?;
-    Ok(levels.into_values().max())
-}
-
-/// Roles of a user on the projects of a page and on their namespaces, by ID. Missing entries mean no role.
-#[derive(Debug, Default)]
-pub struct RoleLevels {
-    /// Effective roles on the projects.
-    pub projects: HashMap<i64, AccessLevel>,
-    /// Roles on the projects by direct membership.
-    pub direct: HashMap<i64, AccessLevel>,
-    /// Roles on the namespaces.
-    pub namespaces: HashMap<i64, AccessLevel>,
-}
-
-/// Returns the user's roles on several projects, each given with its namespace, in two statements.
-///
-/// # Errors
-/// Any database error.
-pub async fn levels(
-    db: &impl ConnectionTrait,
-    user_id: i64,
-    found: &[(i64, i64)],
-    today: NaiveDate,
-) -> Result<RoleLevels, DbErr> {
-    if found.is_empty() {
-        return Ok(RoleLevels::default());
-    }
-    let namespace_ids: Vec<i64> = found.iter().map(|(_, namespace)| *namespace).collect();
-    let namespaces = group_levels(db, user_id, &namespace_ids, today).await?;
-    let [direct, shared] = project_grants(user_id, today);
-    let ids = || found.iter().map(|(project, _)| *project);
-    let mut direct = direct.rows(|target| target.is_in(ids()));
-    direct.expr_as(Expr::col((MEMBER, members::Column::AccessLevel)), "direct");
-    let mut shared = shared.rows(|target| target.is_in(ids()));
-    shared.expr_as(Expr::val(0), "direct");
-    let statement = highest_of([direct, shared])
-        .expr_as(Expr::col("direct").max(), "direct")
-        .take();
-    let (mut projects, mut direct) = (HashMap::new(), HashMap::new());
-    for row in db.query_all(&statement).await? {
-        let found = Highest::from_query_result(&row, "")?;
-        projects.insert(found.target_id, found.access_level);
-        if let Ok(level) = AccessLevel::try_from(row.try_get::<i32>("", "direct")?) {
-            direct.insert(found.target_id, level);
-        }
-    }
-    for (project, namespace) in found {
-        if let Some(inherited) = namespaces.get(namespace) {
-            let level = projects.entry(*project).or_insert(*inherited);
-            *level = Ord::max(*level, *inherited);
-        }
-    }
-    Ok(RoleLevels {
-        projects,
-        direct,
-        namespaces,
-    })
+    own.map(|grant| grant.rows(|target| target.eq(project_id)))
+        .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))))
+        .collect()
 }
 
 /// Returns the user's role on a group or personal namespace, if any.

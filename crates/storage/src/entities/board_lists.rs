@@ -1,8 +1,12 @@
 //! Lists of boards. Each has exactly one label, milestone or assignee.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Func, Query};
+use sea_orm::{DbBackend, QueryOrder};
+
+use super::related_rows::{RelatedPart, RelatedRow, bigint, null};
+use super::row_conditions::is_among;
 
 /// Lists of boards. Each has exactly one label, milestone or assignee.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -47,10 +51,65 @@ impl Related<super::labels::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the lists of several boards, in their order on each.
-pub fn of(board_ids: impl IntoIterator<Item = i64>) -> Select<Entity> {
-    Entity::find()
-        .filter(Column::BoardId.is_in(board_ids))
-        .order_by_asc(Column::Position)
-        .order_by_asc(Column::Id)
+/// Label, milestone or assignee of the issues on a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListSubject {
+    /// The label with this ID.
+    Label(i64),
+    /// The milestone with this ID.
+    Milestone(i64),
+    /// The user with this ID.
+    Assignee(i64),
+}
+
+impl Model {
+    /// Returns the label, milestone or assignee; none if it was deleted.
+    #[must_use]
+    pub fn subject(&self) -> Option<ListSubject> {
+        let label = self.label_id.map(ListSubject::Label);
+        let milestone = self.milestone_id.map(ListSubject::Milestone);
+        label
+            .or(milestone)
+            .or(self.assignee_id.map(ListSubject::Assignee))
+    }
+}
+
+/// Returns a part with the lists of boards, in their order on each, for [`read_subject`]; none without IDs.
+#[must_use]
+pub fn part(database: DbBackend, board_ids: &[i64]) -> Option<RelatedPart> {
+    if board_ids.is_empty() {
+        return None;
+    }
+    let board_id = || Column::BoardId.into_expr();
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, board_id(), board_ids.iter().copied()))
+        .take();
+    let kind = |name: &str| Expr::Constant(name.into());
+    let kind = Expr::case(Column::LabelId.is_not_null(), kind(LABEL))
+        .case(Column::MilestoneId.is_not_null(), kind(MILESTONE))
+        .finally(kind(ASSIGNEE));
+    let subjects = [Column::LabelId, Column::MilestoneId, Column::AssigneeId];
+    let subject = Func::coalesce(subjects.map(ColumnTrait::into_expr));
+    let part = RelatedPart::new(rows, board_id())
+        .sorted_by(bigint(Column::Position.into_expr()))
+        .with_id(Column::Id.into_expr())
+        .with_number(subject.into());
+    // Rows are also sorted by the first text.
+    Some(part.with_texts([null("text"), kind.into()]))
+}
+
+const LABEL: &str = "label";
+const MILESTONE: &str = "milestone";
+const ASSIGNEE: &str = "assignee";
+
+/// Reads the subject of a list from a row of [`part`]; none if it was deleted.
+#[must_use]
+pub fn read_subject(row: &RelatedRow) -> Option<ListSubject> {
+    let id = row.number?;
+    match row.texts[1].as_deref()? {
+        LABEL => Some(ListSubject::Label(id)),
+        MILESTONE => Some(ListSubject::Milestone(id)),
+        _ => Some(ListSubject::Assignee(id)),
+    }
 }

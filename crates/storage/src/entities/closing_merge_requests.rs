@@ -1,9 +1,14 @@
 //! Issues that a merge request closes when it is merged.
 
+use chrono::NaiveDate;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::sea_query::{ExprTrait, Query};
+use sea_orm::{DbBackend, QueryOrder, QuerySelect, QueryTrait};
 
-use super::issues;
+use super::access::Viewer;
+use super::related_rows::RelatedPart;
+use super::row_conditions::is_among;
+use super::{issues, merge_requests};
 
 /// Issues that a merge request closes when it is merged.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -37,7 +42,7 @@ pub enum Relation {
     Issue,
 }
 
-impl Related<super::merge_requests::Entity> for Entity {
+impl Related<merge_requests::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::MergeRequest.def()
     }
@@ -72,4 +77,31 @@ pub async fn closed_by(
         .order_by_asc(issues::Column::Id)
         .all(db)
         .await
+}
+
+/// Returns a part with the number of merge requests visible to the viewer that close each issue. Issues without such
+/// merge requests have no row.
+#[must_use]
+pub fn visible_counts_part(
+    database: DbBackend,
+    viewer: Viewer,
+    today: NaiveDate,
+    issue_ids: &[i64],
+) -> Option<RelatedPart> {
+    if issue_ids.is_empty() {
+        return None;
+    }
+    let closes = merge_requests::Column::Id
+        .into_expr()
+        .eq(Column::MergeRequestId.into_expr());
+    let issue_id = || Column::IssueId.into_expr();
+    let rows = Query::select()
+        .from(Entity)
+        .cross_join(merge_requests::Entity)
+        .and_where(closes)
+        .and_where(is_among(database, issue_id(), issue_ids.iter().copied()))
+        .cond_where(merge_requests::visible(viewer, today))
+        .add_group_by([issue_id()])
+        .take();
+    Some(RelatedPart::new(rows, issue_id()).with_number(Column::Id.count()))
 }

@@ -1,8 +1,12 @@
 //! Environments of projects.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Query;
+use sea_orm::{DbBackend, QueryOrder};
+
+use super::related_rows::{RelatedPart, RelatedRow};
+use super::row_conditions::is_among;
 
 /// State of an environment, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
@@ -35,6 +39,48 @@ pub struct Model {
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+/// The part of an environment that deployments show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentSummary {
+    /// The ID.
+    pub id: i64,
+    /// The name.
+    pub name: String,
+    /// The name in a form for URLs.
+    pub slug: String,
+    /// The external URL.
+    pub external_url: Option<String>,
+}
+
+impl EnvironmentSummary {
+    /// Returns a part with environments, each as its own owner; none without IDs.
+    #[must_use]
+    pub fn part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+        if ids.is_empty() {
+            return None;
+        }
+        let id = || Column::Id.into_expr();
+        let rows = Query::select()
+            .from(Entity)
+            .and_where(is_among(database, id(), ids.iter().copied()))
+            .take();
+        let texts = [Column::Name, Column::Slug, Column::ExternalUrl];
+        Some(RelatedPart::new(rows, id()).with_texts(texts.map(ColumnTrait::into_expr)))
+    }
+
+    /// Reads a row of [`Self::part`].
+    #[must_use]
+    pub fn read(row: RelatedRow) -> Self {
+        let [name, slug, external_url, _] = row.texts;
+        Self {
+            id: row.owner_id,
+            name: name.unwrap_or_default(),
+            slug: slug.unwrap_or_default(),
+            external_url,
+        }
+    }
 }
 
 /// Relations of the table.

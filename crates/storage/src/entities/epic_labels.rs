@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::{DbBackend, QueryOrder};
 
-use super::labels;
+use super::labels::{self, LabelSummary};
+use super::related_rows::{LinkTable, RelatedPart};
 
 /// Labels of epics.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -61,4 +62,16 @@ pub async fn of(
         found.entry(row.epic_id).or_default().extend(label);
     }
     Ok(found)
+}
+
+/// Returns a part with the labels of several epics, sorted by title; none without epics.
+#[must_use]
+pub fn part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    let link = LinkTable {
+        name: "epic_labels",
+        owner_column: "epic_id",
+        column: "label_id",
+        target: "labels",
+    };
+    Some(LabelSummary::columns(RelatedPart::linked(database, link, ids)?))
 }

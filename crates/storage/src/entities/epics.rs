@@ -4,10 +4,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, Query};
-use sea_orm::{Condition, QuerySelect};
+use sea_orm::{Condition, DbBackend, QuerySelect};
 
 use super::access::{self, Viewer};
 use super::issues::IssueState;
+use super::related_rows::RelatedPart;
+use super::row_conditions::is_among;
 use super::{AccessLevel, fold, namespaces};
 
 /// Epics of groups, with issues of the projects below the group.
@@ -130,4 +132,23 @@ pub(super) fn in_groups(condition: Condition) -> Expr {
         .cond_where(condition)
         .take();
     Expr::exists(group)
+}
+
+/// Returns a part with a row for each of these epics that is visible to the viewer; none without IDs.
+#[must_use]
+pub fn visible_part(
+    database: DbBackend,
+    viewer: Viewer,
+    today: NaiveDate,
+    ids: &[i64],
+) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
+        .cond_where(visible(viewer, today))
+        .take();
+    Some(RelatedPart::new(rows, Column::Id.into_expr()))
 }

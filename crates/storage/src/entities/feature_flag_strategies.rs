@@ -54,7 +54,21 @@ pub struct Model {
 
 /// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-pub enum Relation {}
+pub enum Relation {
+    /// The user list, if it has one.
+    #[sea_orm(
+        belongs_to = "super::feature_flag_user_lists::Entity",
+        from = "Column::UserListId",
+        to = "super::feature_flag_user_lists::Column::Id"
+    )]
+    UserList,
+}
+
+impl Related<super::feature_flag_user_lists::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::UserList.def()
+    }
+}
 
 impl ActiveModelBehavior for ActiveModel {}
 

@@ -2,9 +2,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{ExprTrait, Query};
 use sea_orm::{QueryOrder, SelectTwo};
 
-use super::{AccessLevel, unexpired};
+use super::access::{Viewer, visible_groups};
+use super::related_rows::RelatedPart;
+use super::{AccessLevel, ShareSummary, namespaces, unexpired};
 
 /// Shares of groups with other groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -39,7 +42,7 @@ pub enum Relation {
     WithGroup,
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::WithGroup.def()
     }
@@ -47,11 +50,30 @@ impl Related<super::namespaces::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
+/// Returns a part with the shares of a group with groups that are visible to the viewer, for [`ShareSummary::read`].
+#[must_use]
+pub fn part(viewer: Viewer, today: NaiveDate, namespace_id: i64) -> RelatedPart {
+    let is_group = namespaces::Column::Id
+        .into_expr()
+        .eq(Column::WithGroupId.into_expr());
+    let rows = Query::select()
+        .from(Entity)
+        .cross_join(namespaces::Entity)
+        .and_where(is_group)
+        .and_where(Column::NamespaceId.eq(namespace_id))
+        .cond_where(visible_groups(viewer, today))
+        .cond_where(unexpired((Entity, Column::ExpiresAt), today))
+        .take();
+    let part = RelatedPart::new(rows, Column::NamespaceId.into_expr()).sorted_by(Column::Id.into_expr());
+    let (level, expires_at) = (Column::AccessLevel.into_expr(), Column::ExpiresAt.into_expr());
+    ShareSummary::columns(part, level, expires_at)
+}
+
 /// Selects the shares of a group that have not expired, with the groups that have access, in creation order.
-pub fn of(namespace_id: i64, today: NaiveDate) -> SelectTwo<Entity, super::namespaces::Entity> {
+pub fn of(namespace_id: i64, today: NaiveDate) -> SelectTwo<Entity, namespaces::Entity> {
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))
-        .filter(unexpired(Column::ExpiresAt, today))
-        .find_also_related(super::namespaces::Entity)
+        .filter(unexpired((Entity, Column::ExpiresAt), today))
+        .find_also_related(namespaces::Entity)
         .order_by_asc(Column::Id)
 }

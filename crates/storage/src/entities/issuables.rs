@@ -4,13 +4,16 @@ use std::collections::HashMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, LockType, Order, Query, SelectStatement};
 use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, FromQueryResult, QueryOrder, QueryTrait,
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, FromQueryResult, QueryOrder,
+    QueryTrait,
 };
 
-use super::{labels, users};
+use super::labels::{self, LabelSummary};
+use super::related_rows::{LinkTable, RelatedPart};
+use super::users::{self, UserSummary};
 
 /// Kind of issuable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IssuableKind {
     /// Issues.
     Issue,
@@ -124,6 +127,32 @@ pub async fn labels_of(
         .into_query();
     join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);
     grouped(db, &statement).await
+}
+
+/// Returns a part with the assignees of several issuables, in assignment order; none without issuables.
+#[must_use]
+pub fn assignees_part(database: DbBackend, kind: IssuableKind, ids: &[i64]) -> Option<RelatedPart> {
+    let table = kind.assignees();
+    let link = LinkTable {
+        name: table,
+        owner_column: kind.key(),
+        column: "user_id",
+        target: "users",
+    };
+    let part = RelatedPart::linked(database, link, ids)?;
+    Some(UserSummary::columns(part).sorted_by(Expr::col((table, "id"))))
+}
+
+/// Returns a part with the labels of several issuables, sorted by title; none without issuables.
+#[must_use]
+pub fn labels_part(database: DbBackend, kind: IssuableKind, ids: &[i64]) -> Option<RelatedPart> {
+    let link = LinkTable {
+        name: kind.labels(),
+        owner_column: kind.key(),
+        column: "label_id",
+        target: "labels",
+    };
+    Some(LabelSummary::columns(RelatedPart::linked(database, link, ids)?))
 }
 
 /// Locks the selected rows of a table in ascending order until the transaction ends, and returns their IDs.

@@ -3,10 +3,11 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, LockType, Query};
-use sea_orm::{Condition, QuerySelect};
+use sea_orm::{Condition, DbBackend, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::row_conditions::has_rows;
+use super::related_rows::RelatedPart;
+use super::row_conditions::{has_rows, is_among};
 use super::{AccessLevel, issue_assignees, projects};
 
 /// State of an issue.
@@ -189,4 +190,23 @@ pub fn assigned_to(user_id: i64) -> Expr {
         .and_where(Expr::col((issue_assignees::Entity, issue_assignees::Column::UserId)).eq(user_id))
         .take();
     has_rows(&mut row)
+}
+
+/// Returns a part with a row for each of these issues that is visible to the viewer; none without IDs.
+#[must_use]
+pub fn visible_part(
+    database: DbBackend,
+    viewer: Viewer,
+    today: NaiveDate,
+    ids: &[i64],
+) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
+        .cond_where(visible(viewer, today))
+        .take();
+    Some(RelatedPart::new(rows, Column::Id.into_expr()))
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
+use super::related_rows::{RelatedPart, RelatedRow};
 use super::{Scope, fold};
 
 /// Labels. Each belongs to exactly one project or group.
@@ -34,6 +35,41 @@ pub struct Model {
 /// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
+
+/// The part of a label that other resources show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelSummary {
+    /// The ID.
+    pub id: i64,
+    /// The title.
+    pub title: String,
+    /// The color, as `#RRGGBB`.
+    pub color: String,
+    /// The description.
+    pub description: Option<String>,
+}
+
+impl LabelSummary {
+    /// Adds the columns of a label to a part that selects from `labels`. The rows are sorted by title.
+    #[must_use]
+    pub fn columns(part: RelatedPart) -> RelatedPart {
+        let texts = [Column::Title, Column::Color, Column::Description];
+        part.with_id(Column::Id.into_expr())
+            .with_texts(texts.map(ColumnTrait::into_expr))
+    }
+
+    /// Reads a row with the columns of a label.
+    #[must_use]
+    pub fn read(row: RelatedRow) -> Self {
+        let [title, color, description, _] = row.texts;
+        Self {
+            id: row.id,
+            title: title.unwrap_or_default(),
+            color: color.unwrap_or_default(),
+            description,
+        }
+    }
+}
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {

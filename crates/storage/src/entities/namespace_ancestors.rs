@@ -4,8 +4,12 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Query, SelectStatement};
 use sea_orm::{
     ActiveValue::{NotSet, Set},
-    ExprTrait, JoinType, QueryOrder,
+    DbBackend, ExprTrait, JoinType, QueryOrder,
 };
+
+use super::namespaces;
+use super::related_rows::{RelatedPart, bigint};
+use super::row_conditions::is_among;
 
 /// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -34,7 +38,7 @@ pub enum Relation {
     Ancestor,
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Ancestor.def()
     }
@@ -182,4 +186,25 @@ pub async fn descendant_ids(db: &impl ConnectionTrait, namespace_id: i64) -> Res
         .all(db)
         .await?;
     Ok(rows.into_iter().map(|row| row.namespace_id).collect())
+}
+
+/// Returns a part with the names of namespaces and their ancestors, the top-level group first; none without IDs.
+#[must_use]
+pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let namespace_id = || Column::NamespaceId.into_expr();
+    let is_ancestor = namespaces::Column::Id
+        .into_expr()
+        .eq(Column::AncestorId.into_expr());
+    let rows = Query::select()
+        .from(Entity)
+        .cross_join(namespaces::Entity)
+        .and_where(is_ancestor)
+        .and_where(is_among(database, namespace_id(), ids.iter().copied()))
+        .take();
+    let part = RelatedPart::new(rows, namespace_id());
+    let part = part.sorted_by(bigint(Column::Depth.into_expr().mul(-1)));
+    Some(part.with_texts([namespaces::Column::Name.into_expr()]))
 }

@@ -1,12 +1,14 @@
 //! Namespaces: groups and personal namespaces of users.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use sea_orm::sea_query::{BinOper, Func};
+use sea_orm::sea_query::{BinOper, Func, Query};
 use sea_orm::{
     ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*,
 };
 use serde::{Deserialize, Serialize};
 
+use super::related_rows::RelatedPart;
+use super::row_conditions::is_among;
 use super::{Visibility, fold, namespace_ancestors as ancestors, now, numeric_id, projects};
 
 /// Kind of a namespace.
@@ -169,11 +171,14 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
+    group_named(reference).one(db).await
+}
+
+/// Selects a group by ID or full path; digits are always an ID.
+pub(super) fn group_named(reference: &str) -> Select<Entity> {
     not_deleted()
         .filter(Column::Kind.eq(NamespaceKind::Group))
         .filter(named(reference))
-        .one(db)
-        .await
 }
 
 /// Returns a condition for an ID or full path; digits are always an ID.
@@ -336,4 +341,18 @@ pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool, 
         .exec(transaction)
         .await?;
     Ok(hidden.rows_affected > 0)
+}
+
+/// Returns a part with the full paths of namespaces as the first text; none without IDs.
+#[must_use]
+pub fn full_paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
+        .take();
+    let part = RelatedPart::new(rows, Column::Id.into_expr());
+    Some(part.with_texts([Column::FullPath.into_expr()]))
 }

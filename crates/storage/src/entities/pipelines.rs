@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::sea_query::{ExprTrait, JoinType, Query, SelectStatement, SubQueryStatement};
+use sea_orm::{Condition, FromQueryResult, IdenStatic, Iterable, QueryOrder, QueryResult, QuerySelect};
 
 use super::projects;
 
@@ -210,4 +211,38 @@ pub async fn newest_of(
 pub async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Option<Model>, DbErr> {
     let found = of_project(project_id).filter(Column::Id.eq(id));
     found.lock_exclusive().one(db).await
+}
+
+/// Prefix of the columns of a joined pipeline, after those that `SeaORM` uses for the first two tables.
+const JOINED_PREFIX: &str = "C_";
+/// Alias of the table in which the newest pipeline is searched.
+const NEWEST: &str = "newest";
+
+/// Joins the newest pipeline that meets a condition to the rows of a statement. `condition` builds the condition from the
+/// columns of pipelines.
+pub fn join_newest(rows: &mut SelectStatement, condition: impl FnOnce(fn(Column) -> Expr) -> Condition) {
+    let column: fn(Column) -> Expr = |column| Expr::col((NEWEST, column));
+    // For a plain maximum, PostgreSQL reads all pipelines from the newest on.
+    let newest_id = Query::select()
+        .expr(column(Column::Id).add(0).max())
+        .from_as(Entity, NEWEST)
+        .cond_where(condition(column))
+        .take();
+    let is_newest = Column::Id
+        .into_expr()
+        .eq(Expr::from(SubQueryStatement::from(newest_id)));
+    rows.join(JoinType::LeftJoin, Entity, is_newest);
+    for column in Column::iter() {
+        rows.expr_as(column.into_expr(), format!("{JOINED_PREFIX}{}", column.as_str()));
+    }
+}
+
+/// Reads the pipeline of a row of [`join_newest`].
+///
+/// # Errors
+/// An error if a column has another type.
+pub fn read_joined(row: &QueryResult) -> Result<Option<Model>, DbErr> {
+    let id: Option<i64> = row.try_get(JOINED_PREFIX, "id")?;
+    id.map(|_| Model::from_query_result(row, JOINED_PREFIX))
+        .transpose()
 }

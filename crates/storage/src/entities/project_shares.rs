@@ -1,10 +1,14 @@
 //! Shares of projects with groups.
 
 use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
-use sea_orm::{QueryOrder, SelectTwo};
+use sea_orm::sea_query::{ExprTrait, Query};
 
-use super::AccessLevel;
+use super::access::{Viewer, visible_groups};
+use super::related_rows::RelatedPart;
+use super::row_conditions::is_among;
+use super::{AccessLevel, ShareSummary, namespaces, unexpired};
 
 /// Shares of projects with groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -46,7 +50,7 @@ pub enum Relation {
     Project,
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Group.def()
     }
@@ -60,10 +64,29 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the shares of several projects with the groups that have access, in creation order.
-pub fn of(project_ids: impl IntoIterator<Item = i64>) -> SelectTwo<Entity, super::namespaces::Entity> {
-    Entity::find()
-        .filter(Column::ProjectId.is_in(project_ids))
-        .find_also_related(super::namespaces::Entity)
-        .order_by_asc(Column::Id)
+/// Returns a part with the shares of projects with groups that are visible to the viewer, for [`ShareSummary::read`]; none
+/// without IDs.
+#[must_use]
+pub fn part(
+    database: DbBackend,
+    viewer: Viewer,
+    today: NaiveDate,
+    project_ids: &[i64],
+) -> Option<RelatedPart> {
+    if project_ids.is_empty() {
+        return None;
+    }
+    let project_id = || Column::ProjectId.into_expr();
+    let is_group = namespaces::Column::Id.into_expr().eq(Column::GroupId.into_expr());
+    let rows = Query::select()
+        .from(Entity)
+        .cross_join(namespaces::Entity)
+        .and_where(is_group)
+        .and_where(is_among(database, project_id(), project_ids.iter().copied()))
+        .cond_where(visible_groups(viewer, today))
+        .cond_where(unexpired((Entity, Column::ExpiresAt), today))
+        .take();
+    let part = RelatedPart::new(rows, project_id()).sorted_by(Column::Id.into_expr());
+    let (level, expires_at) = (Column::AccessLevel.into_expr(), Column::ExpiresAt.into_expr());
+    Some(ShareSummary::columns(part, level, expires_at))
 }

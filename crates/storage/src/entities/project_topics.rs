@@ -2,7 +2,12 @@
 
 use std::collections::HashMap;
 
+use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Query;
+
+use super::related_rows::RelatedPart;
+use super::row_conditions::is_among;
 
 /// Topics of projects (`tag_list` in the API).
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -56,4 +61,18 @@ pub async fn of_projects(
     }
     topics.values_mut().for_each(|names| names.sort_unstable());
     Ok(topics)
+}
+
+/// Returns a part with the topics of projects as the first text, in any order; none without IDs.
+#[must_use]
+pub fn part(database: DbBackend, project_ids: &[i64]) -> Option<RelatedPart> {
+    if project_ids.is_empty() {
+        return None;
+    }
+    let project_id = || Column::ProjectId.into_expr();
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, project_id(), project_ids.iter().copied()))
+        .take();
+    Some(RelatedPart::new(rows, project_id()).with_texts([Column::Name.into_expr()]))
 }

@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::LockType;
-use sea_orm::{ActiveValue::Set, Condition, QuerySelect};
+use sea_orm::sea_query::{ExprTrait, LockType, Query};
+use sea_orm::{ActiveValue::Set, Condition, DbBackend, QuerySelect};
 use serde::{Deserialize, Serialize};
 
-use super::{Visibility, fold, numeric_id};
+use super::related_rows::{RelatedPart, RelatedRow};
+use super::row_conditions::is_among;
+use super::{Visibility, fold, namespaces, numeric_id};
 
 /// Access to a feature of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
@@ -254,7 +256,7 @@ pub enum Relation {
     Creator,
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Namespace.def()
     }
@@ -289,13 +291,27 @@ pub async fn by_full_path(
     db: &impl ConnectionTrait,
     full_path: &str,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
-    let Some((namespace, path)) = full_path.rsplit_once('/') else {
-        return Ok(None);
-    };
+    match at_path(full_path) {
+        Some(named) => one_with_namespace(db, named).await,
+        None => Ok(None),
+    }
+}
+
+/// Returns the condition for a full path, on projects with their namespaces.
+fn at_path(full_path: &str) -> Option<Condition> {
+    let (namespace, path) = full_path.rsplit_once('/')?;
     let named = Condition::all()
-        .add(super::namespaces::Column::FullPathKey.eq(fold(namespace)))
+        .add(namespaces::Column::FullPathKey.eq(fold(namespace)))
         .add(Column::PathKey.eq(fold(path)));
-    one_with_namespace(db, named).await
+    Some(named)
+}
+
+/// Returns the condition for an ID or full path, on projects with their namespaces; none for a text that no project has.
+pub(super) fn named(reference: &str) -> Option<Condition> {
+    match numeric_id(reference) {
+        Some(id) => Some(Condition::all().add(Column::Id.eq(id))),
+        None => at_path(reference),
+    }
 }
 
 /// Returns a project and its namespace by ID or full path; digits are always an ID.
@@ -306,9 +322,9 @@ pub async fn by_reference(
     db: &impl ConnectionTrait,
     reference: &str,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
-    match numeric_id(reference) {
-        Some(id) => one_with_namespace(db, Condition::all().add(Column::Id.eq(id))).await,
-        None => by_full_path(db, reference).await,
+    match named(reference) {
+        Some(named) => one_with_namespace(db, named).await,
+        None => Ok(None),
     }
 }
 
@@ -343,16 +359,64 @@ pub fn not_deleted() -> Select<Entity> {
 }
 
 /// A project with its namespace.
-pub type ProjectWithNamespace = (Model, super::namespaces::Model);
+pub type ProjectWithNamespace = (Model, namespaces::Model);
 
 async fn one_with_namespace(
     db: &impl ConnectionTrait,
     named: Condition,
 ) -> Result<Option<ProjectWithNamespace>, DbErr> {
     let found = not_deleted()
-        .find_also_related(super::namespaces::Entity)
+        .find_also_related(namespaces::Entity)
         .filter(named)
         .one(db)
         .await?;
     Ok(found.and_then(|(project, namespace)| Some((project, namespace?))))
+}
+
+/// Returns a part with the paths of projects, for [`full_path_of`]; none without IDs.
+#[must_use]
+pub fn paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let in_namespace = namespaces::Column::Id
+        .into_expr()
+        .eq(Column::NamespaceId.into_expr());
+    let rows = Query::select()
+        .from(Entity)
+        .cross_join(namespaces::Entity)
+        .and_where(in_namespace)
+        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
+        .take();
+    let texts = [namespaces::Column::FullPath.into_expr(), Column::Path.into_expr()];
+    Some(RelatedPart::new(rows, Column::Id.into_expr()).with_texts(texts))
+}
+
+/// Returns the full path of a project from a row of [`paths_part`].
+#[must_use]
+pub fn full_path_of(row: RelatedRow) -> String {
+    let [namespace, path, ..] = row.texts.map(Option::unwrap_or_default);
+    format!("{namespace}/{path}")
+}
+
+/// Returns a part with the number of projects in the personal namespace of each user. Users without projects have no
+/// row; none without IDs.
+#[must_use]
+pub fn personal_counts_part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
+    if user_ids.is_empty() {
+        return None;
+    }
+    let owner_id = || namespaces::Column::OwnerId.into_expr();
+    let in_namespace = Column::NamespaceId
+        .into_expr()
+        .eq(namespaces::Column::Id.into_expr());
+    let rows = Query::select()
+        .from(namespaces::Entity)
+        .cross_join(Entity)
+        .and_where(in_namespace)
+        .and_where(is_among(database, owner_id(), user_ids.iter().copied()))
+        .and_where(Column::DeletionStartedAt.is_null())
+        .add_group_by([owner_id()])
+        .take();
+    Some(RelatedPart::new(rows, owner_id()).with_number(Column::Id.count()))
 }

@@ -3,6 +3,9 @@
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Query;
+
+use super::related_rows::{RelatedPart, RelatedRow, bigint};
 
 /// Protected branches, by name or pattern.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -23,6 +26,54 @@ pub struct Model {
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+/// The rules of a protected branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchProtection {
+    /// The name or the pattern.
+    pub name: String,
+    /// The access level that a push requires; 0 if nobody can push.
+    pub push_access_level: i32,
+    /// The access level that a merge requires; 0 if nobody can merge.
+    pub merge_access_level: i32,
+}
+
+impl From<Model> for BranchProtection {
+    fn from(row: Model) -> Self {
+        Self {
+            name: row.name,
+            push_access_level: row.push_access_level,
+            merge_access_level: row.merge_access_level,
+        }
+    }
+}
+
+impl BranchProtection {
+    /// Returns a part with the protected branches of a project.
+    #[must_use]
+    pub fn part(project_id: i64) -> RelatedPart {
+        let rows = Query::select()
+            .from(Entity)
+            .and_where(Column::ProjectId.eq(project_id))
+            .take();
+        RelatedPart::new(rows, Column::ProjectId.into_expr())
+            .with_id(bigint(Column::MergeAccessLevel.into_expr()))
+            .with_number(bigint(Column::PushAccessLevel.into_expr()))
+            .with_texts([Column::Name.into_expr()])
+    }
+
+    /// Reads a row of [`Self::part`].
+    #[must_use]
+    pub fn read(row: RelatedRow) -> Self {
+        let [name, ..] = row.texts;
+        let level = |number: i64| i32::try_from(number).unwrap_or_default();
+        Self {
+            name: name.unwrap_or_default(),
+            push_access_level: level(row.number.unwrap_or_default()),
+            merge_access_level: level(row.id),
+        }
+    }
 }
 
 /// Relations of the table.

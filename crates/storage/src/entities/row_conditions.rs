@@ -1,6 +1,10 @@
-//! Conditions that are evaluated for each row, for lists that are read in their order.
+//! Conditions that are evaluated for each row, for lists that are read in their order, and conditions on IDs.
 
-use sea_orm::sea_query::{Expr, SelectStatement};
+use std::collections::BTreeSet;
+
+use sea_orm::DbBackend;
+use sea_orm::sea_query::extension::postgres::PgFunc;
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query, SelectStatement};
 
 /// Returns a condition that a subquery has rows, evaluated for each row.
 ///
@@ -9,4 +13,21 @@ use sea_orm::sea_query::{Expr, SelectStatement};
 /// `OFFSET 0` prevents both.
 pub fn has_rows(row: &mut SelectStatement) -> Expr {
     Expr::exists(row.limit(1).offset(0).take())
+}
+
+/// Returns a condition that a column is one of these IDs, which are one parameter: the text of the statement is the same
+/// for any number of IDs, so connections prepare it once.
+pub fn is_among(database: DbBackend, column: Expr, ids: impl IntoIterator<Item = i64>) -> Expr {
+    let ids: BTreeSet<i64> = ids.into_iter().collect();
+    if database == DbBackend::Postgres {
+        let ids: Vec<i64> = ids.into_iter().collect();
+        return column.eq(PgFunc::any(Expr::val(ids)));
+    }
+    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+    let ids = format!("[{}]", ids.join(","));
+    let listed = Query::select()
+        .column("value")
+        .from_function(Func::cust("json_each").arg(ids), "listed")
+        .take();
+    column.in_subquery(listed)
 }

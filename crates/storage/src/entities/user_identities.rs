@@ -1,6 +1,11 @@
 //! Accounts of users at identity providers.
 
+use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Query;
+
+use super::related_rows::{RelatedPart, RelatedRow};
+use super::row_conditions::is_among;
 
 /// Accounts of users at identity providers.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -36,3 +41,32 @@ impl Related<super::users::Entity> for Entity {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// Returns a part with the identities of users, oldest first, for [`read`]; none without IDs.
+#[must_use]
+pub fn part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
+    if user_ids.is_empty() {
+        return None;
+    }
+    let user_id = || Column::UserId.into_expr();
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among(database, user_id(), user_ids.iter().copied()))
+        .take();
+    let part = RelatedPart::new(rows, user_id())
+        .sorted_by(Column::Id.into_expr())
+        .with_id(Column::Id.into_expr());
+    Some(part.with_texts([Column::Provider.into_expr(), Column::ExternUid.into_expr()]))
+}
+
+/// Reads a row of [`part`].
+#[must_use]
+pub fn read(row: RelatedRow) -> Model {
+    let [provider, extern_uid, ..] = row.texts.map(Option::unwrap_or_default);
+    Model {
+        id: row.id,
+        user_id: row.owner_id,
+        provider,
+        extern_uid,
+    }
+}

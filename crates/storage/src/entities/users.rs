@@ -2,10 +2,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::LockType;
-use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{LockType, Query};
+use sea_orm::{ActiveEnum, ActiveValue::Set, DbBackend, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
+use super::related_rows::{RelatedPart, RelatedRow};
+use super::row_conditions::is_among;
 use super::{fold, numeric_id};
 
 /// State of a user, with the values of the API.
@@ -126,6 +128,93 @@ pub struct Model {
 /// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
+
+/// The part of a user that other resources show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserSummary {
+    /// The ID.
+    pub id: i64,
+    /// The user name.
+    pub username: String,
+    /// The display name.
+    pub name: String,
+    /// The state.
+    pub state: UserState,
+    /// The file name of the avatar.
+    pub avatar: Option<String>,
+    /// When the user was created.
+    pub created_at: DateTime<Utc>,
+}
+
+impl UserSummary {
+    /// Adds the columns of a user to a part that selects from `users`.
+    #[must_use]
+    pub fn columns(part: RelatedPart) -> RelatedPart {
+        let texts = [Column::Username, Column::Name, Column::State, Column::Avatar];
+        part.with_id(Column::Id.into_expr())
+            .with_time(Column::CreatedAt.into_expr())
+            .with_texts(texts.map(ColumnTrait::into_expr))
+    }
+
+    /// Returns a part with these users, each as its own owner; none without IDs.
+    pub fn part(database: DbBackend, ids: impl IntoIterator<Item = i64>) -> Option<RelatedPart> {
+        let mut ids = ids.into_iter().peekable();
+        ids.peek()?;
+        let rows = Query::select()
+            .from(Entity)
+            .and_where(is_among(database, Column::Id.into_expr(), ids))
+            .take();
+        Some(Self::columns(RelatedPart::new(rows, Column::Id.into_expr())))
+    }
+
+    /// Reads a row with the columns of a user.
+    ///
+    /// # Errors
+    /// An error if a column has another type.
+    pub fn read(row: RelatedRow) -> Result<Self, DbErr> {
+        let [username, name, state, avatar] = row.texts;
+        Ok(Self {
+            id: row.id,
+            username: username.unwrap_or_default(),
+            name: name.unwrap_or_default(),
+            state: UserState::try_from_value(&state.unwrap_or_default())?,
+            avatar,
+            created_at: row.time.unwrap_or_default(),
+        })
+    }
+}
+
+impl From<Model> for UserSummary {
+    fn from(user: Model) -> Self {
+        Self {
+            id: user.id,
+            username: user.username,
+            name: user.name,
+            state: user.state,
+            avatar: user.avatar,
+            created_at: user.created_at,
+        }
+    }
+}
+
+impl From<&Model> for UserSummary {
+    fn from(user: &Model) -> Self {
+        Self {
+            id: user.id,
+            username: user.username.clone(),
+            name: user.name.clone(),
+            state: user.state,
+            avatar: user.avatar.clone(),
+            created_at: user.created_at,
+        }
+    }
+}
+
+impl From<&UserSummary> for UserSummary {
+    fn from(user: &UserSummary) -> Self {
+        user.clone()
+    }
+}
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {

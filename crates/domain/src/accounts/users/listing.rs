@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
-    QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
+    ColumnTrait, Condition, DbBackend, EntityTrait, JoinType, Order, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, RelationTrait, Select,
 };
+use storage::entities::related_rows::{PartKey, RelatedRowSets, RelatedRows};
 use storage::entities::users::{self, Column, UserState};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
@@ -14,7 +15,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{batch_after, contains, page_of};
+use crate::kernel::query::{batch_after, contains, uncounted_page_of};
 
 /// A user with the level of detail that the caller can see.
 #[derive(Debug, Clone)]
@@ -131,20 +132,24 @@ pub async fn list(
     let query = select(filter, admin)
         .order_by(by, order.clone())
         .order_by(Column::Id, order);
-    let found = page_of(db, query, page).await?;
-    let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
-    let mut known = if admin {
-        extras_of(db, &ids).await?
-    } else {
-        HashMap::new()
-    };
-    Ok(found.map(|user| {
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let ids: Vec<i64> = found.iter().map(|user| user.id).collect();
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let parts = admin.then(|| ExtraParts::add(&mut related, db.get_database_backend(), &ids));
+    let mut rows = related.load(db).await?;
+    let mut known = parts.map(|parts| parts.take(&mut rows)).unwrap_or_default();
+    let items = found.into_iter().map(|user| {
         let detail = match admin {
             true => ProfileDetail::Full(known.remove(&user.id).unwrap_or_default()),
             false => ProfileDetail::Reference,
         };
         UserProfile { user, detail }
-    }))
+    });
+    Ok(Page {
+        items: items.collect(),
+        rest: total.position(&rows.take(counted)),
+    })
 }
 
 /// Returns up to `limit` users with IDs above `after`, in the order of their IDs, with all filters of administrators.
@@ -198,7 +203,10 @@ pub async fn full_profile(backend: &Backend, user: users::Model) -> Result<UserP
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn extras(backend: &Backend, user_id: i64) -> Result<UserExtras> {
-    let mut known = extras_of(backend.database.read(), &[user_id]).await?;
+    let db = backend.database.read();
+    let mut related = RelatedRows::default();
+    let parts = ExtraParts::add(&mut related, db.get_database_backend(), &[user_id]);
+    let mut known = parts.take(&mut related.load(db).await?);
     Ok(known.remove(&user_id).unwrap_or_default())
 }
 
@@ -281,44 +289,31 @@ pub(crate) fn matching(text: &str, admin: bool) -> Condition {
         .add(address)
 }
 
-#[derive(Debug, FromQueryResult)]
-struct GroupCount {
-    owner_id: Option<i64>,
-    projects: i64,
+/// The parts of a statement with the data of users outside their rows.
+struct ExtraParts {
+    identities: PartKey,
+    personal_projects: PartKey,
 }
 
-/// Loads the data of these users outside their rows, in one statement per type.
-async fn extras_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, UserExtras>> {
-    let mut known: HashMap<i64, UserExtras> = HashMap::new();
-    if ids.is_empty() {
-        return Ok(known);
-    }
-    let identities = user_identities::Entity::find()
-        .filter(user_identities::Column::UserId.is_in(ids.iter().copied()))
-        .order_by_asc(user_identities::Column::Id)
-        .all(db)
-        .await?;
-    for identity in identities {
-        known
-            .entry(identity.user_id)
-            .or_default()
-            .identities
-            .push(identity);
-    }
-    let owned = projects::not_deleted()
-        .select_only()
-        .column(namespaces::Column::OwnerId)
-        .column_as(projects::Column::Id.count(), "projects")
-        .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
-        .filter(namespaces::Column::OwnerId.is_in(ids.iter().copied()))
-        .group_by(namespaces::Column::OwnerId)
-        .into_model::<GroupCount>()
-        .all(db)
-        .await?;
-    for row in owned {
-        if let Some(owner) = row.owner_id {
-            known.entry(owner).or_default().personal_projects = u64::try_from(row.projects).unwrap_or(0);
+impl ExtraParts {
+    fn add(related: &mut RelatedRows, database: DbBackend, ids: &[i64]) -> Self {
+        Self {
+            identities: related.add(user_identities::part(database, ids)),
+            personal_projects: related.add(projects::personal_counts_part(database, ids)),
         }
     }
-    Ok(known)
+
+    /// Returns the data by the ID of the user.
+    fn take(self, rows: &mut RelatedRowSets) -> HashMap<i64, UserExtras> {
+        let mut known: HashMap<i64, UserExtras> = HashMap::new();
+        for row in rows.take(self.identities) {
+            let extras = known.entry(row.owner_id).or_default();
+            extras.identities.push(user_identities::read(row));
+        }
+        for row in rows.take(self.personal_projects) {
+            let count = u64::try_from(row.number.unwrap_or_default());
+            known.entry(row.owner_id).or_default().personal_projects = count.unwrap_or_default();
+        }
+        known
+    }
 }

@@ -7,7 +7,9 @@ use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
 use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
-use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
+use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
+use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects};
 
 use crate::activity::push_data::PushData;
 use crate::identity::access::{ProjectAccess, UserAccess};
@@ -15,7 +17,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::uncounted_page_of;
 
 /// Filter and sort order of a list of events.
 #[derive(Debug, Clone, Default)]
@@ -38,11 +40,11 @@ pub struct EventDetail {
     /// The event.
     pub event: Model,
     /// The user who caused it.
-    pub author: users::Model,
+    pub author: UserSummary,
     /// Details of a push.
     pub push: Option<PushData>,
     /// Comment on a commit that is the target, with its author.
-    pub comment: Option<(commit_comments::Model, users::Model)>,
+    pub comment: Option<(commit_comments::Model, UserSummary)>,
     /// Note that is the target.
     pub note: Option<NoteSummary>,
 }
@@ -53,7 +55,7 @@ pub struct NoteSummary {
     /// The note.
     pub note: notes::Model,
     /// Its author.
-    pub author: users::Model,
+    pub author: UserSummary,
     /// IID of the noteable, if it has one.
     pub iid: Option<i64>,
 }
@@ -248,11 +250,13 @@ async fn list(
         query.order_by_desc(Column::Id)
     };
     let db = backend.database.read();
-    let found = page_of(db, query, page).await?;
-    let items = load_details(db, found.items).await?;
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, found, related).await?;
     Ok(Page {
         items,
-        rest: found.rest,
+        rest: total.position(&rows.take(counted)),
     })
 }
 
@@ -260,35 +264,47 @@ fn start_of_day(day: NaiveDate) -> DateTime<Utc> {
     day.and_time(NaiveTime::MIN).and_utc()
 }
 
-/// Loads the related rows of a whole page.
-async fn load_details(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<EventDetail>> {
-    if events.is_empty() {
-        return Ok(Vec::new());
-    }
+/// Loads the related rows of a whole page: the comments, the notes, and the users in one statement with the parts of
+/// `related`.
+async fn load_details(
+    db: &impl ConnectionTrait,
+    events: Vec<Model>,
+    mut related: RelatedRows,
+) -> Result<(Vec<EventDetail>, RelatedRowSets)> {
     let ids = |kind: EventTargetType| {
-        let events = events.iter().filter(move |event| event.target_type == Some(kind));
-        events.filter_map(|event| event.target_id)
+        let events = events.iter().filter(|event| event.target_type == Some(kind));
+        events.filter_map(|event| event.target_id).collect::<Vec<i64>>()
     };
-    let comments = commit_comments::Entity::find()
-        .filter(commit_comments::Column::Id.is_in(ids(EventTargetType::CommitNote)))
-        .all(db)
-        .await?;
-    let notes = notes::Entity::find()
-        .find_also_related(issues::Entity)
-        .find_also_related(merge_requests::Entity)
-        .filter(notes::Column::Id.is_in(ids(EventTargetType::Note)))
-        .all(db)
-        .await?;
+    let comment_ids = ids(EventTargetType::CommitNote);
+    let comments = match comment_ids.is_empty() {
+        true => Vec::new(),
+        false => {
+            let comments = commit_comments::Entity::find();
+            let comments = comments.filter(commit_comments::Column::Id.is_in(comment_ids));
+            comments.all(db).await?
+        }
+    };
+    let note_ids = ids(EventTargetType::Note);
+    let notes = match note_ids.is_empty() {
+        true => Vec::new(),
+        false => {
+            notes::Entity::find()
+                .find_also_related(issues::Entity)
+                .find_also_related(merge_requests::Entity)
+                .filter(notes::Column::Id.is_in(note_ids))
+                .all(db)
+                .await?
+        }
+    };
     let mut notes_by_id: HashMap<i64, _> = notes.into_iter().map(|row| (row.0.id, row)).collect();
     let mut comments_by_id: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
     let authors = events.iter().filter_map(|event| event.author_id);
     let comment_authors = comments_by_id.values().filter_map(|comment| comment.author_id);
     let note_authors = notes_by_id.values().filter_map(|(note, ..)| note.author_id);
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(authors.chain(comment_authors).chain(note_authors)))
-        .all(db)
-        .await?;
-    let users_by_id: HashMap<i64, _> = users.into_iter().map(|user| (user.id, user)).collect();
+    let user_ids = authors.chain(comment_authors).chain(note_authors);
+    let users = related.add(UserSummary::part(db.get_database_backend(), user_ids));
+    let mut rows = related.load(db).await?;
+    let users_by_id = rows.take_by_owner(users, UserSummary::read)?;
     let details = events.into_iter().filter_map(|event| {
         // An event is deleted with its author, possibly since the page was read.
         let author = users_by_id.get(&event.author_id?)?.clone();
@@ -325,5 +341,5 @@ async fn load_details(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<V
             event,
         })
     });
-    Ok(details.collect())
+    Ok((details.collect(), rows))
 }

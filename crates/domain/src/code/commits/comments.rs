@@ -17,7 +17,7 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 
 /// A comment on a commit, and its author unless deleted.
 pub type CommitCommentDetail = (commit_comments::Model, Option<users::Model>);
@@ -56,7 +56,7 @@ pub async fn list(
     let all = commit_comments::Entity::find()
         .filter(commit_comments::Column::ProjectId.eq(access.project.id))
         .filter(commit_comments::Column::Sha.eq(sha));
-    let total = bounded_count(database, all.into_query()).await?;
+    let total = count_for_page(database, page, rows.len(), all.into_query()).await?;
     Ok(Page::new(page, rows, total))
 }
 

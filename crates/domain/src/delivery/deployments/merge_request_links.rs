@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 
-use chrono::{DateTime, Utc};
 use git::{CommitSelection, Oid, RepositoryId};
-use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
+use sea_orm::sea_query::{Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait,
 };
 use storage::entities::deployments::{Column, DeploymentStatus, Entity, Model};
+use storage::entities::related_rows::{RelatedPart, bigint};
 use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
 use storage::jobs::{self, JobFailure};
 
@@ -145,14 +145,8 @@ async fn deployed_commits(
     }
 }
 
-/// Returns the time at which a merge request was first deployed to the environment `production`.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn first_to_production(
-    db: &impl ConnectionTrait,
-    merge_request_id: i64,
-) -> Result<Option<DateTime<Utc>>> {
+/// Returns a part with the times of the deployments of a merge request to production, the first one first.
+pub(crate) fn to_production_part(merge_request_id: i64) -> RelatedPart {
     let with = shipped::Entity::find()
         .select_only()
         .column(shipped::Column::DeploymentId)
@@ -161,16 +155,19 @@ pub(crate) async fn first_to_production(
         .select_only()
         .column(environments::Column::Id)
         .filter(environments::Column::Name.eq(PRODUCTION));
-    let first = Entity::find()
-        .select_only()
-        .column(Column::FinishedAt)
-        .filter(Column::Id.in_subquery(with.into_query()))
-        .filter(Expr::col(Column::EnvironmentId).in_subquery(production.into_query()))
-        .order_by_asc(Column::Id)
-        .into_tuple::<Option<DateTime<Utc>>>()
-        .one(db)
-        .await?;
-    Ok(first.flatten())
+    let id = || Column::Id.into_expr();
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(id().in_subquery(with.into_query()))
+        .and_where(
+            Column::EnvironmentId
+                .into_expr()
+                .in_subquery(production.into_query()),
+        )
+        .take();
+    RelatedPart::new(rows, bigint(Expr::val(merge_request_id)))
+        .sorted_by(id())
+        .with_time(Column::FinishedAt.into_expr())
 }
 
 /// Runs the job. Merge requests that are recorded already are skipped.

@@ -16,11 +16,14 @@ pub use crate::delivery::deployments::merge_request_links::{link_merge_requests,
 pub use changes::{NewDeployment, create, update};
 pub(crate) use job_status::{replace_job, update_from_job};
 pub use listing::{DeploymentFilter, DeploymentOrder, list};
-pub(crate) use merge_request_links::first_to_production;
+pub(crate) use merge_request_links::to_production_part;
 
 use git::Oid;
 use storage::entities::deployments::{self, Column, DeploymentStatus, Model};
-use storage::entities::{ci_jobs, environments, pipelines, users};
+use storage::entities::environments::EnvironmentSummary;
+use storage::entities::related_rows::RelatedRows;
+use storage::entities::users::UserSummary;
+use storage::entities::{ci_jobs, pipelines};
 
 use crate::code::repository_access;
 use crate::delivery::access::{can_read_pipelines, check_can_read};
@@ -35,9 +38,9 @@ pub struct DeploymentDetail {
     /// The deployment.
     pub deployment: Model,
     /// Its environment.
-    pub environment: environments::Model,
+    pub environment: EnvironmentSummary,
     /// The user who created it, unless deleted.
-    pub user: Option<users::Model>,
+    pub user: Option<UserSummary>,
     /// The job that deploys it.
     pub job: Option<DeploymentJob>,
 }
@@ -50,7 +53,7 @@ pub struct DeploymentJob {
     /// Its pipeline.
     pub pipeline: pipelines::Model,
     /// The user who reported it, unless deleted.
-    pub user: Option<users::Model>,
+    pub user: Option<UserSummary>,
     /// Its commit, unless the commit does not exist any more.
     pub commit: Option<git::Commit>,
 }
@@ -115,35 +118,24 @@ async fn load_details(
     access: &ProjectAccess,
     found: Vec<Model>,
 ) -> Result<Vec<DeploymentDetail>> {
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
     let db = backend.database.read();
-    let environments_by_id = environments::Entity::find()
-        .filter(environments::Column::Id.is_in(found.iter().map(|row| row.environment_id)))
-        .all(db)
-        .await?;
-    let environments_by_id: HashMap<i64, _> = environments_by_id
-        .into_iter()
-        .map(|environment| (environment.id, environment))
-        .collect();
-    let (jobs, pipelines) = jobs_of(db, &found).await?;
+    let database = db.get_database_backend();
+    let jobs = jobs_of(db, &found).await?;
+    let environment_ids: Vec<i64> = found.iter().map(|row| row.environment_id).collect();
     let makers = found.iter().filter_map(|row| row.user_id);
-    let makers = makers.chain(jobs.values().filter_map(|job| job.user_id));
-    let users_by_id = users::Entity::find().filter(users::Column::Id.is_in(makers));
-    let users_by_id: HashMap<i64, _> = users_by_id
-        .all(db)
-        .await?
-        .into_iter()
-        .map(|user| (user.id, user))
-        .collect();
-    let shas = pipelines.values().map(|pipeline| pipeline.sha.as_str());
+    let makers = makers.chain(jobs.values().filter_map(|(job, _)| job.user_id));
+    let mut related = RelatedRows::default();
+    let environments = related.add(EnvironmentSummary::part(database, &environment_ids));
+    let users = related.add(UserSummary::part(database, makers));
+    let mut rows = related.load(db).await?;
+    let environments = rows.take_by_owner(environments, |row| Ok(EnvironmentSummary::read(row)))?;
+    let users = rows.take_by_owner(users, UserSummary::read)?;
+    let shas = jobs.values().map(|(_, pipeline)| pipeline.sha.as_str());
     let commits = commits_of(backend, access, shas).await?;
     let rows = found.into_iter().filter_map(|deployment| {
-        let find_user = |id: Option<i64>| id.and_then(|id| users_by_id.get(&id).cloned());
+        let find_user = |id: Option<i64>| id.and_then(|id| users.get(&id).cloned());
         let job = deployment.job_id.and_then(|id| {
-            let job = jobs.get(&id)?;
-            let pipeline = pipelines.get(&job.pipeline_id)?;
+            let (job, pipeline) = jobs.get(&id)?;
             Some(DeploymentJob {
                 job: job.clone(),
                 user: find_user(job.user_id),
@@ -152,7 +144,7 @@ async fn load_details(
             })
         });
         Some(DeploymentDetail {
-            environment: environments_by_id.get(&deployment.environment_id)?.clone(),
+            environment: environments.get(&deployment.environment_id)?.clone(),
             user: find_user(deployment.user_id),
             job,
             deployment,
@@ -161,22 +153,21 @@ async fn load_details(
     Ok(rows.collect())
 }
 
-/// Returns the jobs of deployments and their pipelines, by ID.
+/// Returns the jobs of deployments with their pipelines, by ID.
 async fn jobs_of(
     db: &impl ConnectionTrait,
     found: &[Model],
-) -> Result<(HashMap<i64, ci_jobs::Model>, HashMap<i64, pipelines::Model>)> {
+) -> Result<HashMap<i64, (ci_jobs::Model, pipelines::Model)>> {
     let ids: Vec<i64> = found.iter().filter_map(|row| row.job_id).collect();
     if ids.is_empty() {
-        return Ok((HashMap::new(), HashMap::new()));
+        return Ok(HashMap::new());
     }
-    let jobs = ci_jobs::Entity::find().filter(ci_jobs::Column::Id.is_in(ids));
-    let jobs: HashMap<i64, _> = jobs.all(db).await?.into_iter().map(|job| (job.id, job)).collect();
-    let of = pipelines::Entity::find()
-        .filter(pipelines::Column::Id.is_in(jobs.values().map(|job| job.pipeline_id)))
-        .all(db)
-        .await?;
-    Ok((jobs, of.into_iter().map(|one| (one.id, one)).collect()))
+    let jobs = ci_jobs::Entity::find()
+        .find_also_related(pipelines::Entity)
+        .filter(ci_jobs::Column::Id.is_in(ids));
+    let jobs = jobs.all(db).await?.into_iter();
+    let with_pipeline = jobs.filter_map(|(job, pipeline)| Some((job.id, (job, pipeline?))));
+    Ok(with_pipeline.collect())
 }
 
 /// Returns the existing commits among `shas`, by ID.

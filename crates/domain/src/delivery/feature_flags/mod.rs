@@ -7,7 +7,7 @@ pub use changes::{FlagUpdate, NewFlag, ScopeUpdate, StrategyUpdate, create, dele
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter};
 use storage::entities::feature_flags::{self, Column, Model};
 use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flag_user_lists};
 
@@ -72,39 +72,31 @@ async fn detail(db: &impl ConnectionTrait, flag: Model) -> Result<FlagDetail> {
     found.into_iter().next().ok_or_else(not_found)
 }
 
-/// Loads the strategies of flags, in three statements.
+/// Loads the strategies of flags, in two statements.
 async fn details(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<FlagDetail>> {
     let of_flags = feature_flag_strategies::of_flags(flags.iter().map(|flag| flag.id));
     let strategies = match flags.is_empty() {
         true => Vec::new(),
-        false => of_flags.all(db).await?,
+        false => {
+            let with_lists = of_flags.find_also_related(feature_flag_user_lists::Entity);
+            with_lists.all(db).await?
+        }
     };
-    let of_strategies = feature_flag_scopes::of_strategies(strategies.iter().map(|one| one.id));
+    let of_strategies = feature_flag_scopes::of_strategies(strategies.iter().map(|(one, _)| one.id));
     let mut scopes: HashMap<i64, Vec<feature_flag_scopes::Model>> = HashMap::new();
     if !strategies.is_empty() {
         for scope in of_strategies.all(db).await? {
             scopes.entry(scope.strategy_id).or_default().push(scope);
         }
     }
-    let named: Vec<i64> = strategies.iter().filter_map(|one| one.user_list_id).collect();
-    let lists = feature_flag_user_lists::Entity::find();
-    let lists = match named.is_empty() {
-        true => Vec::new(),
-        false => {
-            let lists = lists.filter(feature_flag_user_lists::Column::Id.is_in(named));
-            lists.all(db).await?
-        }
-    };
-    let lists: HashMap<i64, _> = lists.into_iter().map(|list| (list.id, list)).collect();
     let mut of_flag: HashMap<i64, Vec<StrategyDetail>> = HashMap::new();
-    for strategy in strategies {
-        let (scopes, list) = (scopes.remove(&strategy.id), strategy.user_list_id);
+    for (strategy, user_list) in strategies {
         of_flag
             .entry(strategy.feature_flag_id)
             .or_default()
             .push(StrategyDetail {
-                scopes: scopes.unwrap_or_default(),
-                user_list: list.and_then(|id| lists.get(&id).cloned()),
+                scopes: scopes.remove(&strategy.id).unwrap_or_default(),
+                user_list,
                 strategy,
             });
     }

@@ -4,8 +4,10 @@ mod scheduler;
 mod update;
 mod variables;
 
+use sea_orm::sea_query::ExprTrait;
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, FromQueryResult, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select,
 };
 
 pub use crate::delivery::pipeline_schedules::scheduler::{
@@ -26,7 +28,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Role;
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 
 /// A schedule with its owner.
 #[derive(Debug, Clone)]
@@ -64,7 +66,7 @@ pub async fn list(
     if let Some(active) = active {
         query = query.filter(Column::Active.eq(active));
     }
-    let total = bounded_count(db, sea_orm::QueryTrait::into_query(query.clone())).await?;
+    let all = query.clone().into_query();
     let found = query
         .find_also_related(users::Entity)
         .order_by_desc(Column::Id)
@@ -72,6 +74,7 @@ pub async fn list(
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let rows = found
         .into_iter()
         .map(|(schedule, owner)| ScheduleDetail { schedule, owner });
@@ -85,26 +88,35 @@ pub async fn list(
 /// caller. Fails if a value cannot be decrypted.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<FullScheduleDetail> {
     check_can_read(access)?;
-    let schedule = find(backend.database.read(), access, id).await?;
-    detail(backend, schedule).await
+    let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
+    load(backend, found).await
 }
 
-/// Loads the details of a schedule.
+/// Loads the details of a changed schedule.
 async fn detail(backend: &Backend, schedule: Model) -> Result<FullScheduleDetail> {
-    let db = backend.database.read();
-    let owner = match schedule.owner_id {
-        Some(id) => users::Entity::find_by_id(id).one(db).await?,
-        None => None,
+    let mut detail = load(backend, pipeline_schedules::Entity::find_by_id(schedule.id)).await?;
+    detail.row.schedule = schedule;
+    Ok(detail)
+}
+
+/// Returns a selected schedule with its details.
+async fn load(backend: &Backend, schedule: Select<pipeline_schedules::Entity>) -> Result<FullScheduleDetail> {
+    let mut query = schedule.find_also_related(users::Entity).into_query();
+    pipelines::join_newest(&mut query, |column| {
+        let created = column(pipelines::Column::ScheduleId).eq(Column::Id.into_expr());
+        Condition::all().add(created)
+    });
+    let row = backend.database.read().query_one(&query).await?;
+    let row = row.ok_or_else(not_found)?;
+    let last_pipeline = pipelines::read_joined(&row)?;
+    let row = ScheduleDetail {
+        schedule: Model::from_query_result(&row, "A_")?,
+        owner: users::Model::from_query_result_optional(&row, "B_")?,
     };
-    let last_pipeline = pipelines::Entity::find()
-        .filter(pipelines::Column::ScheduleId.eq(schedule.id))
-        .order_by_desc(pipelines::Column::Id)
-        .one(db)
-        .await?;
     Ok(FullScheduleDetail {
-        variables: variables::all(backend, schedule.id).await?,
+        variables: variables::all(backend, row.schedule.id).await?,
         last_pipeline,
-        row: ScheduleDetail { schedule, owner },
+        row,
     })
 }
 

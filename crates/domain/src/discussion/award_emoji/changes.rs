@@ -79,7 +79,7 @@ pub(crate) async fn insert(
     }
     Ok(AwardEmojiDetail {
         award_emoji,
-        user: user.clone(),
+        user: user.into(),
     })
 }
 

@@ -4,10 +4,11 @@ mod changes;
 mod names;
 mod removal;
 
-use std::collections::HashMap;
-
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
+};
 
 pub(crate) use changes::insert;
 pub use changes::{create, delete};
@@ -15,7 +16,9 @@ pub(crate) use names::sole_emoji;
 pub use removal::delete_all_of_user;
 
 use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
-use storage::entities::{notes, users};
+use storage::entities::notes;
+use storage::entities::related_rows::RelatedRows;
+use storage::entities::users::{self, UserSummary};
 
 use crate::discussion::note_lookup;
 use crate::discussion::noteable::{Noteable, NoteableKey};
@@ -23,7 +26,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::uncounted_page_of;
 use crate::planning::system_notes::NoteableId;
 
 /// Identifies a noteable, or a note on it, as in a request path.
@@ -50,7 +53,7 @@ pub struct AwardEmojiDetail {
     /// The award emoji.
     pub award_emoji: Model,
     /// The user who awarded it.
-    pub user: users::Model,
+    pub user: UserSummary,
 }
 
 /// Returns a page of award emoji in order of creation.
@@ -68,20 +71,21 @@ pub async fn list(
     let query = Entity::find()
         .filter(awardable.condition())
         .order_by_asc(Column::Id);
-    let page = page_of(db, query, page).await?;
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(page.items.iter().map(|award_emoji| award_emoji.user_id)))
-        .all(db)
-        .await?;
-    let users: HashMap<i64, users::Model> = users.into_iter().map(|user| (user.id, user)).collect();
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let user_ids = found.iter().map(|award_emoji| award_emoji.user_id);
+    let users = related.add(UserSummary::part(db.get_database_backend(), user_ids));
+    let mut rows = related.load(db).await?;
+    let users = rows.take_by_owner(users, UserSummary::read)?;
     // A user who was deleted after the page was read has no award emoji.
-    let items = page.items.into_iter().filter_map(|award_emoji| {
+    let items = found.into_iter().filter_map(|award_emoji| {
         let user = users.get(&award_emoji.user_id)?.clone();
         Some(AwardEmojiDetail { award_emoji, user })
     });
     Ok(Page {
         items: items.collect(),
-        rest: page.rest,
+        rest: total.position(&rows.take(counted)),
     })
 }
 
@@ -96,11 +100,30 @@ pub async fn get(
     id: i64,
 ) -> Result<AwardEmojiDetail> {
     let db = backend.database.read();
-    let awardable = Awardable::find(db, space, key).await?;
-    let award_emoji = find(db, &awardable, id).await?;
-    let user = users::Entity::find_by_id(award_emoji.user_id).one(db).await?;
-    let user = user.ok_or_else(|| Error::not_found(""))?;
-    Ok(AwardEmojiDetail { award_emoji, user })
+    let noteable = Noteable::find(db, space, key.noteable).await?;
+    let of_target = match key.note_id {
+        None => Awardable::Noteable(noteable).condition(),
+        Some(note_id) => {
+            let note = note_lookup::visible(space, &noteable)
+                .filter(notes::Column::Id.eq(note_id))
+                .select_only()
+                .column(notes::Column::Id);
+            Column::NoteId.in_subquery(note.into_query())
+        }
+    };
+    let found = Entity::find()
+        .filter(of_target)
+        .filter(Column::Id.eq(id))
+        .find_also_related(users::Entity)
+        .one(db)
+        .await?;
+    match found {
+        Some((award_emoji, Some(user))) => Ok(AwardEmojiDetail {
+            award_emoji,
+            user: user.into(),
+        }),
+        _ => Err(Error::not_found("")),
+    }
 }
 
 async fn find(db: &impl ConnectionTrait, awardable: &Awardable, id: i64) -> Result<Model> {

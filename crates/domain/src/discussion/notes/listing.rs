@@ -6,11 +6,11 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, Que
 use storage::entities::notes::{Column, Model};
 use storage::entities::users;
 
-use crate::discussion::note_lookup::{find, visible};
+use crate::discussion::note_lookup::visible;
 use crate::discussion::noteable::{Noteable, NoteableKey};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 
@@ -89,8 +89,18 @@ pub async fn get_with_noteable(
 ) -> Result<(NoteDetail, Noteable)> {
     let db = backend.database.read();
     let noteable = Noteable::find(db, space, key).await?;
-    let note = find(db, space, &noteable, id).await?;
-    Ok((detail(db, &noteable, note).await?, noteable))
+    let found = visible(space, &noteable)
+        .filter(Column::Id.eq(id))
+        .find_also_related(users::Entity)
+        .one(db)
+        .await?;
+    let (note, author) = found.ok_or_else(|| Error::not_found(""))?;
+    let detail = NoteDetail {
+        iid: noteable.iid(),
+        note,
+        author,
+    };
+    Ok((detail, noteable))
 }
 
 /// Returns a note with its author.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
 use storage::entities::todos::{Model, TodoTarget};
-use storage::entities::{namespaces, notes, projects, users};
+use storage::entities::users::UserSummary;
+use storage::entities::{namespaces, notes, projects};
 
 use crate::discussion::todos::targets::{TodoTargetDetail, TodoTargetDetails};
 use crate::kernel::error::{Error, Result};
@@ -31,7 +32,7 @@ pub struct TodoDetail {
     /// The project; `None` for an epic, which has a group instead.
     pub project: Option<TodoProject>,
     /// The user who caused it; `None` if the user was deleted.
-    pub author: Option<users::Model>,
+    pub author: Option<UserSummary>,
     /// The target.
     pub target: TodoTargetDetail,
     /// The text of the note that caused it.

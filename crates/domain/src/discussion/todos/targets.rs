@@ -4,11 +4,14 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
+use storage::entities::related_rows::RelatedRows;
 use storage::entities::todos::TodoTarget;
-use storage::entities::{epics, issues, merge_requests, namespaces, users};
+use storage::entities::users::UserSummary;
+use storage::entities::{epics, issues, merge_requests, milestones, namespaces};
 
 use crate::kernel::error::Result;
-use crate::planning::issuables::Associations;
+use crate::planning::epics::EpicParts;
+use crate::planning::issuables::{AssociationRequest, WithMilestone};
 use crate::planning::{epics as epics_service, issues as issues_service};
 use crate::review::merge_requests as merge_requests_service;
 
@@ -27,7 +30,7 @@ pub enum TodoTargetDetail {
 #[derive(Debug)]
 pub(super) struct TodoTargetDetails {
     targets: HashMap<TodoTarget, TodoTargetDetail>,
-    users: HashMap<i64, users::Model>,
+    users: HashMap<i64, UserSummary>,
 }
 
 impl TodoTargetDetails {
@@ -43,19 +46,42 @@ impl TodoTargetDetails {
         paths: HashMap<i64, String>,
         user_ids: Vec<i64>,
     ) -> Result<Self> {
-        let rows = TargetRows::load(db, viewer, targets).await?;
+        let rows = TargetRows::load(db, targets).await?;
         let authors = rows.epics.iter().filter_map(|(epic, _)| epic.author_id);
         let user_ids: Vec<i64> = user_ids.into_iter().chain(authors).collect();
-        let (issue_associations, merge_request_associations) =
-            Associations::load_both(db, &rows.issues, &rows.merge_requests, paths, user_ids.clone()).await?;
+        let mut related = RelatedRows::default();
+        let epics = rows.epics.iter().map(|(epic, _)| epic);
+        let epic_parts = EpicParts::add(&mut related, db.get_database_backend(), viewer, epics);
+        let request = AssociationRequest {
+            viewer,
+            issues: &rows.issues,
+            merge_requests: &rows.merge_requests,
+            paths,
+            user_ids: user_ids.clone(),
+        };
+        let (mut associations, mut related) = request.load(db, related).await?;
         let users = user_ids
             .into_iter()
-            .filter_map(|id| Some((id, issue_associations.user(Some(id))?)));
-        let users: HashMap<i64, users::Model> = users.collect();
+            .filter_map(|id| Some((id, associations.user(Some(id))?)));
+        let users: HashMap<i64, UserSummary> = users.collect();
+        let epics = epic_parts.take(&mut related)?.details(rows.epics, &users);
+        let issues = issues_service::with_associations(rows.issues, &mut associations).into_iter();
+        let merge_requests =
+            merge_requests_service::with_associations(rows.merge_requests, &mut associations).into_iter();
+        let issues = issues.map(|row| {
+            let target = TodoTarget::Issue(row.issue.id);
+            (target, TodoTargetDetail::Issue(Box::new(row)))
+        });
+        let merge_requests = merge_requests.map(|row| {
+            let target = TodoTarget::MergeRequest(row.merge_request.id);
+            (target, TodoTargetDetail::MergeRequest(Box::new(row)))
+        });
+        let epics = epics.into_iter().map(|row| {
+            let target = TodoTarget::Epic(row.epic.id);
+            (target, TodoTargetDetail::Epic(Box::new(row)))
+        });
         Ok(Self {
-            targets: rows
-                .details(db, viewer, issue_associations, merge_request_associations, &users)
-                .await?,
+            targets: issues.chain(merge_requests).chain(epics).collect(),
             users,
         })
     }
@@ -66,20 +92,20 @@ impl TodoTargetDetails {
     }
 
     /// Returns a loaded user, or `None` if the user was deleted.
-    pub fn user(&self, id: Option<i64>) -> Option<users::Model> {
+    pub fn user(&self, id: Option<i64>) -> Option<UserSummary> {
         id.and_then(|id| self.users.get(&id).cloned())
     }
 }
 
 /// The rows of the targets.
 struct TargetRows {
-    issues: Vec<issues::Model>,
-    merge_requests: Vec<merge_requests::Model>,
+    issues: Vec<WithMilestone<issues::Model>>,
+    merge_requests: Vec<WithMilestone<merge_requests::Model>>,
     epics: Vec<(epics::Model, Option<namespaces::Model>)>,
 }
 
 impl TargetRows {
-    async fn load(db: &impl ConnectionTrait, viewer: Viewer, targets: &[TodoTarget]) -> Result<Self> {
+    async fn load(db: &impl ConnectionTrait, targets: &[TodoTarget]) -> Result<Self> {
         let (mut issue_ids, mut merge_request_ids, mut epic_ids) = (Vec::new(), Vec::new(), Vec::new());
         for target in targets {
             match target {
@@ -88,8 +114,11 @@ impl TargetRows {
                 TodoTarget::Epic(id) => epic_ids.push(*id),
             }
         }
-        let issues = issues::Entity::find().filter(issues::Column::Id.is_in(issue_ids.clone()));
+        let issues = issues::Entity::find()
+            .find_also_related(milestones::Entity)
+            .filter(issues::Column::Id.is_in(issue_ids.clone()));
         let merge_requests = merge_requests::Entity::find()
+            .find_also_related(milestones::Entity)
             .filter(merge_requests::Column::Id.is_in(merge_request_ids.clone()));
         let epics = epics::Entity::find()
             .find_also_related(namespaces::Entity)
@@ -97,7 +126,7 @@ impl TargetRows {
         Ok(Self {
             issues: match issue_ids.is_empty() {
                 true => Vec::new(),
-                false => issues_service::hide_invisible(db, viewer, issues.all(db).await?).await?,
+                false => issues.all(db).await?,
             },
             merge_requests: match merge_request_ids.is_empty() {
                 true => Vec::new(),
@@ -108,41 +137,5 @@ impl TargetRows {
                 false => epics.all(db).await?,
             },
         })
-    }
-
-    async fn details(
-        self,
-        db: &impl ConnectionTrait,
-        viewer: Viewer,
-        issue_associations: Associations,
-        merge_request_associations: Associations,
-        users: &HashMap<i64, users::Model>,
-    ) -> Result<HashMap<TodoTarget, TodoTargetDetail>> {
-        let epics = self.epics.into_iter().filter_map(|(epic, group)| {
-            let author = epic.author_id.and_then(|id| users.get(&id).cloned());
-            Some((group?, author, epic))
-        });
-        let issues = issues_service::with_associations(self.issues, issue_associations).into_iter();
-        let merge_requests =
-            merge_requests_service::with_associations(db, self.merge_requests, merge_request_associations)
-                .await?;
-        let epics = epics_service::with_associations(db, viewer, epics.collect()).await?;
-        let issues = issues.map(|row| {
-            (
-                TodoTarget::Issue(row.issue.id),
-                TodoTargetDetail::Issue(Box::new(row)),
-            )
-        });
-        let merge_requests = merge_requests.into_iter().map(|row| {
-            let target = TodoTarget::MergeRequest(row.merge_request.id);
-            (target, TodoTargetDetail::MergeRequest(Box::new(row)))
-        });
-        let epics = epics.into_iter().map(|row| {
-            (
-                TodoTarget::Epic(row.epic.id),
-                TodoTargetDetail::Epic(Box::new(row)),
-            )
-        });
-        Ok(issues.chain(merge_requests).chain(epics).collect())
     }
 }

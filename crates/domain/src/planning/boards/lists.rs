@@ -4,7 +4,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
-use storage::entities::board_lists::{self, ActiveModel, Entity, Model};
+pub use storage::entities::board_lists::ListSubject;
+use storage::entities::board_lists::{self, ActiveModel, Entity};
 use storage::entities::{labels, now};
 
 use super::changes::{check_member, check_milestone, map_violation};
@@ -16,25 +17,6 @@ use crate::kernel::{Backend, preconditions};
 
 /// Maximum lists of a board.
 pub(crate) const MAX_LISTS: usize = 100;
-
-/// Label, milestone or assignee of the issues on a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListSubject {
-    /// The label with this ID.
-    Label(i64),
-    /// The milestone with this ID.
-    Milestone(i64),
-    /// The user with this ID.
-    Assignee(i64),
-}
-
-impl ListSubject {
-    fn of(list: &Model) -> Option<Self> {
-        let label = list.label_id.map(Self::Label);
-        let milestone = list.milestone_id.map(Self::Milestone);
-        label.or(milestone).or(list.assignee_id.map(Self::Assignee))
-    }
-}
 
 /// Returns a page of the lists of a board, by position.
 ///
@@ -87,7 +69,7 @@ pub async fn create(
                     format!("The maximum number of lists ({MAX_LISTS}) is reached").into(),
                 ));
             }
-            if others.iter().any(|other| ListSubject::of(other) == Some(subject)) {
+            if others.iter().any(|other| other.subject() == Some(subject)) {
                 let attribute = match subject {
                     ListSubject::Label(_) => "label",
                     ListSubject::Milestone(_) => "milestone",

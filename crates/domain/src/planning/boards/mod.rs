@@ -8,16 +8,22 @@ pub(crate) use changes::{MAX_BOARD_LABELS, MAX_BOARDS, check_member, valid_row};
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::board_lists::{self, ListSubject};
 use storage::entities::boards::{self, Column, Model};
-use storage::entities::{board_labels, board_lists, labels, milestones, namespaces, projects, users};
+use storage::entities::labels::LabelSummary;
+use storage::entities::related_rows::{
+    LinkTable, PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows,
+};
+use storage::entities::users::UserSummary;
+use storage::entities::{milestones, namespaces, projects};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
-use crate::kernel::query::page_of;
+use crate::kernel::query::uncounted_page_of;
 use crate::planning::milestones::{self as milestones_service, MilestoneDetail};
 
 /// A board with its lists and the resources that it references.
@@ -30,9 +36,9 @@ pub struct BoardDetail {
     /// The milestone by which its issues are filtered.
     pub milestone: Option<MilestoneDetail>,
     /// The assignee by which its issues are filtered.
-    pub assignee: Option<users::Model>,
+    pub assignee: Option<UserSummary>,
     /// The labels by which its issues are filtered, sorted by title.
-    pub labels: Vec<labels::Model>,
+    pub labels: Vec<LabelSummary>,
     /// Its lists, by position.
     pub lists: Vec<BoardListDetail>,
 }
@@ -54,11 +60,11 @@ pub struct BoardListDetail {
     /// Position, counted from 0.
     pub position: usize,
     /// The label, if the list is of a label.
-    pub label: Option<labels::Model>,
+    pub label: Option<LabelSummary>,
     /// The milestone, if the list is of a milestone.
     pub milestone: Option<MilestoneDetail>,
     /// The user, if the list is of an assignee.
-    pub assignee: Option<users::Model>,
+    pub assignee: Option<UserSummary>,
 }
 
 /// Returns a page of the boards of a project or group in order of creation.
@@ -69,9 +75,14 @@ pub async fn list(backend: &Backend, space: &SpaceAccess, page: &PageRequest) ->
     space.check_issues()?;
     let db = backend.database.read();
     let query = boards::within(space.scope()).order_by_asc(Column::Id);
-    let Page { items, rest } = page_of(db, query, page).await?;
-    let items = details(db, space, items).await?;
-    Ok(Page { items, rest })
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, space, found, related).await?;
+    Ok(Page {
+        items,
+        rest: total.position(&rows.take(counted)),
+    })
 }
 
 /// Returns one board of a project or group.
@@ -108,49 +119,38 @@ fn check_premium(backend: &Backend) -> Result<()> {
 }
 
 async fn detail(db: &impl ConnectionTrait, space: &SpaceAccess, board: Model) -> Result<BoardDetail> {
-    let mut details = details(db, space, vec![board]).await?;
+    let (mut details, _) = load_details(db, space, vec![board], RelatedRows::default()).await?;
     details.pop().ok_or_else(missing)
 }
 
-/// Returns boards with their data, in a fixed number of statements.
-async fn details(
+/// Returns boards with their data, in one statement with the parts of `related`, and in others for milestones.
+async fn load_details(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
     boards: Vec<Model>,
-) -> Result<Vec<BoardDetail>> {
-    let ids: Vec<i64> = boards.iter().map(|board| board.id).collect();
-    let lists = board_lists::of(ids.iter().copied())
-        .find_also_related(labels::Entity)
-        .all(db)
-        .await?;
-    let mut labels_by_board: HashMap<i64, Vec<labels::Model>> = HashMap::new();
-    let board_label_rows = board_labels::Entity::find()
-        .find_also_related(labels::Entity)
-        .filter(board_labels::Column::BoardId.is_in(ids))
-        .order_by_asc(labels::Column::Title)
-        .all(db)
-        .await?;
-    for (row, label) in board_label_rows {
-        labels_by_board.entry(row.board_id).or_default().extend(label);
-    }
-    let references = References::load(
-        db,
-        space,
-        lists
-            .iter()
-            .filter_map(|(list, _)| list.milestone_id)
-            .chain(boards.iter().filter_map(|board| board.milestone_id)),
-        lists
-            .iter()
-            .filter_map(|(list, _)| list.assignee_id)
-            .chain(boards.iter().filter_map(|board| board.assignee_id)),
-    )
-    .await?;
+    mut related: RelatedRows,
+) -> Result<(Vec<BoardDetail>, RelatedRowSets)> {
+    let parts = BoardParts::add(&mut related, db.get_database_backend(), &boards);
+    let mut rows = related.load(db).await?;
+    let lists = rows.take(parts.lists);
+    let of_list = |list: &RelatedRow| match board_lists::read_subject(list) {
+        Some(ListSubject::Milestone(id)) => Some(id),
+        _ => None,
+    };
+    let milestone_ids = lists.iter().filter_map(of_list);
+    let milestone_ids = milestone_ids.chain(boards.iter().filter_map(|board| board.milestone_id));
+    let milestones = milestones_by_id(db, space, milestone_ids.collect()).await?;
+    let references = References {
+        milestones,
+        users: parts.users(&mut rows)?,
+        labels: rows.take_by_id(parts.list_labels, LabelSummary::read),
+    };
+    let mut labels_by_board = rows.take_grouped(parts.board_labels, |row| Ok(LabelSummary::read(row)))?;
     let mut lists_by_board: HashMap<i64, Vec<BoardListDetail>> = HashMap::new();
-    for (list, label) in lists {
-        let board_lists = lists_by_board.entry(list.board_id).or_default();
+    for list in lists {
+        let board_lists = lists_by_board.entry(list.owner_id).or_default();
         // Positions are counted here, so that deleted lists leave no gap.
-        board_lists.push(references.list(&list, label, board_lists.len()));
+        board_lists.push(references.list(&list, board_lists.len()));
     }
     let details = boards.into_iter().map(|board| BoardDetail {
         owner: match &space.project {
@@ -163,63 +163,102 @@ async fn details(
         lists: lists_by_board.remove(&board.id).unwrap_or_default(),
         board,
     });
-    Ok(details.collect())
+    Ok((details.collect(), rows))
 }
 
-/// The milestones and users that boards and lists reference.
+/// Returns milestones by ID.
+async fn milestones_by_id(
+    db: &impl ConnectionTrait,
+    space: &SpaceAccess,
+    ids: Vec<i64>,
+) -> Result<HashMap<i64, MilestoneDetail>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = milestones::Entity::find().filter(milestones::Column::Id.is_in(ids));
+    let details = milestones_service::details(db, space, found.all(db).await?).await?;
+    let details = details.into_iter();
+    Ok(details.map(|detail| (detail.milestone.id, detail)).collect())
+}
+
+/// The parts of a statement with the data of boards.
+struct BoardParts {
+    lists: PartKey,
+    list_labels: PartKey,
+    list_users: PartKey,
+    board_labels: PartKey,
+    board_users: PartKey,
+}
+
+impl BoardParts {
+    fn add(related: &mut RelatedRows, database: DbBackend, boards: &[Model]) -> Self {
+        let ids: Vec<i64> = boards.iter().map(|board| board.id).collect();
+        let linked = |name: &'static str, column: &'static str, target: &'static str| {
+            let link = LinkTable {
+                name,
+                owner_column: "board_id",
+                column,
+                target,
+            };
+            RelatedPart::linked(database, link, &ids)
+        };
+        let list_labels = linked("board_lists", "label_id", "labels").map(LabelSummary::columns);
+        let list_users = linked("board_lists", "assignee_id", "users").map(UserSummary::columns);
+        let board_labels = linked("board_labels", "label_id", "labels").map(LabelSummary::columns);
+        let assignees = boards.iter().filter_map(|board| board.assignee_id);
+        Self {
+            lists: related.add(board_lists::part(database, &ids)),
+            list_labels: related.add(list_labels),
+            list_users: related.add(list_users),
+            board_labels: related.add(board_labels),
+            board_users: related.add(UserSummary::part(database, assignees)),
+        }
+    }
+
+    /// Returns the assignees of boards and lists by ID.
+    fn users(&self, rows: &mut RelatedRowSets) -> Result<HashMap<i64, UserSummary>> {
+        let mut users = HashMap::new();
+        for row in rows
+            .take(self.list_users)
+            .into_iter()
+            .chain(rows.take(self.board_users))
+        {
+            users.insert(row.id, UserSummary::read(row)?);
+        }
+        Ok(users)
+    }
+}
+
+/// The milestones, users and labels that boards and lists reference.
 struct References {
     milestones: HashMap<i64, MilestoneDetail>,
-    users: HashMap<i64, users::Model>,
+    users: HashMap<i64, UserSummary>,
+    labels: HashMap<i64, LabelSummary>,
 }
 
 impl References {
-    async fn load(
-        db: &impl ConnectionTrait,
-        space: &SpaceAccess,
-        milestone_ids: impl Iterator<Item = i64>,
-        user_ids: impl Iterator<Item = i64>,
-    ) -> Result<Self> {
-        let mut references = Self {
-            milestones: HashMap::new(),
-            users: HashMap::new(),
-        };
-        let milestone_ids: Vec<i64> = milestone_ids.collect();
-        if !milestone_ids.is_empty() {
-            let found = milestones::Entity::find().filter(milestones::Column::Id.is_in(milestone_ids));
-            let details = milestones_service::details(db, space, found.all(db).await?).await?;
-            references
-                .milestones
-                .extend(details.into_iter().map(|detail| (detail.milestone.id, detail)));
-        }
-        let user_ids: Vec<i64> = user_ids.collect();
-        if !user_ids.is_empty() {
-            let found = users::Entity::find().filter(users::Column::Id.is_in(user_ids));
-            let found = found.all(db).await?.into_iter();
-            references.users.extend(found.map(|user| (user.id, user)));
-        }
-        Ok(references)
-    }
-
     fn milestone(&self, id: Option<i64>) -> Option<MilestoneDetail> {
         id.and_then(|id| self.milestones.get(&id).cloned())
     }
 
-    fn user(&self, id: Option<i64>) -> Option<users::Model> {
+    fn user(&self, id: Option<i64>) -> Option<UserSummary> {
         id.and_then(|id| self.users.get(&id).cloned())
     }
 
-    fn list(
-        &self,
-        list: &board_lists::Model,
-        label: Option<labels::Model>,
-        position: usize,
-    ) -> BoardListDetail {
-        BoardListDetail {
+    fn list(&self, list: &RelatedRow, position: usize) -> BoardListDetail {
+        let mut detail = BoardListDetail {
             id: list.id,
             position,
-            label,
-            milestone: self.milestone(list.milestone_id),
-            assignee: self.user(list.assignee_id),
+            label: None,
+            milestone: None,
+            assignee: None,
+        };
+        match board_lists::read_subject(list) {
+            Some(ListSubject::Label(id)) => detail.label = self.labels.get(&id).cloned(),
+            Some(ListSubject::Milestone(id)) => detail.milestone = self.milestone(Some(id)),
+            Some(ListSubject::Assignee(id)) => detail.assignee = self.user(Some(id)),
+            None => {}
         }
+        detail
     }
 }

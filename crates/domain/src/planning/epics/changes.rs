@@ -122,7 +122,7 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
             effects
                 .save(transaction, text_source(space, &epic, author), Vec::new())
                 .await?;
-            load_detail(transaction, space.caller.viewer(), epic).await
+            load_detail(transaction, space, epic).await
         })
         .await
 }
@@ -195,7 +195,7 @@ pub async fn update(
             effects
                 .save(transaction, text_source(space, &epic, editor), Vec::new())
                 .await?;
-            load_detail(transaction, space.caller.viewer(), epic).await
+            load_detail(transaction, space, epic).await
         })
         .await
 }

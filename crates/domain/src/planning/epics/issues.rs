@@ -16,7 +16,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 use crate::planning::issues as issues_service;
 use crate::planning::issues::decorate;
 
@@ -60,12 +60,13 @@ pub async fn list(
     let db = backend.database.read();
     let epic = find(db, space, iid).await?;
     let visible = visible(space, epic.id);
-    let total = bounded_count(db, visible.clone().into_query()).await?;
+    let all = visible.clone().into_query();
     let found = visible
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let found = Page::new(page, found, total);
     Ok(Page {
         items: with_issues(db, space, found.items).await?,
@@ -123,7 +124,7 @@ pub async fn add(
             };
             let association = association.map_err(map_insert_error)?;
             Ok((
-                load_detail(transaction, space.caller.viewer(), epic).await?,
+                load_detail(transaction, space, epic).await?,
                 with_issue(transaction, space, (association, Some(issue))).await?,
             ))
         })
@@ -188,7 +189,7 @@ pub async fn remove(
             let found = find_association(transaction, space, epic.id, association_id).await?;
             Entity::delete_by_id(association_id).exec(transaction).await?;
             Ok((
-                load_detail(transaction, space.caller.viewer(), epic).await?,
+                load_detail(transaction, space, epic).await?,
                 with_issue(transaction, space, found).await?,
             ))
         })

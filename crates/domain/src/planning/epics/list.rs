@@ -5,14 +5,15 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::epics::{self, Column, Entity};
 use storage::entities::issues::IssueState;
+use storage::entities::related_rows::RelatedRows;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
-use super::{EpicDetail, decorate};
+use super::{EpicDetail, load_details};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{at_or_before, contains, page_of};
+use crate::kernel::query::{at_or_before, contains, uncounted_page_of};
 use crate::planning::issuables::list::NO_LABEL;
 
 /// Sort order of epics.
@@ -73,10 +74,13 @@ pub async fn list(
         .filter(filter.on_columns())
         .filter(filter.on_related_rows(user_id));
     let db = backend.database.read();
-    let found = page_of(db, filter.sorted(epics), page).await?;
+    let (found, total) = uncounted_page_of(db, filter.sorted(epics), page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, space, found, related).await?;
     Ok(Page {
-        items: decorate(db, space.caller.viewer(), found.items).await?,
-        rest: found.rest,
+        items,
+        rest: total.position(&rows.take(counted)),
     })
 }
 

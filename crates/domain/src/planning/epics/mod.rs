@@ -15,10 +15,13 @@ pub(crate) use parents::MAX_ANCESTORS;
 
 use std::collections::{HashMap, HashSet};
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
 use storage::entities::epics::{self, Column, Entity, Model};
-use storage::entities::{epic_labels, labels as label_rows, namespaces, now, users};
+use storage::entities::labels::LabelSummary;
+use storage::entities::related_rows::{PartKey, RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
+use storage::entities::{epic_labels, namespaces, now};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -32,9 +35,9 @@ pub struct EpicDetail {
     /// Its group.
     pub group: namespaces::Model,
     /// The user who created it, unless deleted.
-    pub author: Option<users::Model>,
+    pub author: Option<UserSummary>,
     /// The labels, sorted by title.
-    pub labels: Vec<label_rows::Model>,
+    pub labels: Vec<LabelSummary>,
 }
 
 /// Returns one epic of a group.
@@ -44,19 +47,14 @@ pub struct EpicDetail {
 pub async fn get(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<EpicDetail> {
     let db = backend.database.read();
     let epic = find(db, space, iid).await?;
-    load_detail(db, space.caller.viewer(), epic).await
-}
-
-/// Returns the ID of an epic of a group.
-///
-/// # Errors
-/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn get_id(backend: &Backend, space: &SpaceAccess, iid: i64) -> Result<i64> {
-    Ok(find(backend.database.read(), space, iid).await?.id)
+    load_detail(db, space, epic).await
 }
 
 /// Finds an epic of a group by IID, if the caller can see it.
-async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+pub(crate) async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = Entity::find()
         .filter(Column::NamespaceId.eq(space.namespace.id))
         .filter(Column::Iid.eq(iid))
@@ -67,7 +65,10 @@ async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Resul
 }
 
 /// Like [`find`], for a change: locks the epic until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
+pub(crate) async fn lock(db: &impl ConnectionTrait, space: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = find(db, space, iid).await?;
     epics::lock(db, found.id).await?.ok_or_else(not_found)
 }
@@ -103,72 +104,101 @@ fn not_found() -> Error {
 }
 
 /// Loads the related rows of one epic.
-async fn load_detail(db: &impl ConnectionTrait, viewer: Viewer, epic: Model) -> Result<EpicDetail> {
-    decorate(db, viewer, vec![epic])
-        .await?
-        .pop()
-        .ok_or_else(not_found)
+async fn load_detail(db: &impl ConnectionTrait, space: &SpaceAccess, epic: Model) -> Result<EpicDetail> {
+    let (mut details, _) = load_details(db, space, vec![epic], RelatedRows::default()).await?;
+    details.pop().ok_or_else(not_found)
 }
 
-/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) -> Result<Vec<EpicDetail>> {
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
-    let groups = namespaces::Entity::find()
-        .filter(namespaces::Column::Id.is_in(found.iter().map(|epic| epic.namespace_id)))
-        .all(db)
-        .await?;
-    let groups: HashMap<i64, namespaces::Model> = groups.into_iter().map(|group| (group.id, group)).collect();
-    let authors = users::Entity::find()
-        .filter(users::Column::Id.is_in(found.iter().filter_map(|epic| epic.author_id)))
-        .all(db)
-        .await?;
-    let authors: HashMap<i64, users::Model> = authors.into_iter().map(|user| (user.id, user)).collect();
-    let found = found.into_iter().filter_map(|epic| {
-        let author = epic.author_id.and_then(|id| authors.get(&id).cloned());
-        Some((groups.get(&epic.namespace_id)?.clone(), author, epic))
-    });
-    with_associations(db, viewer, found.collect()).await
-}
-
-/// Loads the related rows that are visible to the viewer, for epics with known groups and authors.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn with_associations(
+/// Loads the related rows of a whole page, in one statement with the parts of `related`, and one for the groups of other
+/// epics than those of the group itself. Rows deleted meanwhile are left out.
+async fn load_details(
     db: &impl ConnectionTrait,
-    viewer: Viewer,
-    found: Vec<(namespaces::Model, Option<users::Model>, Model)>,
-) -> Result<Vec<EpicDetail>> {
-    if found.is_empty() {
-        return Ok(Vec::new());
+    space: &SpaceAccess,
+    found: Vec<Model>,
+    mut related: RelatedRows,
+) -> Result<(Vec<EpicDetail>, RelatedRowSets)> {
+    let (own_group, database) = (&space.namespace, db.get_database_backend());
+    let others: HashSet<i64> = found.iter().map(|epic| epic.namespace_id).collect();
+    let others: Vec<i64> = others.into_iter().filter(|id| *id != own_group.id).collect();
+    let mut groups = HashMap::from([(own_group.id, own_group.clone())]);
+    if !others.is_empty() {
+        let others = namespaces::Entity::find().filter(namespaces::Column::Id.is_in(others));
+        groups.extend(others.all(db).await?.into_iter().map(|group| (group.id, group)));
     }
-    let parents = found.iter().filter_map(|(_, _, epic)| epic.parent_id);
-    let parents = visible_ids(db, viewer, parents.collect()).await?;
-    let mut labels = epic_labels::of(db, found.iter().map(|(_, _, epic)| epic.id)).await?;
-    let rows = found.into_iter().map(|(group, author, mut epic)| {
-        epic.parent_id = epic.parent_id.filter(|id| parents.contains(id));
-        EpicDetail {
-            group,
-            author,
-            labels: labels.remove(&epic.id).unwrap_or_default(),
-            epic,
-        }
+    let authors = found.iter().filter_map(|epic| epic.author_id);
+    let authors = related.add(UserSummary::part(database, authors));
+    let parts = EpicParts::add(&mut related, database, space.caller.viewer(), &found);
+    let mut rows = related.load(db).await?;
+    let authors = rows.take_by_owner(authors, UserSummary::read)?;
+    let found = found.into_iter().map(|epic| {
+        let group = groups.get(&epic.namespace_id).cloned();
+        (epic, group)
     });
-    Ok(rows.collect())
+    let details = parts.take(&mut rows)?.details(found, &authors);
+    Ok((details, rows))
 }
 
-/// Returns the IDs of the epics that are visible to the viewer.
-async fn visible_ids(db: &impl ConnectionTrait, viewer: Viewer, ids: Vec<i64>) -> Result<HashSet<i64>> {
-    if ids.is_empty() {
-        return Ok(HashSet::new());
+/// The parts of a statement with the related rows of epics.
+pub(crate) struct EpicParts {
+    labels: PartKey,
+    parents: PartKey,
+}
+
+impl EpicParts {
+    /// Adds the parts to a statement.
+    pub fn add<'a>(
+        related: &mut RelatedRows,
+        database: DbBackend,
+        viewer: Viewer,
+        found: impl IntoIterator<Item = &'a Model>,
+    ) -> Self {
+        let (ids, parents): (Vec<i64>, Vec<Option<i64>>) =
+            found.into_iter().map(|epic| (epic.id, epic.parent_id)).unzip();
+        let parents: Vec<i64> = parents.into_iter().flatten().collect();
+        let visible = epics::visible_part(database, viewer, now().date_naive(), &parents);
+        Self {
+            labels: related.add(epic_labels::part(database, &ids)),
+            parents: related.add(visible),
+        }
     }
-    let found = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::Id.is_in(ids))
-        .filter(epics::visible(viewer, now().date_naive()));
-    let found: Vec<i64> = found.into_tuple().all(db).await?;
-    Ok(found.into_iter().collect())
+
+    /// Removes and returns the rows of the parts.
+    ///
+    /// # Errors
+    /// Returns an error if a value has another type.
+    pub fn take(self, rows: &mut RelatedRowSets) -> Result<EpicAssociations> {
+        let parents = rows.take(self.parents).into_iter();
+        Ok(EpicAssociations {
+            labels: rows.take_grouped(self.labels, |row| Ok(LabelSummary::read(row)))?,
+            parents: parents.map(|row| row.owner_id).collect(),
+        })
+    }
+}
+
+/// Related rows of epics.
+#[derive(Debug)]
+pub(crate) struct EpicAssociations {
+    labels: HashMap<i64, Vec<LabelSummary>>,
+    /// The parents that the viewer can see.
+    parents: HashSet<i64>,
+}
+
+impl EpicAssociations {
+    /// Combines epics with their groups, authors and related rows. Epics without a group are left out.
+    pub fn details(
+        mut self,
+        found: impl IntoIterator<Item = (Model, Option<namespaces::Model>)>,
+        authors: &HashMap<i64, UserSummary>,
+    ) -> Vec<EpicDetail> {
+        let details = found.into_iter().filter_map(|(mut epic, group)| {
+            epic.parent_id = epic.parent_id.filter(|id| self.parents.contains(id));
+            Some(EpicDetail {
+                group: group?,
+                author: epic.author_id.and_then(|id| authors.get(&id).cloned()),
+                labels: self.labels.remove(&epic.id).unwrap_or_default(),
+                epic,
+            })
+        });
+        details.collect()
+    }
 }

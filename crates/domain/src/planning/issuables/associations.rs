@@ -1,17 +1,22 @@
-//! Rows related to issues and merge requests, loaded in a fixed number of statements per page.
+//! Rows related to issues and merge requests, loaded in one statement per page. Only milestones are joined to the rows of
+//! the page.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::{issues, labels, merge_requests, milestones, namespaces, users};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
+use storage::entities::access::Viewer;
+use storage::entities::issuables::{assignees_part, labels_part};
+use storage::entities::labels::LabelSummary;
+use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
+use storage::entities::{
+    closing_merge_requests, issues, merge_requests, milestones, namespaces, notes, now, projects,
+};
 
 use super::IssuableKind;
 use crate::kernel::error::Result;
-use crate::planning::milestones as milestones_service;
+use crate::planning::milestones::MilestoneDetail;
 use crate::planning::system_notes::NoteableId;
-use crate::spaces::projects::paths_of;
 
 /// An issue or merge request.
 pub(crate) trait Issuable {
@@ -96,185 +101,283 @@ impl Issuable for merge_requests::Model {
     }
 }
 
+/// An issuable with its milestone.
+pub(crate) type WithMilestone<T> = (T, Option<milestones::Model>);
+
+/// The issuables of a page, of either kind, whose related rows are requested.
+pub(crate) struct AssociationRequest<'a> {
+    /// The user who reads.
+    pub viewer: Viewer,
+    /// The issues.
+    pub issues: &'a [WithMilestone<issues::Model>],
+    /// The merge requests.
+    pub merge_requests: &'a [WithMilestone<merge_requests::Model>],
+    /// The full paths of projects that are already known.
+    pub paths: HashMap<i64, String>,
+    /// IDs of further users.
+    pub user_ids: Vec<i64>,
+}
+
 /// Related rows of the issuables of a page.
 #[derive(Debug, Default)]
 pub(crate) struct Associations {
-    labels: HashMap<i64, Vec<labels::Model>>,
-    assignees: HashMap<i64, Vec<users::Model>>,
-    shared: Arc<SharedAssociations>,
-}
-
-/// Related rows that several issuables of either kind may share.
-#[derive(Debug, Default)]
-struct SharedAssociations {
     paths: HashMap<i64, String>,
-    users: HashMap<i64, users::Model>,
-    milestones: HashMap<i64, milestones_service::MilestoneDetail>,
+    users: HashMap<i64, UserSummary>,
+    milestones: HashMap<i64, MilestoneDetail>,
+    of_issues: LinkedRows,
+    of_merge_requests: LinkedRows,
+    /// What the viewer can see of the references of issues; `None` if everything.
+    visible: Option<VisibleReferences>,
+    unresolved: HashSet<i64>,
 }
 
-/// IDs of the shared rows that an issuable refers to.
-struct SharedIds {
-    project_id: i64,
-    user_ids: [Option<i64>; 3],
-    milestone_id: Option<i64>,
+/// Rows linked to the issuables of a kind.
+#[derive(Debug, Default)]
+struct LinkedRows {
+    labels: HashMap<i64, Vec<LabelSummary>>,
+    assignees: HashMap<i64, Vec<UserSummary>>,
 }
 
-impl SharedIds {
-    fn of(issuable: &impl Issuable) -> Self {
-        let [closed_by, merged_by] = issuable.other_user_ids();
-        Self {
-            project_id: issuable.project_id(),
-            user_ids: [issuable.author_id(), closed_by, merged_by],
-            milestone_id: issuable.milestone_id(),
-        }
+/// References of issues that the viewer can see.
+#[derive(Debug, Default)]
+struct VisibleReferences {
+    /// Number of closing merge requests. Others may belong to private projects.
+    merge_requests: HashMap<i64, i64>,
+    /// Issues to which issues were moved.
+    moved_to: HashSet<i64>,
+}
+
+impl AssociationRequest<'_> {
+    /// Loads the related rows, in one statement with the parts that were added to `related`. Also returns the rows of those
+    /// parts.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn load(
+        self,
+        db: &impl ConnectionTrait,
+        mut related: RelatedRows,
+    ) -> Result<(Associations, RelatedRowSets)> {
+        let database = db.get_database_backend();
+        let references: Vec<References> = self
+            .issues
+            .iter()
+            .map(References::of)
+            .chain(self.merge_requests.iter().map(References::of))
+            .collect();
+        let project_ids = references.iter().map(|ids| ids.project_id);
+        let project_ids: Vec<i64> = project_ids.filter(|id| !self.paths.contains_key(id)).collect();
+        let user_ids = references.iter().flat_map(|ids| ids.user_ids).flatten();
+        let group_ids: Vec<i64> = references
+            .iter()
+            .filter_map(|ids| ids.milestone_group_id)
+            .collect();
+        let projects = related.add(projects::paths_part(database, &project_ids));
+        let groups = related.add(namespaces::full_paths_part(database, &group_ids));
+        let users = related.add(UserSummary::part(database, user_ids.chain(self.user_ids)));
+        let of_issues = LinkedParts::add(&mut related, self.issues, database);
+        let of_merge_requests = LinkedParts::add(&mut related, self.merge_requests, database);
+        let visible = VisibleParts::add(&mut related, self.viewer, self.issues, database);
+        let merge_request_ids: Vec<i64> = self.merge_requests.iter().map(|(row, _)| row.id).collect();
+        let unresolved = related.add(notes::unresolved_part(database, &merge_request_ids));
+        let mut rows = related.load(db).await?;
+        let mut paths = self.paths;
+        paths.extend(rows.take_by_owner(projects, |row| Ok(projects::full_path_of(row)))?);
+        let group_paths = rows.take_by_owner(groups, first_text)?;
+        let milestones = self.issues.iter().filter_map(|(_, milestone)| milestone.as_ref());
+        let milestones = milestones.chain(self.merge_requests.iter().filter_map(|(_, row)| row.as_ref()));
+        let associations = Associations {
+            milestones: milestones
+                .filter_map(|row| Some((row.id, milestone_detail(row, &paths, &group_paths)?)))
+                .collect(),
+            users: rows.take_by_owner(users, UserSummary::read)?,
+            of_issues: of_issues.take(&mut rows)?,
+            of_merge_requests: of_merge_requests.take(&mut rows)?,
+            visible: visible.map(|parts| parts.take(&mut rows)),
+            unresolved: owners(&mut rows, unresolved),
+            paths,
+        };
+        Ok((associations, rows))
     }
 }
 
 impl Associations {
-    /// Loads the related rows of a whole page. `paths` has the full paths of projects that are already known.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
-    pub async fn load<T: Issuable>(
-        db: &impl ConnectionTrait,
-        issuables: &[T],
-        paths: HashMap<i64, String>,
-    ) -> Result<Self> {
-        if issuables.is_empty() {
-            return Ok(Self::default());
-        }
-        let ids = issuables.iter().map(SharedIds::of).collect();
-        let shared = SharedAssociations::load(db, ids, paths, Vec::new()).await?;
-        Self::load_own(db, issuables, Arc::new(shared)).await
-    }
-
-    /// Like [`Self::load`], for both kinds at once. `user_ids` has the IDs of further users to load.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
-    pub async fn load_both(
-        db: &impl ConnectionTrait,
-        issues: &[issues::Model],
-        merge_requests: &[merge_requests::Model],
-        paths: HashMap<i64, String>,
-        user_ids: Vec<i64>,
-    ) -> Result<(Self, Self)> {
-        let ids = issues.iter().map(SharedIds::of);
-        let ids = ids.chain(merge_requests.iter().map(SharedIds::of)).collect();
-        let shared = Arc::new(SharedAssociations::load(db, ids, paths, user_ids).await?);
-        Ok((
-            Self::load_own(db, issues, Arc::clone(&shared)).await?,
-            Self::load_own(db, merge_requests, shared).await?,
-        ))
-    }
-
-    /// Loads the rows of each issuable that are not shared.
-    async fn load_own<T: Issuable>(
-        db: &impl ConnectionTrait,
-        issuables: &[T],
-        shared: Arc<SharedAssociations>,
-    ) -> Result<Self> {
-        let ids = || issuables.iter().map(Issuable::id);
-        let (labels, assignees) = match issuables.is_empty() {
-            true => Default::default(),
-            false => (
-                labels_of(db, T::KIND, ids()).await?,
-                assignees_of(db, T::KIND, ids()).await?,
-            ),
-        };
-        Ok(Self {
-            labels,
-            assignees,
-            shared,
-        })
-    }
-
     /// Returns the full path of the project, or `None` if the project was deleted since the page was read.
     pub fn path(&self, issuable: &impl Issuable) -> Option<String> {
-        self.shared.paths.get(&issuable.project_id()).cloned()
+        self.paths.get(&issuable.project_id()).cloned()
     }
 
     /// Returns a user by ID, unless deleted.
-    pub fn user(&self, id: Option<i64>) -> Option<users::Model> {
-        id.and_then(|id| self.shared.users.get(&id).cloned())
+    pub fn user(&self, id: Option<i64>) -> Option<UserSummary> {
+        id.and_then(|id| self.users.get(&id).cloned())
     }
 
     /// Returns the assignees in order of assignment.
-    pub fn assignees(&mut self, issuable: &impl Issuable) -> Vec<users::Model> {
-        self.assignees.remove(&issuable.id()).unwrap_or_default()
+    pub fn assignees<T: Issuable>(&mut self, issuable: &T) -> Vec<UserSummary> {
+        let rows = self.linked_rows(T::KIND);
+        rows.assignees.remove(&issuable.id()).unwrap_or_default()
     }
 
     /// Returns the labels, sorted by title.
-    pub fn labels(&mut self, issuable: &impl Issuable) -> Vec<labels::Model> {
-        self.labels.remove(&issuable.id()).unwrap_or_default()
+    pub fn labels<T: Issuable>(&mut self, issuable: &T) -> Vec<LabelSummary> {
+        let rows = self.linked_rows(T::KIND);
+        rows.labels.remove(&issuable.id()).unwrap_or_default()
     }
 
     /// Returns the milestone.
-    pub fn milestone(&self, issuable: &impl Issuable) -> Option<milestones_service::MilestoneDetail> {
+    pub fn milestone(&self, issuable: &impl Issuable) -> Option<MilestoneDetail> {
         let id = issuable.milestone_id()?;
-        self.shared.milestones.get(&id).cloned()
+        self.milestones.get(&id).cloned()
+    }
+
+    /// Returns whether a merge request has unresolved discussions.
+    pub fn is_unresolved(&self, merge_request: &merge_requests::Model) -> bool {
+        self.unresolved.contains(&merge_request.id)
+    }
+
+    /// Limits the references of an issue to what the viewer can see: the number of closing merge requests, and the issue
+    /// that it was moved to.
+    pub fn hide_invisible(&self, issue: &mut issues::Model) {
+        let Some(visible) = &self.visible else {
+            return;
+        };
+        let count = visible.merge_requests.get(&issue.id).copied().unwrap_or_default();
+        issue.merge_requests_count = i32::try_from(count).unwrap_or(i32::MAX);
+        issue.moved_to_id = issue.moved_to_id.filter(|id| visible.moved_to.contains(id));
+    }
+
+    fn linked_rows(&mut self, kind: IssuableKind) -> &mut LinkedRows {
+        match kind {
+            IssuableKind::Issue => &mut self.of_issues,
+            IssuableKind::MergeRequest => &mut self.of_merge_requests,
+        }
     }
 }
 
-impl SharedAssociations {
-    async fn load(
-        db: &impl ConnectionTrait,
-        issuables: Vec<SharedIds>,
-        mut paths: HashMap<i64, String>,
-        mut user_ids: Vec<i64>,
-    ) -> Result<Self> {
-        let unknown: Vec<i64> = issuables
-            .iter()
-            .map(|ids| ids.project_id)
-            .filter(|id| !paths.contains_key(id))
-            .collect();
-        if !unknown.is_empty() {
-            paths.extend(paths_of(db, unknown).await?);
+/// IDs of the rows to which an issuable refers.
+struct References {
+    project_id: i64,
+    user_ids: [Option<i64>; 3],
+    milestone_group_id: Option<i64>,
+}
+
+impl References {
+    fn of((issuable, milestone): &WithMilestone<impl Issuable>) -> Self {
+        let [closed_by, merged_by] = issuable.other_user_ids();
+        Self {
+            project_id: issuable.project_id(),
+            user_ids: [issuable.author_id(), closed_by, merged_by],
+            milestone_group_id: milestone.as_ref().and_then(|milestone| milestone.namespace_id),
         }
-        let mut milestone_ids = Vec::new();
-        for ids in &issuables {
-            user_ids.extend(ids.user_ids.into_iter().flatten());
-            milestone_ids.extend(ids.milestone_id);
+    }
+}
+
+/// The parts of [`LinkedRows`].
+struct LinkedParts {
+    labels: PartKey,
+    assignees: PartKey,
+}
+
+impl LinkedParts {
+    fn add<T: Issuable>(
+        related: &mut RelatedRows,
+        issuables: &[WithMilestone<T>],
+        database: DbBackend,
+    ) -> Self {
+        let ids: Vec<i64> = issuables.iter().map(|(issuable, _)| issuable.id()).collect();
+        Self {
+            labels: related.add(labels_part(database, T::KIND, &ids)),
+            assignees: related.add(assignees_part(database, T::KIND, &ids)),
         }
-        Ok(Self {
-            users: users_by_id(db, user_ids).await?,
-            milestones: milestones_by_id(db, milestone_ids, &paths).await?,
-            paths,
+    }
+
+    fn take(self, rows: &mut RelatedRowSets) -> Result<LinkedRows, DbErr> {
+        Ok(LinkedRows {
+            labels: rows.take_grouped(self.labels, |row| Ok(LabelSummary::read(row)))?,
+            assignees: rows.take_grouped(self.assignees, UserSummary::read)?,
         })
     }
 }
 
-async fn users_by_id(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i64, users::Model>> {
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
-    Ok(users.into_iter().map(|user| (user.id, user)).collect())
+/// The parts of [`VisibleReferences`].
+struct VisibleParts {
+    merge_requests: PartKey,
+    moved_to: PartKey,
 }
 
-/// Returns milestones by ID, with the paths of their projects or groups.
-async fn milestones_by_id(
-    db: &impl ConnectionTrait,
-    ids: Vec<i64>,
-    paths: &HashMap<i64, String>,
-) -> Result<HashMap<i64, milestones_service::MilestoneDetail>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
+impl VisibleParts {
+    fn add(
+        related: &mut RelatedRows,
+        viewer: Viewer,
+        issues: &[WithMilestone<issues::Model>],
+        database: DbBackend,
+    ) -> Option<Self> {
+        if viewer == Viewer::Admin {
+            return None;
+        }
+        let today = now().date_naive();
+        let closed = issues.iter().filter(|(issue, _)| issue.merge_requests_count > 0);
+        let closed: Vec<i64> = closed.map(|(issue, _)| issue.id).collect();
+        let moved_to: Vec<i64> = issues.iter().filter_map(|(issue, _)| issue.moved_to_id).collect();
+        let counts = closing_merge_requests::visible_counts_part(database, viewer, today, &closed);
+        Some(Self {
+            merge_requests: related.add(counts),
+            moved_to: related.add(issues::visible_part(database, viewer, today, &moved_to)),
+        })
     }
-    let found = milestones::Entity::find()
-        .find_also_related(namespaces::Entity)
-        .filter(milestones::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
-    let with_path = found.into_iter().filter_map(|(milestone, group)| {
-        let path = match milestone.project_id {
-            Some(id) => paths.get(&id)?.clone(),
-            None => group?.full_path,
-        };
-        Some((
-            milestone.id,
-            milestones_service::MilestoneDetail::new(milestone, path),
-        ))
+
+    fn take(self, rows: &mut RelatedRowSets) -> VisibleReferences {
+        let counts = rows.take(self.merge_requests).into_iter();
+        VisibleReferences {
+            merge_requests: counts
+                .map(|row| (row.owner_id, row.number.unwrap_or_default()))
+                .collect(),
+            moved_to: owners(rows, self.moved_to),
+        }
+    }
+}
+
+/// Returns the owners of the rows of a part.
+fn owners(rows: &mut RelatedRowSets, part: PartKey) -> HashSet<i64> {
+    rows.take(part).into_iter().map(|row| row.owner_id).collect()
+}
+
+fn first_text(row: RelatedRow) -> Result<String, DbErr> {
+    let [text, ..] = row.texts;
+    Ok(text.unwrap_or_default())
+}
+
+/// Returns a milestone with the path of its project or group.
+fn milestone_detail(
+    milestone: &milestones::Model,
+    paths: &HashMap<i64, String>,
+    group_paths: &HashMap<i64, String>,
+) -> Option<MilestoneDetail> {
+    let path = match (milestone.project_id, milestone.namespace_id) {
+        (Some(id), _) => paths.get(&id)?,
+        (None, id) => group_paths.get(&id?)?,
+    };
+    Some(MilestoneDetail::new(milestone.clone(), path.clone()))
+}
+
+/// Adds the milestones of issuables that were read without them.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn with_milestones<T: Issuable>(
+    db: &impl ConnectionTrait,
+    issuables: Vec<T>,
+) -> Result<Vec<WithMilestone<T>>> {
+    let ids: Vec<i64> = issuables.iter().filter_map(Issuable::milestone_id).collect();
+    let found = milestones::Entity::find().filter(milestones::Column::Id.is_in(ids.clone()));
+    let found = match ids.is_empty() {
+        true => Vec::new(),
+        false => found.all(db).await?,
+    };
+    let found: HashMap<i64, milestones::Model> = found.into_iter().map(|row| (row.id, row)).collect();
+    let rows = issuables.into_iter().map(|issuable| {
+        let milestone = issuable.milestone_id().and_then(|id| found.get(&id).cloned());
+        (issuable, milestone)
     });
-    Ok(with_path.collect())
+    Ok(rows.collect())
 }

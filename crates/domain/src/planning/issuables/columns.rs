@@ -4,9 +4,9 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::{self, Set};
 use sea_orm::{ActiveModelTrait, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::{issues, merge_requests, now};
+use storage::entities::{issues, merge_requests, milestones, now};
 
-use super::associations::Issuable;
+use super::associations::{Issuable, WithMilestone};
 use super::task_list;
 use super::time_tracking::TrackedTimes;
 use crate::kernel::error::Result;
@@ -25,6 +25,13 @@ pub(crate) trait IssuableRow: Issuable + Sized {
         iid: i64,
         viewer: Viewer,
     ) -> impl Future<Output = Result<Option<Self>>> + Send;
+    /// Like [`Self::find_visible`], with the milestone.
+    fn find_visible_with_milestone(
+        db: &impl ConnectionTrait,
+        project_id: i64,
+        iid: i64,
+        viewer: Viewer,
+    ) -> impl Future<Output = Result<Option<WithMilestone<Self>>>> + Send;
     /// Locks the row with an ID until the transaction ends. Returns `None` if it does not exist.
     fn lock_by_id(db: &impl ConnectionTrait, id: i64) -> impl Future<Output = Result<Option<Self>>> + Send;
     /// Stores new tracked times.
@@ -78,6 +85,17 @@ macro_rules! issuable_row {
                 let visible = $table::visible(viewer, now().date_naive());
                 let row = $table::by_iid(project_id, iid).filter(visible);
                 Ok(row.one(db).await?)
+            }
+
+            async fn find_visible_with_milestone(
+                db: &impl ConnectionTrait,
+                project_id: i64,
+                iid: i64,
+                viewer: Viewer,
+            ) -> Result<Option<WithMilestone<Self>>> {
+                let visible = $table::visible(viewer, now().date_naive());
+                let row = $table::by_iid(project_id, iid).filter(visible);
+                Ok(row.find_also_related(milestones::Entity).one(db).await?)
             }
 
             async fn lock_by_id(db: &impl ConnectionTrait, id: i64) -> Result<Option<Self>> {

@@ -13,7 +13,7 @@ pub mod time_tracking;
 
 use sea_orm::ConnectionTrait;
 
-pub(crate) use associations::{Associations, Issuable};
+pub(crate) use associations::{AssociationRequest, Associations, Issuable, WithMilestone, with_milestones};
 pub(crate) use columns::IssuableRow;
 pub use list::{IssuableConditions, IssuableFilter, IssuableOrder, IssuableScope, ListScope};
 pub use metadata::{IssuableMetadata, merge_assignee_ids};
@@ -46,6 +46,19 @@ pub(crate) async fn find<T: IssuableRow>(
     iid: i64,
 ) -> Result<T> {
     let found = T::find_visible(db, access.project.id, iid, access.caller.viewer()).await?;
+    found.ok_or_else(|| not_found(T::KIND))
+}
+
+/// Like [`find`], with the milestone.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+pub(crate) async fn find_with_milestone<T: IssuableRow>(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<WithMilestone<T>> {
+    let found = T::find_visible_with_milestone(db, access.project.id, iid, access.caller.viewer()).await?;
     found.ok_or_else(|| not_found(T::KIND))
 }
 

@@ -1,48 +1,65 @@
 //! Subscriptions to issues and merge requests. The author, the assignees and the commenters are subscribed by
 //! default.
 
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    sea_query::OnConflict,
-};
+use sea_orm::sea_query::{Expr, OnConflict, Query};
+use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait};
 use storage::database::Violation;
-use storage::entities::{notes, now, subscriptions, users};
+use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, RelatedRows, bigint};
+use storage::entities::users::UserSummary;
+use storage::entities::{notes, now, subscriptions};
 
 use super::{Issuable, IssuableKind, not_found};
 use crate::kernel::error::{Error, Result};
 
-/// Returns whether the user is subscribed.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn is_subscribed<T: Issuable>(
-    db: &impl ConnectionTrait,
-    issuable: &T,
-    assignees: &[users::Model],
+/// The parts of a statement that decide whether a user is subscribed.
+pub(crate) struct SubscriptionParts {
     user_id: i64,
-) -> Result<bool> {
-    let explicit = subscriptions::Entity::find()
-        .filter(column(T::KIND).eq(issuable.id()))
-        .filter(subscriptions::Column::UserId.eq(user_id))
-        .one(db)
-        .await?;
-    if let Some(explicit) = explicit {
-        return Ok(explicit.subscribed);
+    explicit: PartKey,
+    comments: PartKey,
+}
+
+impl SubscriptionParts {
+    /// Adds the parts to a statement.
+    pub fn add<T: Issuable>(related: &mut RelatedRows, issuable: &T, user_id: i64) -> Self {
+        let id = issuable.id();
+        let explicit = Query::select()
+            .from(subscriptions::Entity)
+            .and_where(column(T::KIND).eq(id))
+            .and_where(subscriptions::Column::UserId.eq(user_id))
+            .take();
+        let is_subscribed = Expr::case(subscriptions::Column::Subscribed.eq(true), 1).finally(0);
+        let explicit = RelatedPart::new(explicit, bigint(Expr::val(id))).with_number(bigint(is_subscribed));
+        let noteable = match T::KIND {
+            IssuableKind::Issue => notes::Column::IssueId,
+            IssuableKind::MergeRequest => notes::Column::MergeRequestId,
+        };
+        let comments = Query::select()
+            .from(notes::Entity)
+            .and_where(noteable.eq(id))
+            .and_where(notes::Column::AuthorId.eq(user_id))
+            .and_where(notes::Column::System.eq(false))
+            .take();
+        Self {
+            user_id,
+            explicit: related.add(Some(explicit)),
+            comments: related.add(Some(RelatedPart::exists(comments, id))),
+        }
     }
-    let participates =
-        issuable.author_id() == Some(user_id) || assignees.iter().any(|assignee| assignee.id == user_id);
-    if participates {
-        return Ok(true);
+
+    /// Returns whether the user is subscribed.
+    pub fn is_subscribed(
+        self,
+        rows: &mut RelatedRowSets,
+        issuable: &impl Issuable,
+        assignees: &[UserSummary],
+    ) -> bool {
+        if let Some(explicit) = rows.take(self.explicit).first() {
+            return explicit.number == Some(1);
+        }
+        issuable.author_id() == Some(self.user_id)
+            || assignees.iter().any(|assignee| assignee.id == self.user_id)
+            || !rows.take(self.comments).is_empty()
     }
-    let noteable = match T::KIND {
-        IssuableKind::Issue => notes::Column::IssueId,
-        IssuableKind::MergeRequest => notes::Column::MergeRequestId,
-    };
-    let comments = notes::Entity::find()
-        .filter(noteable.eq(issuable.id()))
-        .filter(notes::Column::AuthorId.eq(user_id))
-        .filter(notes::Column::System.eq(false));
-    Ok(comments.count(db).await? > 0)
 }
 
 /// Stores whether the user is subscribed, and updates `current`, the present state.

@@ -3,8 +3,9 @@
 use sea_orm::{ColumnTrait, Condition, ExprTrait};
 use storage::entities::issues::{self, Column, Entity};
 use storage::entities::now;
+use storage::entities::related_rows::RelatedRows;
 
-use super::row::{IssueDetail, decorate};
+use super::row::{IssueDetail, load_details};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -61,18 +62,14 @@ pub async fn list(
     let db = backend.database.read();
     let conditions = conditions(backend, caller, scope, filter)?;
     let visible = issues::visible(caller.viewer(), now().date_naive());
-    let page = page_of::<Entity>(
-        db,
-        IssuableKind::Issue,
-        visible,
-        conditions,
-        filter.sort_order(),
-        page,
-    )
-    .await?;
+    let (kind, order) = (IssuableKind::Issue, filter.sort_order());
+    let (found, total) = page_of::<Entity>(db, kind, visible, conditions, order, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, caller.viewer(), found, related).await?;
     Ok(Page {
-        items: decorate(db, caller.viewer(), page.items).await?,
-        rest: page.rest,
+        items,
+        rest: total.position(&rows.take(counted)),
     })
 }
 

@@ -18,7 +18,7 @@ pub use delete::delete;
 pub use list::{IssueFilter, IssueOrder, list};
 pub use metadata::IssueMetadata;
 pub use row::{IssueDetail, get};
-pub(crate) use row::{decorate, hide_invisible, with_associations};
+pub(crate) use row::{decorate, with_associations};
 pub(crate) use update::close_by_reference;
 pub use update::{Closer, IssueUpdate, update};
 

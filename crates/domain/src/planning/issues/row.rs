@@ -1,19 +1,23 @@
-//! Issues with their related rows, loaded in a fixed number of statements per page.
+//! Issues with their related rows, loaded in one statement per page.
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationTrait};
+use sea_orm::ConnectionTrait;
 use storage::entities::access::Viewer;
-use storage::entities::{closing_merge_requests, issues, labels, merge_requests, now, users};
+use storage::entities::issues;
+use storage::entities::labels::LabelSummary;
+use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
 
-use super::find;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::planning::issuables::Associations;
-use crate::planning::issuables::subscriptions::is_subscribed;
-use crate::planning::milestones as milestones_service;
+use crate::planning::issuables::subscriptions::SubscriptionParts;
+use crate::planning::issuables::{
+    AssociationRequest, Associations, WithMilestone, find_with_milestone, with_milestones,
+};
+use crate::planning::milestones::MilestoneDetail;
 
 /// An issue with its related rows.
 #[derive(Debug, Clone)]
@@ -23,15 +27,15 @@ pub struct IssueDetail {
     /// Full path of its project.
     pub project_path: String,
     /// The user who created it, unless deleted.
-    pub author: Option<users::Model>,
+    pub author: Option<UserSummary>,
     /// The user who closed it; `None` if it is open or the user was deleted.
-    pub closed_by: Option<users::Model>,
+    pub closed_by: Option<UserSummary>,
     /// The assignees in order of assignment.
-    pub assignees: Vec<users::Model>,
+    pub assignees: Vec<UserSummary>,
     /// The labels, sorted by title.
-    pub labels: Vec<labels::Model>,
+    pub labels: Vec<LabelSummary>,
     /// The milestone.
-    pub milestone: Option<milestones_service::MilestoneDetail>,
+    pub milestone: Option<MilestoneDetail>,
     /// Whether the caller is subscribed; `None` in lists and for anonymous callers.
     pub subscribed: Option<bool>,
 }
@@ -41,8 +45,9 @@ pub struct IssueDetail {
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<IssueDetail> {
-    let issue = find(backend.database.read(), access, iid).await?;
-    load_detail(backend, &access.caller, issue).await
+    let db = backend.database.read();
+    let found = find_with_milestone(db, access, iid).await?;
+    load_one(db, &access.caller, found).await
 }
 
 /// Loads the related rows of one issue, and whether the caller is subscribed.
@@ -55,14 +60,28 @@ pub(super) async fn load_detail(
     issue: issues::Model,
 ) -> Result<IssueDetail> {
     let db = backend.database.read();
-    let id = issue.id;
-    let mut details = decorate(db, caller.viewer(), vec![issue]).await?;
-    let detail = details.pop();
-    let mut detail = detail.ok_or_else(|| Error::internal(format!("issue {id} was not found")))?;
-    if let Some(user) = caller.as_user() {
-        detail.subscribed = Some(is_subscribed(db, &detail.issue, &detail.assignees, user.id).await?);
-    }
+    let found = with_milestones(db, vec![issue]).await?.pop();
+    load_one(db, caller, found.ok_or_else(missing)?).await
+}
+
+async fn load_one(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    found: WithMilestone<issues::Model>,
+) -> Result<IssueDetail> {
+    let mut related = RelatedRows::default();
+    let user = caller.as_user();
+    let subscription = user.map(|user| SubscriptionParts::add(&mut related, &found.0, user.id));
+    let (mut details, mut rows) = load_details(db, caller.viewer(), vec![found], related).await?;
+    let mut detail = details.pop().ok_or_else(missing)?;
+    let is_subscribed =
+        |parts: SubscriptionParts| parts.is_subscribed(&mut rows, &detail.issue, &detail.assignees);
+    detail.subscribed = subscription.map(is_subscribed);
     Ok(detail)
+}
+
+fn missing() -> Error {
+    Error::internal("the project of an issue was not found")
 }
 
 /// Loads the related rows of a whole page that are visible to the viewer.
@@ -74,88 +93,39 @@ pub(crate) async fn decorate(
     viewer: Viewer,
     issues: Vec<issues::Model>,
 ) -> Result<Vec<IssueDetail>> {
-    let issues = hide_invisible(db, viewer, issues).await?;
-    let associations = Associations::load(db, &issues, HashMap::new()).await?;
-    Ok(with_associations(issues, associations))
+    let found = with_milestones(db, issues).await?;
+    let (details, _) = load_details(db, viewer, found, RelatedRows::default()).await?;
+    Ok(details)
 }
 
-/// Limits references of issues to what the viewer can see: the number of closing merge requests, and the
-/// issue they were moved to.
+/// Loads the related rows of a whole page that are visible to the viewer, in one statement with the parts of `related`.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn hide_invisible(
+pub(super) async fn load_details(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    issues: Vec<issues::Model>,
-) -> Result<Vec<issues::Model>> {
-    let issues = count_visible_merge_requests(db, viewer, issues).await?;
-    hide_moved_to(db, viewer, issues).await
-}
-
-/// Replaces the number of closing merge requests by the visible ones. Others may belong to private projects.
-async fn count_visible_merge_requests(
-    db: &impl ConnectionTrait,
-    viewer: Viewer,
-    mut issues: Vec<issues::Model>,
-) -> Result<Vec<issues::Model>> {
-    let closed = issues.iter().filter(|issue| issue.merge_requests_count > 0);
-    let closed: Vec<i64> = closed.map(|issue| issue.id).collect();
-    if closed.is_empty() || viewer == Viewer::Admin {
-        return Ok(issues);
-    }
-    let counts: Vec<(i64, i64)> = closing_merge_requests::Entity::find()
-        .select_only()
-        .column(closing_merge_requests::Column::IssueId)
-        .column_as(closing_merge_requests::Column::Id.count(), "visible")
-        .join(
-            JoinType::InnerJoin,
-            closing_merge_requests::Relation::MergeRequest.def(),
-        )
-        .filter(closing_merge_requests::Column::IssueId.is_in(closed))
-        .filter(merge_requests::visible(viewer, now().date_naive()))
-        .group_by(closing_merge_requests::Column::IssueId)
-        .into_tuple()
-        .all(db)
-        .await?;
-    let counts: HashMap<i64, i64> = counts.into_iter().collect();
-    for issue in &mut issues {
-        let count = counts.get(&issue.id).copied().unwrap_or_default();
-        issue.merge_requests_count = i32::try_from(count).unwrap_or(i32::MAX);
-    }
-    Ok(issues)
-}
-
-/// Removes the references to moved issues that the viewer cannot see.
-async fn hide_moved_to(
-    db: &impl ConnectionTrait,
-    viewer: Viewer,
-    mut issues: Vec<issues::Model>,
-) -> Result<Vec<issues::Model>> {
-    let moved: Vec<i64> = issues.iter().filter_map(|issue| issue.moved_to_id).collect();
-    if moved.is_empty() || viewer == Viewer::Admin {
-        return Ok(issues);
-    }
-    let visible: Vec<i64> = issues::Entity::find()
-        .select_only()
-        .column(issues::Column::Id)
-        .filter(issues::Column::Id.is_in(moved))
-        .filter(issues::visible(viewer, now().date_naive()))
-        .into_tuple()
-        .all(db)
-        .await?;
-    for issue in &mut issues {
-        issue.moved_to_id = issue.moved_to_id.filter(|id| visible.contains(id));
-    }
-    Ok(issues)
+    found: Vec<WithMilestone<issues::Model>>,
+    related: RelatedRows,
+) -> Result<(Vec<IssueDetail>, RelatedRowSets)> {
+    let request = AssociationRequest {
+        viewer,
+        issues: &found,
+        merge_requests: &[],
+        paths: HashMap::new(),
+        user_ids: Vec::new(),
+    };
+    let (mut associations, rows) = request.load(db, related).await?;
+    Ok((with_associations(found, &mut associations), rows))
 }
 
 /// Combines issues with their related rows. Issues whose project was deleted meanwhile are left out.
 pub(crate) fn with_associations(
-    issues: Vec<issues::Model>,
-    mut associations: Associations,
+    found: Vec<WithMilestone<issues::Model>>,
+    associations: &mut Associations,
 ) -> Vec<IssueDetail> {
-    let details = issues.into_iter().filter_map(|issue| {
+    let details = found.into_iter().filter_map(|(mut issue, _)| {
+        associations.hide_invisible(&mut issue);
         Some(IssueDetail {
             project_path: associations.path(&issue)?,
             author: associations.user(issue.author_id),

@@ -11,6 +11,7 @@ mod titles;
 
 pub(crate) use changes::valid_row;
 pub use changes::{LabelUpdate, NewLabel, create, delete, update};
+use counts::CountParts;
 pub use counts::LabelCounts;
 pub use promotion::promote;
 pub(crate) use rules::DEFAULT_COLOR;
@@ -18,17 +19,18 @@ pub use subscriptions::set_subscribed;
 pub(crate) use titles::MAX_LABELS;
 pub use titles::{find_by_title, lock_by_title, resolve_or_create};
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::labels::{self, Column, Model};
+use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, page_of};
+use crate::kernel::query::{contains, uncounted_page_of};
 
 /// Filter of a list of labels, and the data to load.
 #[derive(Debug, Clone)]
@@ -74,9 +76,14 @@ pub async fn list(
     }
     let query = query.order_by_asc(Column::Title).order_by_asc(Column::Id);
     let db = backend.database.read();
-    let Page { items, rest } = page_of(db, query, page).await?;
-    let items = details(db, space, items, filter.with_counts).await?;
-    Ok(Page { items, rest })
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, space, found, filter.with_counts, related).await?;
+    Ok(Page {
+        items,
+        rest: total.position(&rows.take(counted)),
+    })
 }
 
 /// Returns a label of a project, group or ancestor group, by ID or title.
@@ -121,52 +128,42 @@ fn missing() -> Error {
 
 /// Returns a label of a project or group with its data.
 async fn detail(db: &impl ConnectionTrait, space: &SpaceAccess, label: Model) -> Result<LabelDetail> {
-    let mut details = details(db, space, vec![label], false).await?;
+    let (mut details, _) = load_details(db, space, vec![label], false, RelatedRows::default()).await?;
     details.pop().ok_or_else(missing)
 }
 
-/// Returns labels of a project or group with their data, in a fixed number of statements.
-async fn details(
+/// Returns labels of a project or group with their data, in one statement with the parts of `related`.
+async fn load_details(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
     labels: Vec<Model>,
     with_counts: bool,
-) -> Result<Vec<LabelDetail>> {
+    mut related: RelatedRows,
+) -> Result<(Vec<LabelDetail>, RelatedRowSets)> {
+    let database = db.get_database_backend();
     let ids: Vec<i64> = labels.iter().map(|label| label.id).collect();
-    let priorities: HashMap<i64, i32> = match &space.project {
-        Some(project) => label_priorities::Entity::find()
-            .filter(label_priorities::Column::ProjectId.eq(project.id))
-            .filter(label_priorities::Column::LabelId.is_in(ids.iter().copied()))
-            .all(db)
-            .await?
-            .into_iter()
-            .map(|row| (row.label_id, row.priority))
-            .collect(),
-        None => HashMap::new(),
-    };
-    let subscribed_ids: HashSet<i64> = match space.caller.as_user() {
-        Some(user) => label_subscriptions::Entity::find()
-            .filter(label_subscriptions::Column::UserId.eq(user.id))
-            .filter(label_subscriptions::Column::Subscribed.eq(true))
-            .filter(label_subscriptions::Column::LabelId.is_in(ids.iter().copied()))
-            .all(db)
-            .await?
-            .into_iter()
-            .filter_map(|row| row.label_id)
-            .collect(),
-        None => HashSet::new(),
-    };
-    let mut counts = match with_counts {
-        true => Some(counts::by_label(db, space, &ids).await?),
-        false => None,
-    };
-    let details = labels.into_iter().map(|label| LabelDetail {
-        priority: priorities.get(&label.id).copied(),
-        subscribed: subscribed_ids.contains(&label.id),
-        counts: counts
-            .as_mut()
-            .map(|counts| counts.remove(&label.id).unwrap_or_default()),
-        label,
+    let project = space.project.as_ref();
+    let priorities = project.and_then(|project| label_priorities::part(database, project.id, &ids));
+    let priorities = related.add(priorities);
+    let user = space.caller.as_user();
+    let subscribed = user.and_then(|user| label_subscriptions::labels_part(database, user.id, &ids));
+    let subscribed = related.add(subscribed);
+    let counts = with_counts.then(|| CountParts::add(&mut related, database, space, &ids));
+    let mut rows = related.load(db).await?;
+    let priorities = rows.take_by_owner(priorities, |row| Ok(row.number))?;
+    let subscribed_ids = rows.take(subscribed).into_iter().map(|row| row.owner_id);
+    let subscribed_ids: HashSet<i64> = subscribed_ids.collect();
+    let mut counts = counts.map(|parts| parts.take(&mut rows)).transpose()?;
+    let details = labels.into_iter().map(|label| {
+        let priority = priorities.get(&label.id).copied().flatten();
+        LabelDetail {
+            priority: priority.and_then(|priority| i32::try_from(priority).ok()),
+            subscribed: subscribed_ids.contains(&label.id),
+            counts: counts
+                .as_mut()
+                .map(|counts| counts.remove(&label.id).unwrap_or_default()),
+            label,
+        }
     });
-    Ok(details.collect())
+    Ok((details.collect(), rows))
 }

@@ -4,6 +4,7 @@ use git::{Diff, Oid, Repository};
 use storage::entities::merge_requests::{MergeRequestState, Model};
 
 use super::find;
+use super::joined_row::JoinedMergeRequest;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
 use crate::code::commits::listing::{self, CommitDetail};
 use crate::code::push_events::between;
@@ -42,17 +43,14 @@ pub async fn get_changes(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<(MergeRequestDetail, Diff)> {
-    let merge_request = find(backend.database.read(), access, iid).await?;
-    let (repository, base, head) = endpoints(backend, &merge_request).await?;
+    let found = JoinedMergeRequest::find(backend.database.read(), access, iid).await?;
+    let (repository, base, head) = endpoints(backend, &found.merge_request).await?;
     let diff = repository.diff_between(base, head).await?;
     let include = MergeRequestInclude {
         changes_count: Some(format_count(&diff)),
         ..MergeRequestInclude::default()
     };
-    Ok((
-        row::load_detail(backend, access, merge_request, include).await?,
-        diff,
-    ))
+    Ok((row::load_found(backend, access, found, include).await?, diff))
 }
 
 /// Returns the number of files that a merge request changes, as text that marks a truncated count. Returns

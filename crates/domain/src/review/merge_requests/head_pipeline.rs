@@ -1,10 +1,11 @@
 //! The head pipeline of a merge request: the newest pipeline for the head on the source branch, in the source
 //! project.
 
-use sea_orm::{ConnectionTrait, EntityTrait};
+use sea_orm::ConnectionTrait;
 use storage::entities::merge_requests::Model;
 use storage::entities::pipelines::{self, PipelineStatus};
-use storage::entities::{projects, users};
+use storage::entities::projects;
+use storage::entities::users::UserSummary;
 
 use crate::delivery::access::can_read_pipelines;
 use crate::identity::access::ProjectAccess;
@@ -17,7 +18,7 @@ pub struct HeadPipeline {
     /// The pipeline.
     pub pipeline: pipelines::Model,
     /// The user who created it; `None` if the user was deleted.
-    pub user: Option<users::Model>,
+    pub user: Option<UserSummary>,
     /// The full path of its project.
     pub project_path: String,
 }
@@ -46,19 +47,15 @@ pub(super) fn allows_merge(target: &projects::Model, pipeline: Option<&pipelines
     }
 }
 
-/// Returns the head pipeline of a merge request if pipelines of the source project are visible to the caller.
+/// Returns a head pipeline with the full path of its project, if pipelines of the project are visible to the caller.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn find_visible(
+pub(super) async fn if_visible(
     backend: &Backend,
     access: &ProjectAccess,
-    merge_request: &Model,
-) -> Result<Option<HeadPipeline>> {
-    let db = backend.database.read();
-    let Some(pipeline) = find(db, merge_request).await? else {
-        return Ok(None);
-    };
+    pipeline: pipelines::Model,
+) -> Result<Option<(pipelines::Model, String)>> {
     let source = match pipeline.project_id == access.project.id {
         true => access.clone(),
         false => match ProjectAccess::find_visible(backend, &access.caller, pipeline.project_id).await? {
@@ -69,13 +66,6 @@ pub(super) async fn find_visible(
     if !can_read_pipelines(&source) {
         return Ok(None);
     }
-    let user = match pipeline.user_id {
-        Some(id) => users::Entity::find_by_id(id).one(db).await?,
-        None => None,
-    };
-    Ok(Some(HeadPipeline {
-        project_path: urls::project_path(&source.namespace, &source.project),
-        pipeline,
-        user,
-    }))
+    let path = urls::project_path(&source.namespace, &source.project);
+    Ok(Some((pipeline, path)))
 }

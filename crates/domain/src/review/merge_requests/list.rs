@@ -4,9 +4,10 @@ use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ColumnTrait, Condition};
 use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState};
 use storage::entities::now;
+use storage::entities::related_rows::RelatedRows;
 
 use super::drafts::DRAFT_PREFIXES;
-use super::row::{MergeRequestDetail, decorate};
+use super::row::{MergeRequestDetail, load_details};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -54,10 +55,13 @@ pub async fn list(
     let visible = merge_requests::visible(caller.viewer(), now().date_naive());
     let kind = IssuableKind::MergeRequest;
     let sort_order = filter.order.sort(filter.shared.ascending);
-    let page = page_of::<Entity>(db, kind, visible, conditions, sort_order, page).await?;
+    let (found, total) = page_of::<Entity>(db, kind, visible, conditions, sort_order, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, found, related).await?;
     Ok(Page {
-        items: decorate(db, page.items).await?,
-        rest: page.rest,
+        items,
+        rest: total.position(&rows.take(counted)),
     })
 }
 

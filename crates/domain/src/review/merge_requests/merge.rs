@@ -139,14 +139,10 @@ async fn check_requirements(
     if project.only_allow_merge_if_pipeline_succeeds && !pipeline_ok {
         return Err(not_allowed());
     }
-    if project.only_allow_merge_if_all_discussions_are_resolved {
-        let merge_requests = std::slice::from_ref(merge_request);
-        if !row::with_unresolved_discussions(backend.database.read(), merge_requests)
-            .await?
-            .is_empty()
-        {
-            return Err(not_allowed());
-        }
+    if project.only_allow_merge_if_all_discussions_are_resolved
+        && row::has_unresolved_discussions(backend.database.read(), merge_request).await?
+    {
+        return Err(not_allowed());
     }
     Ok(())
 }

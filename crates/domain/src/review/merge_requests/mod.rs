@@ -9,6 +9,7 @@ mod diff;
 mod drafts;
 pub(crate) mod head_pipeline;
 mod head_refs;
+mod joined_row;
 pub mod list;
 mod merge;
 mod mergeability;

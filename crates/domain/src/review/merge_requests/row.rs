@@ -1,23 +1,29 @@
-//! Merge requests with all displayed data, loaded in a fixed number of statements for a page.
+//! Merge requests with all displayed data, loaded in one statement for a page.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
-use storage::entities::access::project_level;
+use sea_orm::sea_query::Query;
+use sea_orm::{ColumnTrait, ConnectionTrait};
+use storage::entities::access::{Viewer, has_project_level_part};
+use storage::entities::labels::LabelSummary;
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::{labels, notes, now, users};
+use storage::entities::protected_branches::BranchProtection;
+use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
+use storage::entities::{notes, now};
 
 use super::head_pipeline::{self, HeadPipeline};
-use super::{diff, find, mergeability};
-use crate::code::branch_protection;
+use super::joined_row::JoinedMergeRequest;
+use super::{diff, mergeability};
+use crate::code::branch_protection::BranchRules;
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
-use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::planning::issuables::Associations;
-use crate::planning::issuables::subscriptions::is_subscribed;
-use crate::planning::milestones;
+use crate::kernel::{Backend, urls};
+use crate::planning::issuables::subscriptions::SubscriptionParts;
+use crate::planning::issuables::{AssociationRequest, Associations, WithMilestone, with_milestones};
+use crate::planning::milestones::MilestoneDetail;
 
 /// A merge request with its associations.
 #[derive(Debug, Clone)]
@@ -27,17 +33,17 @@ pub struct MergeRequestDetail {
     /// The full path of the target project.
     pub project_path: String,
     /// The author; `None` if the user was deleted.
-    pub author: Option<users::Model>,
+    pub author: Option<UserSummary>,
     /// The user who closed it; `None` if it was not closed or the user was deleted.
-    pub closed_by: Option<users::Model>,
+    pub closed_by: Option<UserSummary>,
     /// The user who merged it; `None` if it was not merged or the user was deleted.
-    pub merged_by: Option<users::Model>,
+    pub merged_by: Option<UserSummary>,
     /// The assignees, in the order of assignment.
-    pub assignees: Vec<users::Model>,
+    pub assignees: Vec<UserSummary>,
     /// The labels, by title.
-    pub labels: Vec<labels::Model>,
+    pub labels: Vec<LabelSummary>,
     /// The milestone.
-    pub milestone: Option<milestones::MilestoneDetail>,
+    pub milestone: Option<MilestoneDetail>,
     /// Whether it has unresolved discussions.
     pub unresolved: bool,
     /// Data that is loaded only for a single merge request.
@@ -86,8 +92,8 @@ pub async fn get(
     iid: i64,
     include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
-    let merge_request = find(backend.database.read(), access, iid).await?;
-    load_detail(backend, access, merge_request, include).await
+    let found = JoinedMergeRequest::find(backend.database.read(), access, iid).await?;
+    load_found(backend, access, found, include).await
 }
 
 /// Returns a merge request with its details.
@@ -100,68 +106,138 @@ pub(super) async fn load_detail(
     merge_request: Model,
     include: MergeRequestInclude,
 ) -> Result<MergeRequestDetail> {
-    let merge_request = mergeability::update(backend, merge_request).await?;
-    let db = backend.database.read();
-    let id = merge_request.id;
-    let detail = decorate(db, vec![merge_request]).await?.pop();
-    let mut detail = detail.ok_or_else(|| Error::internal(format!("merge request {id} is missing")))?;
-    let merge_request = &detail.merge_request;
-    let rules = branch_protection::branch_rules(backend, access).await?;
+    let found = JoinedMergeRequest::load(backend.database.read(), merge_request).await?;
+    load_found(backend, access, found, include).await
+}
+
+/// As [`load_detail`], for a merge request that was read with its joined rows.
+///
+/// # Errors
+/// Fails like [`load_detail`].
+pub(super) async fn load_found(
+    backend: &Backend,
+    access: &ProjectAccess,
+    found: JoinedMergeRequest,
+    include: MergeRequestInclude,
+) -> Result<MergeRequestDetail> {
+    let milestone = found.milestone;
+    let merge_request = mergeability::update(backend, found.merge_request).await?;
+    let pipeline = match found.pipeline {
+        Some(pipeline) => head_pipeline::if_visible(backend, access, pipeline).await?,
+        None => None,
+    };
+    let changes_count = match include.changes_count {
+        Some(count) => Some(count),
+        None => diff::count_changes(backend, &merge_request).await?,
+    };
+    let diverged_commits_count = match include.diverged_commits_count {
+        true => diff::count_diverged(backend, &merge_request).await?,
+        false => None,
+    };
+    let mut related = RelatedRows::default();
+    let parts = ExtraParts::add(&mut related, access, &merge_request);
+    let found = vec![(merge_request, milestone)];
+    let request = AssociationRequest {
+        paths: HashMap::from([(
+            access.project.id,
+            urls::project_path(&access.namespace, &access.project),
+        )]),
+        user_ids: pipeline
+            .iter()
+            .filter_map(|(pipeline, _)| pipeline.user_id)
+            .collect(),
+        ..request_for(&found)
+    };
+    let (mut associations, mut rows) = request.load(backend.database.read(), related).await?;
+    let pipeline = pipeline.map(|(pipeline, project_path)| HeadPipeline {
+        user: associations.user(pipeline.user_id),
+        pipeline,
+        project_path,
+    });
+    let details = with_associations(found, &mut associations);
+    let mut detail = details.into_iter().next().ok_or_else(missing)?;
     detail.extras = Some(MergeRequestExtras {
-        subscribed: match access.caller.as_user() {
-            Some(user) => Some(is_subscribed(db, merge_request, &detail.assignees, user.id).await?),
-            None => None,
-        },
-        changes_count: match include.changes_count {
-            Some(count) => Some(count),
-            None => diff::count_changes(backend, merge_request).await?,
-        },
-        first_contribution: is_first_contribution(db, merge_request).await?,
-        can_merge: rules.can_merge(&merge_request.target_branch),
-        diverged_commits_count: match include.diverged_commits_count {
-            true => diff::count_diverged(backend, merge_request).await?,
-            false => None,
-        },
+        changes_count,
+        diverged_commits_count,
         // Rebases finish within the request, so none is ever in progress.
         rebase_in_progress: include.rebase_in_progress.then_some(false),
-        pipeline: head_pipeline::find_visible(backend, access, merge_request).await?,
-        first_deployed_to_production_at: match deployments::can_read(access) {
-            true => deployments::first_to_production(db, merge_request.id).await?,
-            false => None,
-        },
+        pipeline,
+        ..parts.extras(&mut rows, access, &detail)
     });
     Ok(detail)
 }
 
-/// Returns whether the author has no role in the project and no merge request merged there before.
-async fn is_first_contribution(db: &impl ConnectionTrait, merge_request: &Model) -> Result<bool> {
-    let Some(author) = merge_request.author_id else {
-        return Ok(false);
-    };
-    let role = project_level(db, author, merge_request.target_project_id, now().date_naive()).await?;
-    if role.is_some() {
-        return Ok(false);
+fn missing() -> Error {
+    Error::internal("the project of a merge request was not found")
+}
+
+/// The parts of a statement with the extras of a merge request.
+struct ExtraParts {
+    subscription: Option<SubscriptionParts>,
+    /// A row if the author has a role in the project.
+    author_role: PartKey,
+    /// A row if the author has another merge request that was merged in the project.
+    merged: PartKey,
+    protected_branches: PartKey,
+    deployments: PartKey,
+}
+
+impl ExtraParts {
+    fn add(related: &mut RelatedRows, access: &ProjectAccess, merge_request: &Model) -> Self {
+        let (id, project_id) = (merge_request.id, merge_request.target_project_id);
+        let today = now().date_naive();
+        let author_role = merge_request
+            .author_id
+            .map(|author| has_project_level_part(author, project_id, today));
+        let user = access.caller.as_user();
+        let deployments = deployments::can_read(access).then(|| deployments::to_production_part(id));
+        Self {
+            subscription: user.map(|user| SubscriptionParts::add(related, merge_request, user.id)),
+            author_role: related.add(author_role),
+            merged: related.add(merged_part(merge_request)),
+            protected_branches: related.add(Some(BranchProtection::part(project_id))),
+            deployments: related.add(deployments),
+        }
     }
-    let merged = merge_requests::Entity::find()
-        .filter(merge_requests::Column::TargetProjectId.eq(merge_request.target_project_id))
-        .filter(merge_requests::Column::AuthorId.eq(author))
-        .filter(merge_requests::Column::State.eq(MergeRequestState::Merged))
-        .filter(merge_requests::Column::Id.ne(merge_request.id));
-    Ok(merged.count(db).await? == 0)
+
+    /// Returns the extras that are read from the database.
+    fn extras(
+        self,
+        rows: &mut RelatedRowSets,
+        access: &ProjectAccess,
+        detail: &MergeRequestDetail,
+    ) -> MergeRequestExtras {
+        let merge_request = &detail.merge_request;
+        let has_role = !rows.take(self.author_role).is_empty();
+        let has_merged = !rows.take(self.merged).is_empty();
+        let protected = rows.take(self.protected_branches).into_iter();
+        let rules = BranchRules::new(access, protected.map(BranchProtection::read));
+        let deployment = rows.take(self.deployments).into_iter().next();
+        MergeRequestExtras {
+            subscribed: self
+                .subscription
+                .map(|parts| parts.is_subscribed(rows, merge_request, &detail.assignees)),
+            first_contribution: merge_request.author_id.is_some() && !has_role && !has_merged,
+            can_merge: rules.can_merge(&merge_request.target_branch),
+            first_deployed_to_production_at: deployment.and_then(|row| row.time),
+            ..MergeRequestExtras::default()
+        }
+    }
 }
 
-/// Loads the associations of a page of merge requests.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub(super) async fn decorate(
-    db: &impl ConnectionTrait,
-    merge_requests: Vec<Model>,
-) -> Result<Vec<MergeRequestDetail>> {
-    decorate_with_paths(db, merge_requests, HashMap::new()).await
+/// Returns a part with a row if the author has another merge request that was merged in the project.
+fn merged_part(merge_request: &Model) -> Option<RelatedPart> {
+    let rows = Query::select()
+        .from(merge_requests::Entity)
+        .and_where(merge_requests::Column::TargetProjectId.eq(merge_request.target_project_id))
+        .and_where(merge_requests::Column::AuthorId.eq(merge_request.author_id?))
+        .and_where(merge_requests::Column::State.eq(MergeRequestState::Merged))
+        .and_where(merge_requests::Column::Id.ne(merge_request.id))
+        .take();
+    Some(RelatedPart::exists(rows, merge_request.id))
 }
 
-/// As [`decorate`], with the full paths of some projects already known.
+/// Loads the associations of a page of merge requests, with the full paths of some projects already known.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -170,21 +246,45 @@ pub(super) async fn decorate_with_paths(
     merge_requests: Vec<Model>,
     paths: HashMap<i64, String>,
 ) -> Result<Vec<MergeRequestDetail>> {
-    let associations = Associations::load(db, &merge_requests, paths).await?;
-    with_associations(db, merge_requests, associations).await
+    let found = with_milestones(db, merge_requests).await?;
+    let request = AssociationRequest {
+        paths,
+        ..request_for(&found)
+    };
+    let (mut associations, _) = request.load(db, RelatedRows::default()).await?;
+    Ok(with_associations(found, &mut associations))
 }
 
-/// Combines merge requests with their associations. Associations that were deleted since are omitted.
+/// Loads the associations of a page of merge requests, in one statement with the parts of `related`.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn with_associations(
+pub(super) async fn load_details(
     db: &impl ConnectionTrait,
-    merge_requests: Vec<Model>,
-    mut associations: Associations,
-) -> Result<Vec<MergeRequestDetail>> {
-    let unresolved = with_unresolved_discussions(db, &merge_requests).await?;
-    let details = merge_requests.into_iter().filter_map(|merge_request| {
+    found: Vec<WithMilestone<Model>>,
+    related: RelatedRows,
+) -> Result<(Vec<MergeRequestDetail>, RelatedRowSets)> {
+    let (mut associations, rows) = request_for(&found).load(db, related).await?;
+    Ok((with_associations(found, &mut associations), rows))
+}
+
+fn request_for(found: &[WithMilestone<Model>]) -> AssociationRequest<'_> {
+    AssociationRequest {
+        // The associations of merge requests do not depend on the viewer.
+        viewer: Viewer::Admin,
+        issues: &[],
+        merge_requests: found,
+        paths: HashMap::new(),
+        user_ids: Vec::new(),
+    }
+}
+
+/// Combines merge requests with their associations. Merge requests whose project was deleted meanwhile are omitted.
+pub(crate) fn with_associations(
+    found: Vec<WithMilestone<Model>>,
+    associations: &mut Associations,
+) -> Vec<MergeRequestDetail> {
+    let details = found.into_iter().filter_map(|(merge_request, _)| {
         Some(MergeRequestDetail {
             project_path: associations.path(&merge_request)?,
             author: associations.user(merge_request.author_id),
@@ -193,37 +293,26 @@ pub(crate) async fn with_associations(
             assignees: associations.assignees(&merge_request),
             labels: associations.labels(&merge_request),
             milestone: associations.milestone(&merge_request),
-            unresolved: unresolved.contains(&merge_request.id),
+            unresolved: associations.is_unresolved(&merge_request),
             extras: None,
             merge_request,
         })
     });
-    Ok(details.collect())
+    details.collect()
 }
 
-/// Returns the merge requests with unresolved discussions.
+/// Returns whether a merge request has unresolved discussions.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn with_unresolved_discussions(
+pub(super) async fn has_unresolved_discussions(
     db: &impl ConnectionTrait,
-    merge_requests: &[Model],
-) -> Result<HashSet<i64>> {
-    if merge_requests.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let ids: Vec<i64> = notes::Entity::find()
-        .select_only()
-        .column(notes::Column::MergeRequestId)
-        .distinct()
-        .filter(
-            notes::Column::MergeRequestId.is_in(merge_requests.iter().map(|merge_request| merge_request.id)),
-        )
-        .filter(notes::Column::Kind.is_not_null())
-        .filter(notes::Column::System.eq(false))
-        .filter(notes::Column::ResolvedAt.is_null())
-        .into_tuple()
-        .all(db)
-        .await?;
-    Ok(ids.into_iter().collect())
+    merge_request: &Model,
+) -> Result<bool> {
+    let mut related = RelatedRows::default();
+    let part = related.add(notes::unresolved_part(
+        db.get_database_backend(),
+        &[merge_request.id],
+    ));
+    Ok(!related.load(db).await?.take(part).is_empty())
 }

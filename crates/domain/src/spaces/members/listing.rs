@@ -20,7 +20,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::bounded_count;
+use crate::kernel::query::count_for_page;
 
 /// Filter of a list of members.
 #[derive(Debug, Clone, Default)]
@@ -59,12 +59,13 @@ pub async fn list(
     let db = backend.database.read();
     let select =
         members::of(member_source.source, now().date_naive()).filter(filter.condition(&member_source.caller));
-    let total = bounded_count(db, select.clone().into_query()).await?;
+    let all = select.clone().into_query();
     let rows = select
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, rows.len(), all).await?;
     let found = rows
         .into_iter()
         .filter_map(|(member, user)| Some(Membership::new(member, user?)));
@@ -96,23 +97,25 @@ pub async fn list_all(
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
     let mut query = with_nearest_role(member_source, filter, now().date_naive());
-    let total = bounded_count(db, query.clone()).await?;
+    let all = query.clone();
     query
         .order_by((users::Entity, users::Column::Id), Order::Asc)
         .offset(page.offset())
         .limit(page.limit() + 1);
-    let rows = db.query_all(&query).await?;
-    let found = rows.iter().map(|row| {
-        let nearest = NearestMembership::from_query_result(row, NEAREST_PREFIX)?;
+    let rows = db.query_all(&query).await?.into_iter();
+    let found = rows.map(|row| {
+        let nearest = NearestMembership::from_query_result(&row, NEAREST_PREFIX)?;
         Ok(Membership {
-            user: users::Model::from_query_result(row, "")?,
+            user: users::Model::from_query_result(&row, "")?,
             access_level: nearest.access_level,
             expires_at: nearest.expires_at,
             overridden: nearest.ldap.then_some(nearest.r#override),
             identity: None,
         })
     });
-    let mut page = Page::new(page, found.collect::<Result<_>>()?, total);
+    let found = found.collect::<Result<Vec<_>>>()?;
+    let total = count_for_page(db, page, found.len(), all).await?;
+    let mut page = Page::new(page, found, total);
     identities::add_identities(backend, member_source, &mut page.items).await?;
     Ok(page)
 }

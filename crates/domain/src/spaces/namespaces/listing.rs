@@ -1,17 +1,17 @@
 //! Reads of user and group namespaces.
 
-use std::collections::HashMap;
-
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, QueryFilter, QueryOrder};
 use storage::entities::access::{groups_with_level, visible_groups};
 use storage::entities::namespaces::{self, Column};
-use storage::entities::{AccessLevel, fold, now, users};
+use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
+use storage::entities::{AccessLevel, fold, now};
 
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, page_of};
+use crate::kernel::query::{contains, uncounted_page_of};
 
 /// A namespace, with its user if it is personal.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct NamespaceDetail {
     /// The namespace.
     pub namespace: namespaces::Model,
     /// The user; `None` for a group.
-    pub owner: Option<users::Model>,
+    pub owner: Option<UserSummary>,
 }
 
 /// Filter of a list of namespaces; conditions are combined with AND.
@@ -63,12 +63,14 @@ pub async fn list(
     let query = namespaces::not_deleted()
         .filter(condition)
         .order_by_asc(Column::Id);
-    let page = page_of(db, query, page).await?;
-    let mut owners = owners(db, &page.items).await?;
-    Ok(page.map(|namespace| NamespaceDetail {
-        owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
-        namespace,
-    }))
+    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, found, related).await?;
+    Ok(Page {
+        items,
+        rest: total.position(&rows.take(counted)),
+    })
 }
 
 /// Returns a namespace: the caller's own, or a group visible to the caller.
@@ -91,22 +93,24 @@ pub async fn get(backend: &Backend, caller: &Caller, reference: &str) -> Result<
         .one(db)
         .await?
         .ok_or_else(|| Error::not_found("Namespace"))?;
-    let mut owners = owners(db, std::slice::from_ref(&namespace)).await?;
-    Ok(NamespaceDetail {
-        owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
-        namespace,
-    })
+    let (details, _) = load_details(db, vec![namespace], RelatedRows::default()).await?;
+    let detail = details.into_iter().next();
+    detail.ok_or_else(|| Error::not_found("Namespace"))
 }
 
-/// Returns the owners of the personal namespaces among these, in one statement.
-async fn owners(
+/// Adds the owners of personal namespaces, in one statement with the parts of `related`.
+async fn load_details(
     db: &impl ConnectionTrait,
-    found: &[namespaces::Model],
-) -> Result<HashMap<i64, users::Model>> {
+    found: Vec<namespaces::Model>,
+    mut related: RelatedRows,
+) -> Result<(Vec<NamespaceDetail>, RelatedRowSets)> {
     let ids = found.iter().filter_map(|namespace| namespace.owner_id);
-    let owners = users::Entity::find()
-        .filter(users::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
-    Ok(owners.into_iter().map(|user| (user.id, user)).collect())
+    let owners = related.add(UserSummary::part(db.get_database_backend(), ids));
+    let mut rows = related.load(db).await?;
+    let mut owners = rows.take_by_owner(owners, UserSummary::read)?;
+    let details = found.into_iter().map(|namespace| NamespaceDetail {
+        owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
+        namespace,
+    });
+    Ok((details.collect(), rows))
 }

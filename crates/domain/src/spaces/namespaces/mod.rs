@@ -4,11 +4,12 @@ mod listing;
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::ConnectionTrait;
 
 pub use listing::{NamespaceDetail, NamespaceFilter, get, list};
 
-use storage::entities::{namespace_ancestors, namespaces};
+use storage::entities::namespace_ancestors::names_part;
+use storage::entities::related_rows::{RelatedRow, RelatedRows};
 
 use crate::kernel::error::Result;
 
@@ -20,23 +21,22 @@ pub async fn full_names(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, String>> {
-    let rows: Vec<(i64, String)> = namespace_ancestors::Entity::find()
-        .select_only()
-        .column(namespace_ancestors::Column::NamespaceId)
-        .column(namespaces::Column::Name)
-        .inner_join(namespaces::Entity)
-        .filter(namespace_ancestors::Column::NamespaceId.is_in(ids))
-        .order_by_desc(namespace_ancestors::Column::Depth)
-        .into_tuple()
-        .all(db)
-        .await?;
+    let ids: Vec<i64> = ids.into_iter().collect();
+    let mut related = RelatedRows::default();
+    let names = related.add(names_part(db.get_database_backend(), &ids));
+    Ok(joined_names(related.load(db).await?.take(names)))
+}
+
+/// Joins the names of each namespace and its ancestors, from the rows of [`names_part`].
+pub(crate) fn joined_names(rows: Vec<RelatedRow>) -> HashMap<i64, String> {
     let mut names = HashMap::<i64, String>::new();
-    for (id, name) in rows {
-        let full = names.entry(id).or_default();
+    for row in rows {
+        let full = names.entry(row.owner_id).or_default();
         if !full.is_empty() {
             full.push_str(" / ");
         }
-        full.push_str(&name);
+        let [name, ..] = row.texts;
+        full.push_str(&name.unwrap_or_default());
     }
-    Ok(names)
+    names
 }

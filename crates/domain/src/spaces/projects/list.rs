@@ -13,6 +13,7 @@ use storage::entities::access::{
     visible_projects,
 };
 use storage::entities::projects::{self, Column, FeatureAccess};
+use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
     AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
@@ -26,7 +27,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PagePosition, PageRequest};
 use crate::kernel::policy::InstancePlan;
-use crate::kernel::query::{contains, contains_in, count_for_page, ends_with, starts_with};
+use crate::kernel::query::{PageTotal, contains, contains_in, ends_with, starts_with};
 
 /// Maximum number of records that offset pagination reaches.
 const MAX_OFFSET: i64 = 50_000;
@@ -130,7 +131,8 @@ pub async fn list(
         }
         let query = filter.select(backend, caller).await?.limit(page.limit());
         let found = filter.with_namespaces(query).all(db).await?;
-        let items = load_details(db, caller, with_namespace(found)).await?;
+        let related = RelatedRows::default();
+        let (items, _) = load_details(db, caller, with_namespace(found), related).await?;
         let next = if filter.ascending { "id_after" } else { "id_before" };
         let last = items.last().map(|row| (next, row.project.id));
         return Ok(Page {
@@ -147,12 +149,14 @@ pub async fn list(
     }
     let all = filter.select(backend, caller).await?;
     let query = all.clone().offset(page.offset()).limit(page.limit() + 1);
-    let found = filter.with_namespaces(query).all(db).await?;
-    let total = count_for_page(db, page, found.len(), all.into_query()).await?;
-    let page = Page::new(page, with_namespace(found), total);
+    let mut found = filter.with_namespaces(query).all(db).await?;
+    let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
+    let mut related = RelatedRows::default();
+    let counted = related.add(total.part());
+    let (items, mut rows) = load_details(db, caller, with_namespace(found), related).await?;
     Ok(Page {
-        items: load_details(db, caller, page.items).await?,
-        rest: page.rest,
+        items,
+        rest: total.position(&rows.take(counted)),
     })
 }
 

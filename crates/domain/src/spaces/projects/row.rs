@@ -1,13 +1,15 @@
-//! Projects with all displayed data, loaded in a fixed number of statements for a page.
+//! Projects with all displayed data, loaded in at most two statements for a page.
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
-use storage::entities::access as levels;
-use storage::entities::access::Viewer;
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
+use storage::entities::access::{LevelParts, RoleLevels, Viewer, visible_projects};
 use storage::entities::projects::{self, FeatureAccess, ProjectWithNamespace};
+use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
+use storage::entities::users::UserSummary;
 use storage::entities::{
-    AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
+    AccessLevel, ShareSummary, custom_attributes, namespace_ancestors, namespaces, now, project_shares,
+    project_topics,
 };
 
 use crate::code::code_analysis::DetectedLicense;
@@ -17,7 +19,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::EffectiveAccess;
 use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
-use crate::spaces::namespaces::full_names;
+use crate::spaces::namespaces::joined_names;
 
 /// A project with its associations and the caller's access.
 #[derive(Debug, Clone)]
@@ -29,11 +31,11 @@ pub struct ProjectDetail {
     /// The names of the namespace and its ancestors, separated by ` / `.
     pub namespace_name: String,
     /// The owner of a personal namespace.
-    pub owner: Option<users::Model>,
+    pub owner: Option<UserSummary>,
     /// The topics, sorted.
     pub topics: Vec<String>,
     /// The groups it is shared with, limited to those visible to the caller.
-    pub shares: Vec<(project_shares::Model, namespaces::Model)>,
+    pub shares: Vec<ShareSummary>,
     /// The project it was forked from, if visible to the caller.
     pub forked_from: Option<Box<Self>>,
     /// The caller's effective access.
@@ -96,13 +98,15 @@ async fn load_detail(
     found: ProjectWithNamespace,
 ) -> Result<ProjectDetail> {
     let id = found.0.id;
-    let rows = load_details(backend.database.read(), caller, vec![found]).await?;
+    let related = RelatedRows::default();
+    let (rows, _) = load_details(backend.database.read(), caller, vec![found], related).await?;
     rows.into_iter()
         .next()
         .ok_or_else(|| crate::kernel::error::Error::internal(format!("project {id} is missing")))
 }
 
-/// Loads the associations of a page of projects.
+/// Loads the associations of a page of projects, in one statement with the parts of `related`, and one for the source
+/// projects of forks. Also returns the rows of those parts.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -110,21 +114,22 @@ pub async fn load_details(
     db: &impl ConnectionTrait,
     caller: &Caller,
     found: Vec<ProjectWithNamespace>,
-) -> Result<Vec<ProjectDetail>> {
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
+    mut related: RelatedRows,
+) -> Result<(Vec<ProjectDetail>, RelatedRowSets)> {
     let sources = sources_of_forks(db, caller.viewer(), &found).await?;
-    let related = ProjectAssociations::load(db, caller, found.iter().chain(sources.values())).await?;
+    let all: Vec<&ProjectWithNamespace> = found.iter().chain(sources.values()).collect();
+    let parts = AssociationParts::add(&mut related, db.get_database_backend(), caller, &all);
+    let mut loaded = related.load(db).await?;
+    let associations = parts.take(&mut loaded, caller, &all)?;
     let rows = found.into_iter().map(|found| {
         let source = found
             .0
             .forked_from_id
             .and_then(|id| sources.get(&id).cloned())
-            .map(|source| Box::new(related.row(caller, source, None)));
-        related.row(caller, found, source)
+            .map(|source| Box::new(associations.row(caller, source, None)));
+        associations.row(caller, found, source)
     });
-    Ok(rows.collect())
+    Ok((rows.collect(), loaded))
 }
 
 /// Returns the visible source projects of forks, by ID.
@@ -143,7 +148,7 @@ async fn sources_of_forks(
     let sources = projects::not_deleted()
         .find_also_related(namespaces::Entity)
         .filter(projects::Column::Id.is_in(ids))
-        .filter(levels::visible_projects(viewer, now().date_naive()))
+        .filter(visible_projects(viewer, now().date_naive()))
         .all(db)
         .await?;
     Ok(sources
@@ -152,72 +157,93 @@ async fn sources_of_forks(
         .collect())
 }
 
+/// The parts of a statement with the associations of projects.
+struct AssociationParts {
+    topics: PartKey,
+    names: PartKey,
+    owners: PartKey,
+    shares: PartKey,
+    /// The roles of the caller, if signed in.
+    levels: Option<LevelParts>,
+}
+
+impl AssociationParts {
+    fn add(
+        related: &mut RelatedRows,
+        database: DbBackend,
+        caller: &Caller,
+        found: &[&ProjectWithNamespace],
+    ) -> Self {
+        let (viewer, today) = (caller.viewer(), now().date_naive());
+        let user_id = caller.as_user().map(|user| user.id);
+        let ids: Vec<i64> = found.iter().map(|(project, _)| project.id).collect();
+        let subgroups = found
+            .iter()
+            .filter(|(_, namespace)| namespace.parent_id.is_some());
+        let subgroup_ids: Vec<i64> = subgroups.map(|(_, namespace)| namespace.id).collect();
+        let owner_ids = found.iter().filter_map(|(_, namespace)| namespace.owner_id);
+        // Callers often own the projects. Their row was read for this request.
+        let owner_ids = owner_ids.filter(|id| Some(*id) != user_id);
+        let namespaces = with_namespace_ids(found);
+        Self {
+            topics: related.add(project_topics::part(database, &ids)),
+            names: related.add(namespace_ancestors::names_part(database, &subgroup_ids)),
+            owners: related.add(UserSummary::part(database, owner_ids)),
+            shares: related.add(project_shares::part(database, viewer, today, &ids)),
+            levels: user_id.map(|id| LevelParts::add(related, database, id, &namespaces, today)),
+        }
+    }
+
+    fn take(
+        self,
+        rows: &mut RelatedRowSets,
+        caller: &Caller,
+        found: &[&ProjectWithNamespace],
+    ) -> Result<ProjectAssociations> {
+        let mut names = joined_names(rows.take(self.names));
+        let others = found
+            .iter()
+            .filter(|(_, namespace)| namespace.parent_id.is_none());
+        names.extend(others.map(|(_, namespace)| (namespace.id, namespace.name.clone())));
+        let mut owners = rows.take_by_owner(self.owners, UserSummary::read)?;
+        owners.extend(caller.as_user().map(|user| (user.id, UserSummary::from(user))));
+        let topic = |row: RelatedRow| {
+            let [name, ..] = row.texts;
+            Ok(name.unwrap_or_default())
+        };
+        let mut topics = rows.take_grouped(self.topics, topic)?;
+        topics.values_mut().for_each(|names| names.sort_unstable());
+        Ok(ProjectAssociations {
+            names,
+            owners,
+            topics,
+            shares: rows.take_grouped(self.shares, ShareSummary::read)?,
+            levels: match self.levels {
+                Some(parts) => parts.take(rows, &with_namespace_ids(found))?,
+                None => RoleLevels::default(),
+            },
+        })
+    }
+}
+
+/// Returns the IDs of projects, each with the ID of its namespace.
+fn with_namespace_ids(found: &[&ProjectWithNamespace]) -> Vec<(i64, i64)> {
+    let ids = found
+        .iter()
+        .map(|(project, namespace)| (project.id, namespace.id));
+    ids.collect()
+}
+
 /// Associations of the projects of a page, by ID.
-#[derive(Default)]
 struct ProjectAssociations {
     names: HashMap<i64, String>,
-    owners: HashMap<i64, users::Model>,
+    owners: HashMap<i64, UserSummary>,
     topics: HashMap<i64, Vec<String>>,
-    shares: HashMap<i64, Vec<(project_shares::Model, namespaces::Model)>>,
-    levels: levels::RoleLevels,
+    shares: HashMap<i64, Vec<ShareSummary>>,
+    levels: RoleLevels,
 }
 
 impl ProjectAssociations {
-    async fn load<'a>(
-        db: &impl ConnectionTrait,
-        caller: &Caller,
-        found: impl Iterator<Item = &'a ProjectWithNamespace>,
-    ) -> Result<Self> {
-        let mut related = Self::default();
-        // Callers often own the projects. Their row was read for this request.
-        let caller_row = caller.as_user().map(|user| (user.id, user.clone()));
-        related.owners.extend(caller_row);
-        let (mut ids, mut namespace_ids) = (Vec::new(), Vec::new());
-        let (mut subgroup_ids, mut owner_ids) = (Vec::new(), Vec::new());
-        for (project, namespace) in found {
-            ids.push(project.id);
-            namespace_ids.push(namespace.id);
-            if namespace.parent_id.is_some() {
-                subgroup_ids.push(namespace.id);
-            } else {
-                related.names.insert(namespace.id, namespace.name.clone());
-            }
-            let owner = namespace.owner_id;
-            owner_ids.extend(owner.filter(|id| !related.owners.contains_key(id)));
-        }
-        let today = now().date_naive();
-        related.topics = project_topics::of_projects(db, ids.iter().copied()).await?;
-        if !subgroup_ids.is_empty() {
-            related.names.extend(full_names(db, subgroup_ids).await?);
-        }
-        if !owner_ids.is_empty() {
-            let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
-            for owner in owners.all(db).await? {
-                related.owners.insert(owner.id, owner);
-            }
-        }
-        let shares = project_shares::of(ids.iter().copied())
-            .filter(levels::visible_groups(caller.viewer(), today))
-            .filter(unexpired(project_shares::Column::ExpiresAt, today))
-            .all(db)
-            .await?;
-        for (share, group) in shares {
-            if let Some(group) = group {
-                related
-                    .shares
-                    .entry(share.project_id)
-                    .or_default()
-                    .push((share, group));
-            }
-        }
-        let Some(user) = caller.as_user() else {
-            return Ok(related);
-        };
-        let namespaces_of_projects: Vec<(i64, i64)> = ids.iter().copied().zip(namespace_ids).collect();
-        related.levels = levels::levels(db, user.id, &namespaces_of_projects, today).await?;
-        Ok(related)
-    }
-
     fn row(
         &self,
         caller: &Caller,

@@ -14,7 +14,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{bounded_count, contains};
+use crate::kernel::query::{contains, count_for_page};
 
 /// A user who starred a project.
 #[derive(Debug, Clone)]
@@ -114,13 +114,14 @@ pub async fn starrers(
         .filter(matching_name(search.unwrap_or_default()));
     let query = project_stars::on_project(access.project.id)
         .filter(project_stars::Column::UserId.in_subquery(shown.into_query()));
-    let total = bounded_count(db, query.clone().into_query()).await?;
+    let all = query.clone().into_query();
     let found = query
         .find_also_related(users::Entity)
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = count_for_page(db, page, found.len(), all).await?;
     let found = found.into_iter().filter_map(|(star, user)| {
         Some(Starrer {
             user: user?,

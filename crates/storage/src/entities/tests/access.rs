@@ -314,7 +314,63 @@ async fn visible_groups_depend_on_visibility_role_and_projects(kind: DatabaseKin
     .await;
 }
 
+async fn project_and_group_are_found_with_role_of_user(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        let world = World::new(&db).await;
+        let (ada, bob, eve) = (
+            world.user("ada").await,
+            world.user("bob").await,
+            world.user("eve").await,
+        );
+        let outer = world.group("engines", Private).await;
+        let inner = world.group("engines/brass", Private).await;
+        let project = world.project("engines/brass", "p").await;
+        let own = world.project("bob", "own").await;
+        world.member(MembershipSource::Group(outer), ada, Reporter).await;
+        world
+            .member(MembershipSource::Project(project), ada, Developer)
+            .await;
+        let role = async |reference: &str, user: Option<Person>| {
+            let user = user.map(|user| user.id);
+            let found = access::project_with_role(db.read(), reference, user, today()).await;
+            found
+                .unwrap()
+                .map(|((project, namespace), role)| (project.id, namespace.id, role))
+        };
+        for reference in [project.to_string().as_str(), "Engines/Brass/P"] {
+            assert_eq!(
+                role(reference, Some(ada)).await,
+                Some((project, inner, Some(Developer)))
+            );
+            assert_eq!(role(reference, Some(eve)).await, Some((project, inner, None)));
+            assert_eq!(role(reference, None).await, Some((project, inner, None)));
+        }
+        assert_eq!(
+            role("bob/own", Some(bob)).await,
+            Some((own, bob.personal, Some(Owner)))
+        );
+        for reference in ["engines", "engines/p", "0", "99999999999999999999"] {
+            assert_eq!(role(reference, Some(ada)).await, None, "{reference}");
+        }
+        let group_role = async |reference: &str, user: Option<Person>| {
+            let user = user.map(|user| user.id);
+            let found = access::group_with_role(db.read(), reference, user, today()).await;
+            found.unwrap().map(|(group, role)| (group.id, role))
+        };
+        for reference in [inner.to_string().as_str(), "engines/BRASS"] {
+            assert_eq!(
+                group_role(reference, Some(ada)).await,
+                Some((inner, Some(Reporter)))
+            );
+            assert_eq!(group_role(reference, None).await, Some((inner, None)));
+        }
+        assert_eq!(group_role("bob", Some(bob)).await, None);
+    })
+    .await;
+}
+
 on_every_database![
+    project_and_group_are_found_with_role_of_user,
     highest_of_direct_and_inherited_roles_applies,
     owner_of_personal_namespace_owns_its_projects,
     share_limits_role_to_its_level,

@@ -3,3 +3,4 @@
 mod access;
 mod finders;
 pub(crate) mod fixtures;
+mod related_rows;

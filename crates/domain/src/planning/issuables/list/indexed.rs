@@ -8,7 +8,7 @@ use sea_orm::sea_query::extension::postgres::PgFunc;
 use sea_orm::sea_query::{Asterisk, Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
 use storage::entities::issuables::IssuableKind;
-use storage::entities::row_conditions::has_rows;
+use storage::entities::row_conditions::{has_rows, is_among};
 use storage::entities::selectivity::{TARGET_ID, if_few};
 
 use super::SortOrder;
@@ -358,6 +358,11 @@ impl ConditionSet {
         self.found_ids.is_none() && !self.included.is_empty()
     }
 
+    /// Returns whether a condition has few matches, by which the list is looked up.
+    pub fn has_few_matches(&self) -> bool {
+        self.found_ids.is_some()
+    }
+
     /// Returns whether the database assumes that every condition has few matches.
     pub fn assumes_few_matches(&self) -> bool {
         self.database == DbBackend::Sqlite
@@ -374,7 +379,8 @@ impl ConditionSet {
         match &self.found_ids {
             // With few matches, all other conditions are checked row by row.
             Some(ids) => {
-                let all = all.add(self.kind.column("id").is_in(ids.iter().copied()));
+                let id = self.kind.column("id");
+                let all = all.add(is_among(self.database, id, ids.iter().copied()));
                 self.included
                     .iter()
                     .fold(all, |all, condition| all.add(condition.test.clone()))

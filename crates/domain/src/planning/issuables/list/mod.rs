@@ -6,18 +6,22 @@ mod search;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
-use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait};
+use sea_orm::{
+    Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Related,
+};
 
 pub(crate) use conditions::{NO_LABEL, condition_set, filter_errors, parse_number};
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
 use storage::entities::issuables::IssuableKind;
-use storage::entities::row_conditions::has_rows;
+use storage::entities::milestones;
+use storage::entities::row_conditions::{has_rows, is_among};
 use storage::entities::selectivity::TARGET_ID;
 
+use super::WithMilestone;
 use crate::kernel::error::Result;
-use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{bounded_count, count_for_page};
+use crate::kernel::page::PageRequest;
+use crate::kernel::query::{PageTotal, bounded_count};
 
 /// Relation of listed issuables to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,21 +317,23 @@ impl ListQuery<'_> {
     }
 }
 
-/// Returns a page of the visible rows that meet the conditions. `E` is the table of the kind.
+/// Returns a page of the visible rows that meet the conditions, with their milestones, and the total. `E` is the table of
+/// the kind.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn page_of<E: EntityTrait>(
+pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
     db: &impl ConnectionTrait,
     kind: IssuableKind,
     visible: Condition,
     mut conditions: ConditionSet,
     order: SortOrder,
     page: &PageRequest,
-) -> Result<Page<E::Model>> {
+) -> Result<(Vec<WithMilestone<E::Model>>, PageTotal)> {
     conditions.find_few(db).await?;
     if conditions.match_nothing() {
-        return Ok(Page::new(page, Vec::new(), 0));
+        let nothing = PageTotal::of_page::<()>(page, &mut Vec::new(), Some(0), SelectStatement::new);
+        return Ok((Vec::new(), nothing));
     }
     let list = ListQuery {
         kind,
@@ -336,6 +342,18 @@ pub(crate) async fn page_of<E: EntityTrait>(
         order,
         page,
     };
+    let select = |condition: Condition| {
+        let mut rows = E::find().find_also_related(milestones::Entity).filter(condition);
+        order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
+        rows
+    };
+    if conditions.has_few_matches() {
+        let rows = select(conditions.in_list_order(list.visible.clone()));
+        let rows = rows.offset(page.offset()).limit(page.limit() + 1);
+        let mut rows = rows.all(db).await?;
+        let total = PageTotal::of_page(page, &mut rows, None, || list.count_query());
+        return Ok((rows, total));
+    }
     let (ids, total) = match conditions.needs_deep_scan() && !conditions.assumes_few_matches() {
         // Both queries are slow and independent of each other.
         true => {
@@ -346,12 +364,13 @@ pub(crate) async fn page_of<E: EntityTrait>(
     };
     // Rows are loaded by ID in a separate statement. In a combined query, PostgreSQL reads the whole table in
     // list order and compares each row with the page.
-    let mut rows = E::find().filter(kind.column("id").is_in(ids));
-    order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
-    let rows = rows.all(db).await?;
-    let total = match total {
-        Some(total) => total,
-        None => count_for_page(db, page, rows.len(), list.count_query()).await?,
+    let mut rows = match ids.is_empty() {
+        true => Vec::new(),
+        false => {
+            let on_page = is_among(db.get_database_backend(), kind.column("id"), ids);
+            select(Condition::all().add(on_page)).all(db).await?
+        }
     };
-    Ok(Page::new(page, rows, total))
+    let total = PageTotal::of_page(page, &mut rows, total, || list.count_query());
+    Ok((rows, total))
 }
