@@ -74,6 +74,14 @@ impl Model {
     }
 }
 
+/// Selects the lists of several boards, in their order on each.
+pub fn of(board_ids: impl IntoIterator<Item = i64>) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::BoardId.is_in(board_ids))
+        .order_by_asc(Column::Position)
+        .order_by_asc(Column::Id)
+}
+
 /// Returns a part with the lists of boards, in their order on each, for [`read_subject`]; none without IDs.
 #[must_use]
 pub fn part(database: DbBackend, board_ids: &[i64]) -> Option<RelatedPart> {

@@ -48,7 +48,7 @@ impl SubscriptionParts {
 
     /// Returns whether the user is subscribed.
     pub fn is_subscribed(
-        self,
+        &self,
         rows: &mut RelatedRowSets,
         issuable: &impl Issuable,
         assignees: &[UserSummary],

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, QueryFilter};
 use storage::entities::access::{LevelParts, RoleLevels, Viewer, visible_projects};
 use storage::entities::projects::{self, FeatureAccess, ProjectWithNamespace};
 use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};

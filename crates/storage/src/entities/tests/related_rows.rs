@@ -2,7 +2,7 @@
 
 use chrono::{Days, NaiveDate};
 use sea_orm::sea_query::{Asterisk, Expr, Func, Query};
-use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 
 use super::fixtures::{World, today};
 use crate::{
