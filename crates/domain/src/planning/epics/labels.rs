@@ -20,8 +20,8 @@ pub struct EpicLabelUpdate {
 }
 
 impl EpicLabelUpdate {
-    /// Applies the changes. An unknown title creates a label if the caller may create labels, and is ignored
-    /// otherwise.
+    /// Applies the changes, and returns whether the labels of the epic changed. An unknown title creates a label
+    /// if the caller may create labels, and is ignored otherwise.
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if a label is invalid. Returns an error if the database fails.
@@ -30,9 +30,9 @@ impl EpicLabelUpdate {
         transaction: &DatabaseTransaction,
         space: &SpaceAccess,
         epic_id: i64,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if *self == Self::default() {
-            return Ok(());
+            return Ok(false);
         }
         let labels = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
         let before: Vec<i64> = labels.iter().flatten().map(|label| label.id).collect();
@@ -49,7 +49,8 @@ impl EpicLabelUpdate {
         after.sort_unstable();
         after.dedup();
         let removed: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
-        if !removed.is_empty() {
+        let mut is_changed = !removed.is_empty();
+        if is_changed {
             Entity::delete_many()
                 .filter(Column::EpicId.eq(epic_id))
                 .filter(Column::LabelId.is_in(removed))
@@ -66,10 +67,11 @@ impl EpicLabelUpdate {
             })
             .collect();
         if !added.is_empty() {
+            is_changed = true;
             Entity::insert_many(added)
                 .exec_without_returning(transaction)
                 .await?;
         }
-        Ok(())
+        Ok(is_changed)
     }
 }

@@ -1,8 +1,8 @@
 //! Updates merge requests.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{ActiveModel, MergeRequestState, MergeStatus, Model};
-use storage::entities::now;
+use storage::entities::{now, row_changes};
 
 use super::create::{
     check_different_branches, check_no_other_open, enqueue_head_update, map_write_error, store_head,
@@ -146,7 +146,7 @@ pub async fn update(
                 .await?;
             notes.append(&mut links.notes);
             let is_unchanged = notes.is_empty() && links.changes.is_empty() && branches.is_none();
-            if is_unchanged && row.clone().try_into_model()? == before {
+            if is_unchanged && !row_changes::is_changed(&row, &before) {
                 return Ok(before);
             }
             row.updated_at = Set(now());
