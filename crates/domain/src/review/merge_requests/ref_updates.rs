@@ -24,6 +24,7 @@ use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateL
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
+use crate::review::merge_requests::auto_merge;
 
 /// Maximum number of branches in one statement.
 const BATCH_SIZE: usize = 500;
@@ -288,8 +289,7 @@ async fn update_head(
     row.merge_error = Set(None);
     let mut notes = vec![new_head.note.clone()];
     if before.merge_when_pipeline_succeeds {
-        row.merge_when_pipeline_succeeds = Set(false);
-        row.merge_user_id = Set(None);
+        auto_merge::clear(&mut row);
         notes.push("canceled the automatic merge because new commits were added".to_owned());
     }
     save(transaction, update, &before, row, notes).await?;
@@ -319,6 +319,8 @@ async fn record_merge(
     row.merge_error = Set(None);
     row.merge_params = Set(None);
     row.merge_when_pipeline_succeeds = Set(false);
+    row.merge_commit_message = Set(None);
+    row.squash_commit_message = Set(None);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
     save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;
