@@ -14,9 +14,9 @@ pub struct EpicLabelUpdate {
     /// All labels; replaces the present ones.
     pub all: Patch<Vec<String>>,
     /// Labels to add.
-    pub add: Vec<String>,
+    pub add: Option<Vec<String>>,
     /// Labels to remove.
-    pub remove: Vec<String>,
+    pub remove: Option<Vec<String>>,
 }
 
 impl EpicLabelUpdate {
@@ -40,10 +40,15 @@ impl EpicLabelUpdate {
             true => before.clone(),
             false => Vec::new(),
         };
-        let titles = self.all.value().into_iter().flatten().chain(&self.add);
+        let titles = self
+            .all
+            .value()
+            .into_iter()
+            .flatten()
+            .chain(self.add.iter().flatten());
         let titles: Vec<&str> = titles.map(String::as_str).collect();
         after.extend(resolve_or_create(transaction, space, &titles).await?);
-        let removed: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
+        let removed: Vec<&str> = self.remove.iter().flatten().map(|title| title.trim()).collect();
         let removed = find_by_title(transaction, space, &removed).await?;
         after.retain(|id| !removed.values().any(|label| label.id == *id));
         after.sort_unstable();

@@ -44,10 +44,12 @@ pub struct MergeRequestUpdate {
     pub squash: Option<bool>,
     /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: Option<bool>,
+    /// Whether an empty list of reviewers was sent, which changes nothing.
+    pub has_reviewer_ids: bool,
 }
 
 /// Names of the fields, for the error of an update without any.
-const ATTRIBUTES: [&str; 14] = [
+const ATTRIBUTES: [&str; 15] = [
     "title",
     "description",
     "target_branch",
@@ -62,6 +64,7 @@ const ATTRIBUTES: [&str; 14] = [
     "squash",
     "discussion_locked",
     "allow_collaboration",
+    "reviewer_ids",
 ];
 
 /// Updates a merge request. If nothing differs, nothing is written. Metadata reserved for members is ignored
