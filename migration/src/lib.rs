@@ -75,6 +75,7 @@ mod m20261124_000070_create_verified_domains;
 mod m20261124_000071_mark_provisioned_users;
 mod m20261124_000074_create_two_factor_authentication;
 mod m20261124_000075_create_audit_events;
+mod m20261127_000076_store_messages_of_automatic_merges;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -150,6 +151,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261124_000071_mark_provisioned_users::Migration),
             Box::new(m20261124_000074_create_two_factor_authentication::Migration),
             Box::new(m20261124_000075_create_audit_events::Migration),
+            Box::new(m20261127_000076_store_messages_of_automatic_merges::Migration),
         ]
     }
 }

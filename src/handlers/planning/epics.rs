@@ -98,8 +98,8 @@ impl EpicsApi for App {
             description: body.description.into_patch(),
             labels: EpicLabelUpdate {
                 all: body.labels.into_patch(),
-                add: body.add_labels.unwrap_or_default(),
-                remove: body.remove_labels.unwrap_or_default(),
+                add: body.add_labels,
+                remove: body.remove_labels,
             },
             start_date: body.start_date.into_patch(),
             due_date: body.due_date.into_patch(),

@@ -256,7 +256,8 @@ impl MergeRequestsApi for App {
         request: UpdateMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        check_no_reviewers(&body.reviewer_ids.take().unwrap_or_default())?;
+        let reviewer_ids = body.reviewer_ids.into_patch();
+        check_no_reviewers(reviewer_ids.value().map(Vec::as_slice).unwrap_or_default())?;
         let update = MergeRequestUpdate {
             metadata: IssuableMetadata {
                 discussion_locked: body.discussion_locked,
@@ -266,8 +267,8 @@ impl MergeRequestsApi for App {
                 ),
                 milestone_id: body.milestone_id.into_patch(),
                 labels: body.labels.into_patch(),
-                add_labels: body.add_labels.unwrap_or_default(),
-                remove_labels: body.remove_labels.unwrap_or_default(),
+                add_labels: body.add_labels,
+                remove_labels: body.remove_labels,
             },
             title: body.title,
             description: body.description.into_patch(),
@@ -279,6 +280,7 @@ impl MergeRequestsApi for App {
             remove_source_branch: body.remove_source_branch,
             squash: body.squash,
             allow_collaboration: body.allow_collaboration,
+            has_reviewer_ids: !reviewer_ids.is_keep(),
         };
         let detail =
             merge_requests::update(&self.backend, &access, request.merge_request_iid, update).await?;

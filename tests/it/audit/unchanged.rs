@@ -8,7 +8,7 @@ use storage::entities::settings;
 
 use super::scenario::KEY;
 use super::{last_id, names_after, newest};
-use crate::support::spaces::{group, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 /// Sends a change, the same change again, and another one. Checks that only the first and the last are recorded.
@@ -44,6 +44,12 @@ async fn repeated_changes_are_not_recorded(server: TestServer) {
     let [can_push, title] = [json!({ "can_push": true }), json!({ "title": "android" })];
     repeat(&server, &key, can_push.clone(), title.clone(), "deploy_key_changed").await;
     root.put(&key, can_push).await.expect(200);
+
+    let ada = server.create_user("ada").await.id;
+    join(&root, &work, ada, 20).await;
+    let member = format!("{work}/members/{ada}");
+    let level = |level: u64| json!({ "access_level": level });
+    repeat(&server, &member, level(30), level(40), "member_changed").await;
 
     let url = "https://ada:first-password@hooks.example.com/";
     let hook = created(format!("{work}/hooks"), json!({ "url": url })).await;

@@ -182,6 +182,23 @@ async fn anonymous_downloads_and_clones_use_the_share_of_their_address(server: T
     assert_eq!(running(), SHARE);
 }
 
+async fn archive_without_free_slot_returns_503(server: TestServer) {
+    let Sample { project, tip, .. } = with_commit(&server, 12 << 20).await;
+    let clone = clone_request(&server, "", &tip);
+    let mut connections = Vec::new();
+    for _ in 0..SHARE {
+        connections.push(send_and_do_not_read(&server, &clone).await);
+    }
+    wait_for_programs(&server, "upload-pack", SHARE).await;
+    let anonymous = server.anonymous();
+    let [archive, zip] = ["archive", "archive.zip"].map(|name| format!("/projects/{project}/repository/{name}"));
+    let (archive, zip) = tokio::join!(anonymous.get(&archive), anonymous.get(&zip));
+    for rejected in [archive.expect(503), zip.expect(503)] {
+        assert_eq!(rejected.header("retry-after"), "10");
+        assert!(rejected.message().contains("Too many Git operations are in progress"), "{}", rejected.message());
+    }
+}
+
 async fn silent_pushes_do_not_block_git(server: TestServer) {
     let Sample { project, ann, work, tip } = with_commit(&server, 1).await;
     let bob = server.create_user("bob").await;
@@ -250,5 +267,6 @@ on_every_database![incomplete_fetch_requests_do_not_block_git, silent_pushes_do_
 on_every_database![
     slow_readers_leave_slots_for_other_clients with with_memory(),
     anonymous_downloads_and_clones_use_the_share_of_their_address with with_memory(),
+    archive_without_free_slot_returns_503 with with_memory(),
     slow_readers_leave_memory_for_other_clients with with_little_memory(),
 ];

@@ -21,5 +21,6 @@ mod security_private_projects;
 mod security_projects;
 pub mod security_secrets;
 mod shutdown;
+mod unchanged_updates;
 mod unicode;
 mod webhooks;

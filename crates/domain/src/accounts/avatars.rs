@@ -91,13 +91,14 @@ pub trait HasAvatar: Sized + Send {
     fn save(self, backend: &Backend, file_name: Option<String>) -> impl Future<Output = Result<Self>> + Send;
 }
 
-/// Stores an avatar in place of the previous one, or deletes it.
+/// Stores an avatar in place of the previous one, or deletes it. Does nothing if there is none to delete.
 ///
 /// # Errors
 /// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
 pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
     let key = owner.owner().object_key();
     let name = match picture {
+        None if owner.file_name().is_none() => return Ok(owner),
         None => {
             backend.objects.delete(&key).await?;
             None

@@ -62,6 +62,12 @@ async fn upsert(
     key: &str,
     value: &str,
 ) -> Result<Model> {
+    let found = custom_attributes::of(owner).filter(Column::Key.eq(key));
+    if let Some(found) = found.one(transaction).await?
+        && found.value == value
+    {
+        return Ok(found);
+    }
     let changed = custom_attributes::Entity::update_many()
         .col_expr(Column::Value, Expr::value(value))
         .col_expr(Column::UpdatedAt, Expr::value(now()))

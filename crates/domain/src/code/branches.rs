@@ -5,7 +5,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
 use storage::entities::protected_branches::{self, BranchProtection};
-use storage::entities::{AccessLevel, now, projects};
+use storage::entities::{AccessLevel, now, projects, row_changes};
 use storage::jobs;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
@@ -229,7 +229,11 @@ pub async fn protect(
             let known = protected.into_iter().find(|row| row.name == name);
             let event = match known {
                 Some(former) => {
-                    let row = apply_update(former.clone(), update).update(transaction).await?;
+                    let row = apply_update(former.clone(), update);
+                    let row = row_changes::update_if_changed(transaction, &former, row).await?;
+                    if row == former {
+                        return Ok(());
+                    }
                     protection_event(access, AuditKind::BranchProtectionChanged, &row)
                         .from(protection_text(&former))
                         .to(protection_text(&row))
@@ -313,7 +317,6 @@ fn apply_update(row: protected_branches::Model, update: ProtectionUpdate) -> pro
     if let Some(merge) = update.developers_can_merge {
         row.merge_access_level = Set(access_level(merge));
     }
-    row.updated_at = Set(now());
     row
 }
 

@@ -9,7 +9,7 @@ use storage::database::Violation;
 use storage::entities::access::projects_with_level;
 use storage::entities::taken_fingerprints::{self, FingerprintOwner};
 use storage::entities::{
-    AccessLevel, deploy_keys as keys, now, project_deploy_keys as project_keys, projects,
+    AccessLevel, deploy_keys as keys, now, project_deploy_keys as project_keys, projects, row_changes,
 };
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
@@ -203,17 +203,19 @@ pub async fn update(
             let former_title = key.title.clone();
             if let Some(title) = title {
                 check_title(&title)?;
-                let mut row = key.into_active_model();
-                (row.title, row.updated_at) = (Set(title), Set(now()));
-                key = row.update(transaction).await?;
+                let mut row = key.clone().into_active_model();
+                row.title = Set(title);
+                key = row_changes::update_if_changed(transaction, &key, row).await?;
             }
             let could_push = project_key.can_push;
-            let mut row = project_key.into_active_model();
+            let mut row = project_key.clone().into_active_model();
             if let Some(can_push) = can_push {
                 row.can_push = Set(can_push);
             }
-            row.updated_at = Set(now());
-            project_key = row.update(transaction).await?;
+            if key.title != former_title {
+                row.updated_at = Set(now());
+            }
+            project_key = row_changes::update_if_changed(transaction, &project_key, row).await?;
             if (&former_title, could_push) != (&key.title, project_key.can_push) {
                 let event = event(AuditKind::DeployKeyChanged, access, &key);
                 let event = event

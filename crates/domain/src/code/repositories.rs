@@ -18,9 +18,6 @@ const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 /// Maximum length of a ref in the directory name of an archive, in bytes.
 const MAX_ARCHIVE_REF_BYTES: usize = 100;
 
-/// Seconds to wait before a retry if too many archives are being created.
-const ARCHIVE_RETRY_SECONDS: u64 = 30;
-
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
 pub fn page_window(page: &PageRequest) -> git::PageWindow {
@@ -166,8 +163,7 @@ pub struct RepositoryArchive {
 /// Starts an archive of the files of a commit.
 ///
 /// # Errors
-/// Returns `NotFound` if the revision does not exist, and `RateLimited` if too many archives are being
-/// created.
+/// Returns `NotFound` if the revision does not exist, and `Busy` if too many transfers are running.
 pub async fn create_archive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -187,10 +183,7 @@ pub async fn create_archive(
         prefix: prefix.clone(),
         path: None,
     };
-    let stream = repository.archive(archive).await.map_err(|error| match error {
-        git::Error::Busy(_) => Error::RateLimited(ARCHIVE_RETRY_SECONDS),
-        other => other.into(),
-    })?;
+    let stream = repository.archive(archive).await?;
     let extension = match format {
         ArchiveFormat::Tar => "tar",
         ArchiveFormat::TarGz => "tar.gz",

@@ -4,12 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sea_orm::sea_query::{Expr, Func};
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
-    QueryFilter,
-};
+use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use storage::entities::environments::{self, Column, Entity, EnvironmentState, Model};
-use storage::entities::{fold, now};
+use storage::entities::{fold, row_changes};
 
 use crate::delivery::access::{check_can_create, check_can_read};
 use crate::delivery::environment_rows::{TAKEN, insert, is_name_taken, set_state};
@@ -133,15 +130,14 @@ pub async fn update(
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
-            let mut row = found.into_active_model();
+            let mut row = found.clone().into_active_model();
             if let Some(name) = change.name {
                 row.name = Set(name);
             }
             if let Some(external_url) = external_url {
                 row.external_url = Set(external_url);
             }
-            row.updated_at = Set(now());
-            let changed = row.update(transaction).await;
+            let changed = row_changes::update_if_changed(transaction, &found, row).await;
             changed.map_err(|error| match is_name_taken(&error) {
                 true => Error::attribute("name", TAKEN),
                 false => error.into(),

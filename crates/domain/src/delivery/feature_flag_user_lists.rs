@@ -10,7 +10,7 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::iid_counters::{self, IidKind};
-use storage::entities::{Scope, feature_flag_strategies, now};
+use storage::entities::{Scope, feature_flag_strategies, now, row_changes};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -64,9 +64,11 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
 /// `Error::Rejected` if the project has `MAX_USER_LISTS` user lists already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: UserListUpdate) -> Result<Model> {
     let project_id = access.project.id;
+    let at = now();
     let mut row = ActiveModel {
         project_id: Set(project_id),
-        created_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     apply(&mut row, change)?;
@@ -100,9 +102,11 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
-            let mut row = lock(transaction, access, iid).await?.into_active_model();
+            let former = lock(transaction, access, iid).await?;
+            let mut row = former.clone().into_active_model();
             apply(&mut row, change)?;
-            row.update(transaction).await.map_err(map_insert_error)
+            let changed = row_changes::update_if_changed(transaction, &former, row).await;
+            changed.map_err(map_insert_error)
         })
         .await
 }
@@ -168,7 +172,6 @@ fn apply(row: &mut ActiveModel, change: UserListUpdate) -> Result<()> {
     if !errors.is_empty() {
         return Err(Error::InvalidAttributes(errors));
     }
-    row.updated_at = Set(now());
     Ok(())
 }
 

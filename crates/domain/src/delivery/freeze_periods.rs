@@ -9,7 +9,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QuerySelect,
 };
 use storage::entities::freeze_periods::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{now, projects};
+use storage::entities::{now, projects, row_changes};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -58,9 +58,11 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<M
 /// `Error::Rejected` if the project has `MAX_FREEZE_PERIODS` freeze periods already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: FreezePeriodUpdate) -> Result<Model> {
     let project_id = access.project.id;
+    let at = now();
     let mut row = ActiveModel {
         project_id: Set(project_id),
-        created_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     apply(&mut row, change)?;
@@ -94,9 +96,10 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
-            let mut row = lock(transaction, access, id).await?.into_active_model();
+            let former = lock(transaction, access, id).await?;
+            let mut row = former.clone().into_active_model();
             apply(&mut row, change)?;
-            Ok(row.update(transaction).await?)
+            Ok(row_changes::update_if_changed(transaction, &former, row).await?)
         })
         .await
 }
@@ -168,7 +171,6 @@ fn apply(row: &mut ActiveModel, change: FreezePeriodUpdate) -> Result<()> {
     if !errors.is_empty() {
         return Err(Error::InvalidAttributes(errors));
     }
-    row.updated_at = Set(now());
     Ok(())
 }
 

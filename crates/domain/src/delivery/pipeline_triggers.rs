@@ -10,7 +10,7 @@ use storage::entities::ci_variables::VariableKind;
 use storage::entities::pipeline_triggers as triggers;
 use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
 use storage::entities::pipelines::PipelineSource;
-use storage::entities::{now, projects, users};
+use storage::entities::{now, projects, row_changes, users};
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::delivery::access::check_can_create;
@@ -157,9 +157,8 @@ pub async fn update(
             if let Some(description) = description {
                 row.description = Set(description);
             }
-            row.updated_at = Set(now());
-            let trigger = row.update(transaction).await?;
-            if trigger.description == former.description {
+            let trigger = row_changes::update_if_changed(transaction, &former, row).await?;
+            if trigger == former {
                 return Ok(());
             }
             let event = event(AuditKind::PipelineTriggerChanged, access, &trigger);

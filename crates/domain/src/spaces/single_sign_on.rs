@@ -5,7 +5,9 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
-use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens, verified_domains};
+use storage::entities::{
+    AccessLevel, namespaces, now, row_changes, saml_providers, scim_tokens, verified_domains,
+};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::GroupAccess;
@@ -106,15 +108,14 @@ pub async fn update(
             }
             let provider = match known {
                 Some(provider) => {
-                    let mut row = provider.into_active_model();
+                    let mut row = provider.clone().into_active_model();
                     if let Some(enabled) = enabled {
                         row.enabled = Set(enabled);
                     }
                     if let Some(role) = role {
                         row.default_membership_role = Set(role);
                     }
-                    row.updated_at = Set(now());
-                    row.update(transaction).await?
+                    row_changes::update_if_changed(transaction, &provider, row).await?
                 }
                 None => {
                     let at = now();

@@ -14,7 +14,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter,
 };
 use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{now, projects};
+use storage::entities::{now, projects, row_changes};
 use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
@@ -206,16 +206,13 @@ pub async fn update(
                 }
             }
             apply(&mut row, &settings)?;
-            row.updated_at = Set(now());
-            let changed = row.update(transaction).await?;
-            let (former_address, was_disabled) = (address(&hook.url), hook.disabled_at.is_some());
-            let former = Model {
-                updated_at: changed.updated_at,
-                ..hook
-            };
-            if former != changed || was_disabled {
+            if hook.disabled_at.is_some() {
+                row.updated_at = Set(now());
+            }
+            let changed = row_changes::update_if_changed(transaction, &hook, row).await?;
+            if changed != hook {
                 let event = event(AuditKind::WebhookChanged, access, &changed);
-                let event = event.from(former_address).to(address(&changed.url));
+                let event = event.from(address(&hook.url)).to(address(&changed.url));
                 audit::record(transaction, &access.caller, event).await?;
             }
             delivery::reenable(transaction, id).await?;

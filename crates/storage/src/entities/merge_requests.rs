@@ -92,6 +92,10 @@ pub struct Model {
     pub merge_when_pipeline_succeeds: bool,
     /// The user who enabled auto-merge.
     pub merge_user_id: Option<i64>,
+    /// The message of the merge commit of the automatic merge; none for the default message.
+    pub merge_commit_message: Option<String>,
+    /// The message of the squash commit of the automatic merge; none for the default message.
+    pub squash_commit_message: Option<String>,
     /// The parameters of the automatic merge, as JSON.
     pub merge_params: Option<String>,
     /// The merge commit.

@@ -93,6 +93,7 @@ pub mod registry_tags;
 pub mod registry_uploads;
 pub mod related_rows;
 mod row_bytes;
+pub mod row_changes;
 pub mod row_conditions;
 pub mod saml_providers;
 pub mod scim_identities;

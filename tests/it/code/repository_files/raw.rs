@@ -45,8 +45,12 @@ async fn get_raw_file_with_matching_etag_returns_304(server: TestServer) {
     for held in [tag.clone(), format!("W/{tag}"), "*".to_owned(), format!("\"x\", {tag}")] {
         let answer = server.root().header("If-None-Match", &held).get(&url).await.expect(304);
         assert_eq!((answer.header("etag"), answer.body.len()), (tag.as_str(), 0));
+        let metadata = server.root().header("If-None-Match", &held).head(&url).await.expect(304);
+        assert_eq!(metadata.header("etag"), tag);
     }
-    server.root().header("If-None-Match", "\"other\"").get(&url).await.expect(200);
+    let other = server.root().header("If-None-Match", "\"other\"");
+    other.get(&url).await.expect(200);
+    assert_eq!(other.head(&url).await.expect(200).header("etag"), tag);
 }
 
 async fn get_raw_file_supports_ranges(server: TestServer) {

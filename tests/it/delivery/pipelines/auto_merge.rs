@@ -1,7 +1,8 @@
 //! Merge requests and the pipelines of their heads.
 
+use sea_orm::EntityTrait;
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility, merge_requests};
 
 use super::pipeline;
 use crate::delivery::commit_statuses::report;
@@ -136,6 +137,43 @@ async fn auto_merge_merges_when_the_pipeline_succeeds(server: TestServer) {
     assert_eq!(fixture.project.references("refs/heads/").iter().filter(|name| name.contains("feature/x")).count(), 0);
 }
 
+async fn auto_merge_uses_messages_of_the_request(server: TestServer) {
+    let fixture = Fixture::new(&server, "messages", true).await;
+    let body = |text: &str| {
+        json!({
+            "merge_when_pipeline_succeeds": true, "squash": true, "merge_commit_message": format!("{text} merge"),
+            "squash_commit_message": format!("{text} squash"),
+        })
+    };
+    fixture.merge(body("First")).await.expect(200);
+    // The same request changes nothing, and another one replaces the messages.
+    let (waiting, notes) = (fixture.read().await, fixture.notes().await);
+    fixture.merge(body("First")).await.expect(200);
+    assert_eq!((fixture.read().await, fixture.notes().await), (waiting, notes));
+    fixture.merge(body("Second")).await.expect(200);
+    fixture.report("success").await;
+    server.finish_jobs().await;
+    assert_eq!(fixture.read().await["state"], "merged");
+    for (revision, subject) in [("main", "Second merge"), ("main^2", "Second squash")] {
+        assert_eq!(fixture.project.git(&["log", "--format=%s", "-1", revision]), subject);
+    }
+}
+
+async fn canceled_auto_merge_leaves_no_messages(server: TestServer) {
+    let fixture = Fixture::new(&server, "forgotten", true).await;
+    let message = json!({ "merge_when_pipeline_succeeds": true, "merge_commit_message": "Forgotten" });
+    fixture.merge(message).await.expect(200);
+    let cancel = format!("{}/cancel_merge_when_pipeline_succeeds", fixture.path);
+    fixture.root.post(&cancel, json!({})).await.expect(201);
+    let stored = merge_requests::Entity::find().one(server.backend.database.read()).await;
+    let stored = stored.expect("a query").expect("a merge request");
+    assert_eq!((stored.merge_when_pipeline_succeeds, stored.merge_commit_message), (false, None));
+    fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200);
+    fixture.report("success").await;
+    server.finish_jobs().await;
+    assert!(fixture.project.git(&["log", "--format=%s", "-1", "main"]).starts_with("Merge branch"));
+}
+
 async fn auto_merge_merges_at_once_after_success_and_waits_while_running(server: TestServer) {
     let body = json!({ "merge_when_pipeline_succeeds": true });
     let fixture = Fixture::new(&server, "done", true).await;
@@ -208,6 +246,8 @@ on_every_database![
     merge_requires_successful_pipeline_if_the_project_requires_it,
     skipped_pipeline_allows_merge_if_the_project_allows_it,
     auto_merge_merges_when_the_pipeline_succeeds,
+    auto_merge_uses_messages_of_the_request,
+    canceled_auto_merge_leaves_no_messages,
     auto_merge_merges_at_once_after_success_and_waits_while_running,
     auto_merge_is_aborted_with_error_if_the_merge_is_refused,
     auto_merge_set_during_pipeline_success_is_not_lost,

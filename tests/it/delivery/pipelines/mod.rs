@@ -228,6 +228,20 @@ async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: T
     root.post(&format!("{project_path}/pipeline"), json!({ "ref": "main" })).await.expect(403);
 }
 
+async fn cancel_and_retry_keep_updated_at_of_successful_pipeline(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "done", Visibility::Private).await;
+    let one = format!("/projects/{}/pipelines/{}", project.id, pipeline(&root, project.id, "main").await);
+    report(&root, project.id, &project.id("main"), json!({ "state": "success", "ref": "main" })).await;
+    let rows = async || pipelines::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    let (shown, stored) = (root.get(&one).await.expect(200).json(), rows().await);
+    assert_eq!(shown["status"], "success");
+    for (action, status) in [("cancel", 200), ("retry", 201)] {
+        assert_eq!(root.post(&format!("{one}/{action}"), json!({})).await.expect(status).json(), shown, "{action}");
+    }
+    assert_eq!(rows().await, stored);
+}
+
 async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "lists", Visibility::Private).await;
@@ -373,6 +387,7 @@ on_every_database![
     public_project_shows_pipelines_unless_public_jobs_is_disabled,
     list_pipelines_applies_filters_and_orders,
     cancel_and_retry_change_pipeline_and_job_statuses,
+    cancel_and_retry_keep_updated_at_of_successful_pipeline,
     freeze_period_sets_ci_deploy_freeze_variable,
     commits_return_status_of_their_last_pipeline,
 ];

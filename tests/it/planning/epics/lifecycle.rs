@@ -86,6 +86,19 @@ async fn epic_iids_are_per_group_and_never_reused(server: TestServer) {
     root.get(&format!("/groups/{one}/epics/2")).await.expect(404);
 }
 
+async fn update_epic_accepts_only_an_empty_list(server: TestServer) {
+    let root = server.root();
+    let id = group(&server, "lists", json!({})).await;
+    let (iid, _) = epic(&root, id, "First", json!({})).await;
+    let this = format!("/groups/{id}/epics/{iid}");
+    let before = root.get(&this).await.expect(200).json();
+    for name in ["labels", "add_labels", "remove_labels"] {
+        let updated = root.put(&this, json!({name: []})).await.expect(200).json();
+        assert_eq!(updated["updated_at"], before["updated_at"], "{name}");
+    }
+    root.put(&this, json!({})).await.expect(400);
+}
+
 async fn update_epic_creates_system_notes(server: TestServer) {
     let root = server.root();
     let id = group(&server, "changed", json!({})).await;
@@ -225,6 +238,7 @@ async fn epic_timestamps_require_owner(server: TestServer) {
 on_every_database![
     create_and_get_epic_return_all_fields,
     epic_iids_are_per_group_and_never_reused,
+    update_epic_accepts_only_an_empty_list,
     update_epic_creates_system_notes,
     epic_writes_reject_invalid_attributes,
     epic_parent_rejects_cycles_and_deep_nesting,

@@ -95,6 +95,18 @@ async fn create_and_update_issue_reject_invalid_attributes(server: TestServer) {
     assert_eq!(gaps, [json!(1)], "rejected requests do not use an IID");
 }
 
+async fn update_issue_accepts_only_an_empty_list(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "lists").await;
+    let path = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
+    let before = root.get(&path).await.expect(200).json();
+    for name in ["assignee_ids", "labels", "add_labels", "remove_labels"] {
+        let updated = root.put(&path, json!({name: []})).await.expect(200).json();
+        assert_eq!(updated["updated_at"], before["updated_at"], "{name}");
+    }
+    root.put(&path, json!({})).await.expect(400);
+}
+
 async fn update_issue_changes_sent_fields_and_writes_system_notes(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "edited").await;
@@ -335,6 +347,7 @@ async fn created_at_leap_second_is_stored_as_next_second(server: TestServer) {
 on_every_database![
     get_issue_returns_all_fields,
     create_and_update_issue_reject_invalid_attributes,
+    update_issue_accepts_only_an_empty_list,
     update_issue_changes_sent_fields_and_writes_system_notes,
     issue_can_be_closed_and_reopened,
     open_issues_count_excludes_closed_and_confidential_issues,

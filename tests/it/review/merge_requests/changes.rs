@@ -27,6 +27,27 @@ async fn reviewer_ids_must_be_empty(server: TestServer) {
     root.put(&path, json!({"reviewer_ids": "ada"})).await.expect(400);
 }
 
+async fn update_merge_request_accepts_only_an_empty_list(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "lists").await;
+    let iid = propose(&root, project.id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{}/merge_requests/{iid}", project.id);
+    let before = root.get(&path).await.expect(200).json();
+    for body in [
+        json!({"reviewer_ids": []}),
+        json!({"reviewer_ids": [0]}),
+        json!({"reviewer_ids": null}),
+        json!({"assignee_ids": []}),
+        json!({"labels": []}),
+        json!({"add_labels": []}),
+        json!({"remove_labels": []}),
+    ] {
+        let updated = root.put(&path, body.clone()).await.expect(200).json();
+        assert_eq!(updated["updated_at"], before["updated_at"], "{body}");
+    }
+    root.put(&path, json!({})).await.expect(400);
+}
+
 async fn update_merge_request_changes_sent_fields_and_writes_system_notes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "edited").await;
@@ -291,6 +312,7 @@ async fn time_tracking_sets_adds_and_resets_times(server: TestServer) {
 
 on_every_database![
     reviewer_ids_must_be_empty,
+    update_merge_request_accepts_only_an_empty_list,
     update_merge_request_changes_sent_fields_and_writes_system_notes,
     update_merge_request_rejects_invalid_attributes,
     merge_request_can_be_closed_and_reopened,

@@ -80,6 +80,28 @@ async fn push_of_local_merge_marks_merge_request_as_merged(server: TestServer) {
     assert_eq!(fixture.notes(1).await, ["merged"]);
 }
 
+async fn push_of_many_commits_marks_merge_request_as_merged(server: TestServer) {
+    let fixture = Fixture::new(&server, "many").await;
+    let other = fixture.propose("merged", json!({})).await;
+    let mut stream = String::new();
+    for number in 0..10_100 {
+        let parents = match number {
+            0 => "from refs/heads/main^0\nmerge refs/heads/feature/x^0\n",
+            _ => "",
+        };
+        let time = 1_600_001_000 + number;
+        stream.push_str(&format!(
+            "commit refs/heads/long\ncommitter A <a@example.com> {time} +0000\ndata 1\nx\n{parents}\n"
+        ));
+    }
+    fixture.project.fast_import(stream.as_bytes());
+    let (_work, copy) = copy(&server, "root/many").await;
+    copy.git(&["push", "--quiet", "origin", "origin/long:refs/heads/main"]).await;
+    assert_eq!(fixture.read(1).await["state"], "merged");
+    // The target branch contained this head before.
+    assert_eq!(fixture.read(other).await["state"], "opened");
+}
+
 async fn push_to_target_branch_resets_merge_status(server: TestServer) {
     let fixture = Fixture::new(&server, "others").await;
     assert_eq!(fixture.read(1).await["merge_status"], "can_be_merged");
@@ -169,6 +191,7 @@ on_every_database![
     force_push_to_source_branch_updates_head_and_diff_refs,
     delete_of_source_branch_closes_merge_request,
     push_of_local_merge_marks_merge_request_as_merged,
+    push_of_many_commits_marks_merge_request_as_merged,
     push_to_target_branch_resets_merge_status,
     merge_request_from_fork_is_merged_with_its_commits,
     merge_request_of_deleted_fork_can_be_merged,

@@ -6,7 +6,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::{
-    Visibility, fold, namespace_ancestors, namespaces, now, taken_emails, user_identities, users,
+    Visibility, fold, namespace_ancestors, namespaces, now, row_changes, taken_emails, user_identities, users,
 };
 
 use crate::audit::{self, Actor};
@@ -264,7 +264,8 @@ fn namespace_columns(user: &users::Model) -> namespaces::ActiveModel {
     }
 }
 
-/// Updates a user. A new user name renames the personal namespace in the same transaction.
+/// Updates a user. A new user name renames the personal namespace in the same transaction. Does nothing if no value
+/// differs.
 ///
 /// # Errors
 /// Returns the errors of [`register`], `NotFound` if the user was deleted in the meantime, and `Conflict` if the last
@@ -285,7 +286,6 @@ pub async fn update(
         row.password_change_required = Set(true);
     }
     let identity = apply(&mut row, changes.details)?;
-    row.updated_at = Set(now());
     backend
         .database
         .transaction(async |transaction| {
@@ -297,6 +297,11 @@ pub async fn update(
             // Hashing the password took time, in which the address may have changed or the user been deleted.
             let current = users::lock(transaction, id).await?;
             let former = current.ok_or_else(|| Error::not_found("User"))?;
+            let identity = new_identity(transaction, id, identity).await?;
+            if !new_password && identity.is_none() && !row_changes::is_changed(&row, &former) {
+                return Ok(former);
+            }
+            row.updated_at = Set(now());
             let user = save(transaction, row, &former.email_key).await?;
             let mut events = auditing::changes(&former, &user, new_password);
             events.extend(auditing::identity_added(&user, identity.as_ref()));
@@ -400,10 +405,29 @@ fn apply(row: &mut users::ActiveModel, details: AdminAttributes) -> Result<Optio
     assign(&mut row.location, details.location.map(Some));
     assign(&mut row.public_email, details.public_email.map(Some));
     assign(&mut row.note, details.note.map(Some));
-    if let Some(confirmed) = details.confirmed {
+    let is_confirmed = row.confirmed_at.try_as_ref().is_some_and(Option::is_some);
+    if let Some(confirmed) = details.confirmed.filter(|confirmed| *confirmed != is_confirmed) {
         row.confirmed_at = Set(confirmed.then(now));
     }
     Ok(identity)
+}
+
+/// Returns the identity, given as provider and ID, unless the user has it.
+async fn new_identity(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    identity: Option<(String, String)>,
+) -> Result<Option<(String, String)>> {
+    let Some((provider, extern_uid)) = identity else {
+        return Ok(None);
+    };
+    let known = user_identities::Entity::find()
+        .filter(user_identities::Column::UserId.eq(user_id))
+        .filter(user_identities::Column::Provider.eq(provider.as_str()))
+        .filter(user_identities::Column::ExternUid.eq(extern_uid.as_str()))
+        .one(transaction)
+        .await?;
+    Ok(known.is_none().then_some((provider, extern_uid)))
 }
 
 /// Stores the identity at a provider; a user has one for each provider.

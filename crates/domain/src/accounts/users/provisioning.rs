@@ -1,7 +1,7 @@
 //! Accounts that the identity provider of a group creates and updates, within its transaction.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
-use storage::entities::{now, users};
+use storage::entities::{now, row_changes, users};
 
 use super::{NewUser, auditing, insert, names, new_row, rename, save};
 use crate::audit::{self, Actor};
@@ -63,6 +63,9 @@ pub(crate) async fn update(
     rename(&mut row, username, name, email.map(|email| email.address))?;
     if confirmed && row.confirmed_at.as_ref().is_none() {
         row.confirmed_at = Set(Some(now()));
+    }
+    if !row_changes::is_changed(&row, &before) {
+        return Ok(before);
     }
     row.updated_at = Set(now());
     let user = save(transaction, row, &before.email_key).await?;

@@ -9,7 +9,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::snippets::{ActiveModel, Column, Entity, Model};
-use storage::entities::{Visibility, now, snippet_contents};
+use storage::entities::{Visibility, now, row_changes, snippet_contents};
 
 use super::listing::{SnippetDetail, load_detail};
 use super::{SnippetScope, find, lock};
@@ -231,9 +231,9 @@ fn merge_file_update(mut update: SnippetUpdate, before: &Model) -> Result<Snippe
     Ok(update)
 }
 
+/// Stores the changes, or nothing if no value differs.
 async fn save(db: &impl ConnectionTrait, before: Model, update: SnippetUpdate) -> Result<Model> {
-    let id = before.id;
-    let mut row = before.into_active_model();
+    let mut row = before.clone().into_active_model();
     if let Some(title) = update.title {
         row.title = Set(title.trim().to_owned());
     }
@@ -246,15 +246,18 @@ async fn save(db: &impl ConnectionTrait, before: Model, update: SnippetUpdate) -
     if let Some(visibility) = update.visibility {
         row.visibility = Set(visibility);
     }
-    row.updated_at = Set(now());
     if let Some(content) = update.content {
-        snippet_contents::Entity::update_many()
-            .col_expr(snippet_contents::Column::Content, Expr::value(content))
-            .filter(snippet_contents::Column::SnippetId.eq(id))
+        let changed = snippet_contents::Entity::update_many()
+            .col_expr(snippet_contents::Column::Content, Expr::value(content.as_str()))
+            .filter(snippet_contents::Column::SnippetId.eq(before.id))
+            .filter(snippet_contents::Column::Content.ne(content.as_str()))
             .exec(db)
             .await?;
+        if changed.rows_affected > 0 {
+            row.updated_at = Set(now());
+        }
     }
-    Ok(row.update(db).await?)
+    Ok(row_changes::update_if_changed(db, &before, row).await?)
 }
 
 /// Deletes a snippet with its notes.

@@ -10,7 +10,7 @@ use storage::database::Violation;
 use storage::entities::feature_flag_strategies as strategies;
 use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
+use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now, row_changes};
 
 use crate::delivery::feature_flags::rules::{self, StrategyParameters};
 use crate::delivery::feature_flags::{FlagDetail, StrategyDetail, detail, not_found};
@@ -143,10 +143,11 @@ pub async fn update(
             if let Some(active) = change.active {
                 changed.active = Set(active);
             }
-            change_strategies(transaction, &flag, change.strategies).await?;
-            changed.updated_at = Set(now());
-            let flag = changed.update(transaction).await.map_err(map_insert_error)?;
-            detail(transaction, flag).await
+            if change_strategies(transaction, &flag, change.strategies).await? {
+                changed.updated_at = Set(now());
+            }
+            let changed = row_changes::update_if_changed(transaction, &flag, changed).await;
+            detail(transaction, changed.map_err(map_insert_error)?).await
         })
         .await
 }
@@ -174,20 +175,18 @@ pub async fn delete(
         .await
 }
 
-/// Changes the strategies of a locked flag and validates the result.
+/// Changes the strategies of a locked flag and validates the result. Returns whether the strategies changed.
 async fn change_strategies(
     transaction: &DatabaseTransaction,
     flag: &Model,
     changes: Vec<StrategyUpdate>,
-) -> Result<()> {
+) -> Result<bool> {
     if changes.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    let strategies_by_id = detail(transaction, flag.clone()).await?.strategies;
-    let mut strategies_by_id: HashMap<i64, StrategyDetail> = strategies_by_id
-        .into_iter()
-        .map(|one| (one.strategy.id, one))
-        .collect();
+    let former = detail(transaction, flag.clone()).await?.strategies;
+    let mut strategies_by_id: HashMap<i64, StrategyDetail> =
+        former.iter().cloned().map(|one| (one.strategy.id, one)).collect();
     for (index, change) in changes.into_iter().enumerate() {
         let indexed = IndexedStrategy { flag, index };
         match change.id {
@@ -205,12 +204,12 @@ async fn change_strategies(
             None => indexed.write(transaction, None, change).await?,
         }
     }
-    let remaining = strategies::of_flags([flag.id]).count(transaction).await?;
-    if usize::try_from(remaining).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
+    let remaining = detail(transaction, flag.clone()).await?.strategies;
+    if remaining.len() > rules::MAX_STRATEGIES {
         let text = format!("Too many strategies (maximum is {})", rules::MAX_STRATEGIES);
         return Err(Error::attribute("strategies", text));
     }
-    Ok(())
+    Ok(remaining != former)
 }
 
 /// A strategy, identified by its index in the request.

@@ -27,7 +27,7 @@ pub struct FlagDetail {
 }
 
 /// A strategy with its related rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrategyDetail {
     /// The strategy.
     pub strategy: feature_flag_strategies::Model,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ActiveValue::Set, EntityTrait, IntoActiveModel, PaginatorTrait,
 };
-use storage::entities::now;
 use storage::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
+use storage::entities::{now, row_changes};
 
 use super::{FullScheduleDetail, detail, lock};
 use crate::delivery::access::check_can_create;
@@ -55,13 +55,16 @@ pub async fn create(
         return Err(Error::parameter("ref is empty"));
     }
     let project_id = access.project.id;
+    let at = now();
     let mut row = ActiveModel {
         project_id: Set(project_id),
         owner_id: Set(Some(access.caller.signed_in()?.id)),
-        created_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     apply(&mut row, change)?;
+    set_next_run(&mut row)?;
     let schedule = backend
         .database
         .transaction(async |transaction| {
@@ -78,7 +81,7 @@ pub async fn create(
     detail(backend, schedule).await
 }
 
-/// Updates a schedule and recomputes its next run.
+/// Updates a schedule and recomputes its next run. Writes nothing if no value differs.
 ///
 /// # Errors
 /// Returns `NotFound` if the schedule does not exist, a validation error as [`create`], and `Forbidden`
@@ -107,7 +110,7 @@ pub async fn take_ownership(
     let user = access.caller.signed_in()?.id;
     update_locked(backend, access, id, |row| {
         row.owner_id = Set(Some(user));
-        apply(row, ScheduleUpdate::default())
+        Ok(())
     })
     .await
 }
@@ -121,9 +124,11 @@ async fn update_locked(
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let mut row = lock(transaction, access, id).await?.into_active_model();
+            let former = lock(transaction, access, id).await?;
+            let mut row = former.clone().into_active_model();
             change(&mut row)?;
-            Ok::<Model, Error>(row.update(transaction).await?)
+            set_next_run(&mut row)?;
+            Ok::<Model, Error>(row_changes::update_if_changed(transaction, &former, row).await?)
         })
         .await?;
     detail(backend, changed).await
@@ -154,7 +159,7 @@ pub async fn delete(
     Ok(was)
 }
 
-/// Validates the attributes and applies them to the row, with the next run.
+/// Validates the attributes and applies them to the row.
 fn apply(row: &mut ActiveModel, change: ScheduleUpdate) -> Result<()> {
     let mut errors = BTreeMap::new();
     for (name, column, sent) in [
@@ -198,9 +203,13 @@ fn apply(row: &mut ActiveModel, change: ScheduleUpdate) -> Result<()> {
     if let Some(active) = change.active {
         row.active = Set(active);
     }
+    Ok(())
+}
+
+/// Computes the next run of a valid row.
+fn set_next_run(row: &mut ActiveModel) -> Result<()> {
     let next = next_of(&row.cron, &row.cron_timezone);
     row.next_run_at = Set(next.ok_or_else(|| Error::attribute("cron", " is invalid syntax"))?);
-    row.updated_at = Set(now());
     Ok(())
 }
 

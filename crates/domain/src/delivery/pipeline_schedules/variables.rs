@@ -6,9 +6,9 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::ci_variables::VariableKind;
-use storage::entities::now;
 use storage::entities::pipeline_schedule_variables as rows;
 use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity, Model};
+use storage::entities::{now, row_changes};
 
 use super::lock;
 use crate::delivery::access::check_can_create;
@@ -72,7 +72,7 @@ pub async fn create(
     Ok(new)
 }
 
-/// Updates a variable of a schedule.
+/// Updates a variable of a schedule. Does nothing if no value differs.
 ///
 /// # Errors
 /// Returns the errors of [`create`], and `NotFound` if the variable does not exist.
@@ -90,14 +90,18 @@ pub async fn update(
         .database
         .transaction(async |transaction| {
             let found = find(transaction, access, schedule_id, key).await?;
-            let mut row = found.into_active_model();
-            let encryptor = backend.keyring.encryptor(transaction).await?;
-            row.value_encrypted = Set(encryptor.encrypt(value.expose(), &value_context(schedule_id, key))?);
+            let mut row = found.clone().into_active_model();
+            // A value that no key decrypts can be replaced.
+            let stored = decrypt_row(backend, found.clone());
+            if !stored.is_ok_and(|stored| stored.value.expose() == value.expose()) {
+                let encryptor = backend.keyring.encryptor(transaction).await?;
+                let context = value_context(schedule_id, key);
+                row.value_encrypted = Set(encryptor.encrypt(value.expose(), &context)?);
+            }
             if let Some(kind) = kind {
                 row.kind = Set(kind);
             }
-            row.updated_at = Set(now());
-            Ok::<_, Error>(row.update(transaction).await?)
+            Ok::<_, Error>(row_changes::update_if_changed(transaction, &found, row).await?)
         })
         .await?;
     decrypt_row(backend, changed)

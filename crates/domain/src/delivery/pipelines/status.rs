@@ -5,7 +5,7 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 use storage::entities::pipelines::{Model, PipelineStatus};
-use storage::entities::{ci_jobs, merge_requests, now};
+use storage::entities::{ci_jobs, merge_requests, now, row_changes};
 use storage::jobs;
 
 use crate::delivery::deployments;
@@ -14,7 +14,7 @@ use crate::delivery::pipelines::events;
 use crate::kernel::error::{Error, Result};
 
 /// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
-/// it is unchanged.
+/// it is unchanged. If its status and times are the same, nothing is written.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -28,16 +28,14 @@ pub(crate) async fn update_from_jobs(
     let Some(status) = status_of(statuses) else {
         return Ok(pipeline);
     };
-    let before = pipeline.clone();
-    let mut row = pipeline.into_active_model();
+    let mut row = pipeline.clone().into_active_model();
     let finished = jobs.iter().filter_map(|job| job.finished_at).max();
     row.status = Set(status);
     row.started_at = Set(jobs.iter().filter_map(|job| job.started_at).min());
     row.finished_at = Set(finished.filter(|_| status.is_finished()));
     row.coverage = Set(coverage(&jobs));
-    row.updated_at = Set(now());
-    let after = row.update(transaction).await?;
-    if before.status != after.status {
+    let after = row_changes::update_if_changed(transaction, &pipeline, row).await?;
+    if pipeline.status != after.status {
         events::publish_pipeline(transaction, &after, &jobs, author).await?;
         enqueue_auto_merges(transaction, &after).await?;
     }

@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE_ID, Model, VariableKind};
-use storage::entities::{Scope, namespaces, now, projects};
+use storage::entities::{Scope, namespaces, now, projects, row_changes};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
@@ -254,14 +254,9 @@ pub async fn update(
             row.kind = Set(change.kind.unwrap_or(variable.kind));
             row.protected = Set(change.protected.unwrap_or(variable.protected));
             (row.masked, row.environment_scope) = (Set(masked), Set(scope));
-            row.updated_at = Set(now());
-            let changed = row.update(transaction).await;
+            let changed = row_changes::update_if_changed(transaction, &variable, row).await;
             let changed = changed.map_err(|error| map_insert_error(error, &name.key))?;
-            let former = Model {
-                updated_at: changed.updated_at,
-                ..variable
-            };
-            if former != changed {
+            if variable != changed {
                 editor
                     .record(transaction, AuditKind::VariableChanged, &changed)
                     .await?;

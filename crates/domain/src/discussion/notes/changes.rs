@@ -90,7 +90,7 @@ pub async fn create(
         .await
 }
 
-/// Updates the text of a note.
+/// Updates the text of a note. Does nothing if the note has the text already.
 ///
 /// # Errors
 /// Returns a validation error for a blank text and `NotFound` if the note is not visible. Returns `Forbidden`
@@ -117,6 +117,9 @@ pub async fn update(
             let noteable = Noteable::lock(transaction, space, key).await?;
             let note = find(transaction, space, &noteable, id).await?;
             check_can_change(space, &noteable, &note)?;
+            if note.body == new.body {
+                return detail(transaction, &noteable, note).await;
+            }
             let mut row = note.into_active_model();
             row.body = Set(new.body);
             row.updated_by_id = Set(Some(editor_id));

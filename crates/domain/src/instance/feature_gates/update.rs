@@ -9,7 +9,7 @@ use serde_json::Value;
 use storage::database::Violation;
 use storage::entities::feature_gate_targets::{ActiveModel as TargetRow, Column as Of, Entity as Target};
 use storage::entities::feature_gates::{ActiveModel, Column, Entity, Model};
-use storage::entities::{namespaces, now, projects, users};
+use storage::entities::{namespaces, now, projects, row_changes, users};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::instance::feature_gates::{GateDetail, targets_of};
@@ -137,16 +137,12 @@ pub async fn set(backend: &Backend, actor: &Actor, name: String, update: GateUpd
                     }
                 }
             }
-            row.updated_at = Set(now());
-            let gate = row.update(transaction).await?;
             let targets = targets_of(transaction, [id]).await?;
-            let is_same = former_targets == targets
-                && former
-                    == Model {
-                        updated_at: former.updated_at,
-                        ..gate.clone()
-                    };
-            if is_created || !is_same {
+            if former_targets != targets {
+                row.updated_at = Set(now());
+            }
+            let gate = row_changes::update_if_changed(transaction, &former, row).await?;
+            if is_created || gate != former {
                 audit::record(transaction, actor, event(&gate, &update)).await?;
             }
             Ok(GateDetail { gate, targets })
@@ -186,8 +182,9 @@ async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Resu
         updated_at: Set(at),
         ..Default::default()
     };
+    // An update to the same name locks the row and returns it.
     let again = OnConflict::column(Column::Name)
-        .update_column(Column::UpdatedAt)
+        .update_column(Column::Name)
         .to_owned();
     let created = Entity::insert(row).on_conflict(again);
     let gate = created.exec_with_returning(transaction).await?;

@@ -1,12 +1,16 @@
 //! Creates, updates and deletes boards.
 
+use std::collections::BTreeSet;
+
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use storage::database::Violation;
 use storage::entities::boards::{self, ActiveModel, Entity};
-use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
+use storage::entities::{
+    Scope, access, board_labels, milestones, namespaces, now, projects, row_changes, users,
+};
 
 use super::{BoardDetail, check_premium, detail, lock};
 use crate::identity::space_access::SpaceAccess;
@@ -128,7 +132,8 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
-            let mut row = lock(transaction, space, id).await?.into_active_model();
+            let former = lock(transaction, space, id).await?;
+            let mut row = former.clone().into_active_model();
             if changes_filter {
                 check_premium(backend)?;
             }
@@ -155,11 +160,13 @@ pub async fn update(
                 let weight = update.weight.into_value().map(i32::try_from).transpose();
                 row.weight = Set(weight.map_err(|_| Error::parameter("weight is invalid"))?);
             }
-            if let Some(titles) = &update.labels {
-                set_labels(transaction, space, id, titles).await?;
+            if let Some(titles) = &update.labels
+                && set_labels(transaction, space, id, titles).await?
+            {
+                row.updated_at = Set(now());
             }
-            row.updated_at = Set(now());
-            let board = row.update(transaction).await.map_err(map_violation)?;
+            let changed = row_changes::update_if_changed(transaction, &former, row).await;
+            let board = changed.map_err(map_violation)?;
             detail(transaction, space, board).await
         })
         .await
@@ -196,13 +203,13 @@ fn check_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Replaces the labels of a board by labels available in the project or group.
+/// Replaces the labels of a board by labels available in the project or group. Returns whether the labels changed.
 async fn set_labels(
     transaction: &DatabaseTransaction,
     space: &SpaceAccess,
     board_id: i64,
     titles: &str,
-) -> Result<()> {
+) -> Result<bool> {
     let mut titles: Vec<&str> = titles.split(',').map(str::trim).collect();
     titles.retain(|title| !title.is_empty());
     titles.sort_unstable();
@@ -215,12 +222,21 @@ async fn set_labels(
     if labels.len() < titles.len() {
         return Err(Error::Rejected("Label not found!".into()));
     }
+    let of_board = board_labels::Column::BoardId.eq(board_id);
+    let former = board_labels::Entity::find()
+        .filter(of_board.clone())
+        .all(transaction)
+        .await?;
+    let former: BTreeSet<i64> = former.into_iter().map(|row| row.label_id).collect();
+    if former == labels.values().map(|label| label.id).collect::<BTreeSet<i64>>() {
+        return Ok(false);
+    }
     board_labels::Entity::delete_many()
-        .filter(board_labels::Column::BoardId.eq(board_id))
+        .filter(of_board)
         .exec(transaction)
         .await?;
     if labels.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let rows = labels.into_values().map(|label| board_labels::ActiveModel {
         board_id: Set(board_id),
@@ -232,7 +248,7 @@ async fn set_labels(
         .exec_without_returning(transaction)
         .await
         .map_err(map_violation)?;
-    Ok(())
+    Ok(true)
 }
 
 /// Rejects a milestone that is not available in the project or group.

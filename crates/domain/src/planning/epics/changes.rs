@@ -6,8 +6,8 @@ use storage::database::Violation;
 use storage::entities::epics::{ActiveModel, Entity, Model};
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issues::IssueState;
-use storage::entities::now;
 use storage::entities::todos::TodoTarget;
+use storage::entities::{now, row_changes};
 
 use super::{EpicDetail, find, load_detail, lock, parents};
 use crate::identity::space_access::SpaceAccess;
@@ -147,7 +147,7 @@ pub(crate) fn valid_row(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
     })
 }
 
-/// Updates an epic. `updated_at` is ignored unless the caller is an Owner.
+/// Updates an epic. Does nothing if no value differs. `updated_at` is ignored unless the caller is an Owner.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the epic does not exist. Returns `Error::Forbidden` if the caller is neither
@@ -189,9 +189,12 @@ pub async fn update(
                 parents::check(transaction, space, Some(found.id), parent_id).await?;
             }
             let before = lock(transaction, space, iid).await?;
-            update.labels.save(transaction, space, before.id).await?;
-            let epic = update_row(transaction, space, editor, before, update).await?;
-            todo_writer::complete(transaction, editor, TodoTarget::Epic(epic.id)).await?;
+            let labels_changed = update.labels.save(transaction, space, before.id).await?;
+            let changed = update_row(transaction, space, editor, &before, update, labels_changed).await?;
+            if changed.is_some() {
+                todo_writer::complete(transaction, editor, TodoTarget::Epic(before.id)).await?;
+            }
+            let epic = changed.unwrap_or(before);
             effects
                 .save(transaction, text_source(space, &epic, editor), Vec::new())
                 .await?;
@@ -205,14 +208,16 @@ fn text_source<'a>(space: &'a SpaceAccess, epic: &Model, author_id: i64) -> Text
     TextSource::new(space, NoteableId::Epic(epic.id), epic.iid, author_id)
 }
 
-/// Applies the columns of an update and creates its system notes.
+/// Applies the columns of an update and creates its system notes. Returns `None` and writes nothing if neither a
+/// column nor the labels change.
 async fn update_row(
     transaction: &DatabaseTransaction,
     space: &SpaceAccess,
     editor: i64,
-    before: Model,
+    before: &Model,
     update: EpicUpdate,
-) -> Result<Model> {
+    labels_changed: bool,
+) -> Result<Option<Model>> {
     let mut row = before.clone().into_active_model();
     let mut notes = Vec::new();
     if let Some(title) = update.title.as_deref().map(str::trim)
@@ -272,10 +277,16 @@ async fn update_row(
         _ => {}
     }
     let updated_at = update.updated_at.filter(|_| space.has_role(Role::Owner));
+    if let Some(updated_at) = updated_at {
+        row.updated_at = Set(updated_at);
+    }
+    if !labels_changed && !row_changes::is_changed(&row, before) {
+        return Ok(None);
+    }
     row.updated_at = Set(updated_at.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
     system_notes::write(transaction, NoteableId::Epic(epic.id), Some(editor), notes).await?;
-    Ok(epic)
+    Ok(Some(epic))
 }
 
 /// Deletes an epic with its notes. Its issues and child epics stay, and its IID is not reused.

@@ -14,14 +14,14 @@ pub struct EpicLabelUpdate {
     /// All labels; replaces the present ones.
     pub all: Patch<Vec<String>>,
     /// Labels to add.
-    pub add: Vec<String>,
+    pub add: Option<Vec<String>>,
     /// Labels to remove.
-    pub remove: Vec<String>,
+    pub remove: Option<Vec<String>>,
 }
 
 impl EpicLabelUpdate {
-    /// Applies the changes. An unknown title creates a label if the caller may create labels, and is ignored
-    /// otherwise.
+    /// Applies the changes, and returns whether the labels of the epic changed. An unknown title creates a label
+    /// if the caller may create labels, and is ignored otherwise.
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if a label is invalid. Returns an error if the database fails.
@@ -30,9 +30,9 @@ impl EpicLabelUpdate {
         transaction: &DatabaseTransaction,
         space: &SpaceAccess,
         epic_id: i64,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if *self == Self::default() {
-            return Ok(());
+            return Ok(false);
         }
         let labels = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
         let before: Vec<i64> = labels.iter().flatten().map(|label| label.id).collect();
@@ -40,16 +40,22 @@ impl EpicLabelUpdate {
             true => before.clone(),
             false => Vec::new(),
         };
-        let titles = self.all.value().into_iter().flatten().chain(&self.add);
+        let titles = self
+            .all
+            .value()
+            .into_iter()
+            .flatten()
+            .chain(self.add.iter().flatten());
         let titles: Vec<&str> = titles.map(String::as_str).collect();
         after.extend(resolve_or_create(transaction, space, &titles).await?);
-        let removed: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
+        let removed: Vec<&str> = self.remove.iter().flatten().map(|title| title.trim()).collect();
         let removed = find_by_title(transaction, space, &removed).await?;
         after.retain(|id| !removed.values().any(|label| label.id == *id));
         after.sort_unstable();
         after.dedup();
         let removed: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
-        if !removed.is_empty() {
+        let mut is_changed = !removed.is_empty();
+        if is_changed {
             Entity::delete_many()
                 .filter(Column::EpicId.eq(epic_id))
                 .filter(Column::LabelId.is_in(removed))
@@ -66,10 +72,11 @@ impl EpicLabelUpdate {
             })
             .collect();
         if !added.is_empty() {
+            is_changed = true;
             Entity::insert_many(added)
                 .exec_without_returning(transaction)
                 .await?;
         }
-        Ok(())
+        Ok(is_changed)
     }
 }

@@ -38,9 +38,9 @@ pub struct IssuableMetadata {
     /// Titles of all labels; replaces the present ones.
     pub labels: Patch<Vec<String>>,
     /// Titles of labels to add.
-    pub add_labels: Vec<String>,
+    pub add_labels: Option<Vec<String>>,
     /// Titles of labels to remove.
-    pub remove_labels: Vec<String>,
+    pub remove_labels: Option<Vec<String>>,
 }
 
 /// Returns the IDs of the assignees: the list, or else the value of the older single attribute.
@@ -150,7 +150,7 @@ impl PreparedMetadata {
         }
         let titles = self.metadata.labels.value().into_iter().flatten();
         let titles: Vec<&str> = titles
-            .chain(&self.metadata.add_labels)
+            .chain(self.metadata.add_labels.iter().flatten())
             .map(String::as_str)
             .collect();
         if !titles.is_empty() {
@@ -243,7 +243,8 @@ impl PreparedMetadata {
         effects: &mut MetadataEffects,
     ) -> Result<()> {
         let metadata = &self.metadata;
-        if metadata.labels.is_keep() && metadata.add_labels.is_empty() && metadata.remove_labels.is_empty() {
+        let mut changes = [&metadata.add_labels, &metadata.remove_labels].into_iter();
+        if metadata.labels.is_keep() && changes.all(|titles| titles.as_ref().is_none_or(Vec::is_empty)) {
             return Ok(());
         }
         let space = SpaceAccess::from(access.clone());
@@ -263,7 +264,7 @@ impl PreparedMetadata {
                 ids.push(*id);
             }
         }
-        let removed = metadata.remove_labels.iter().map(|title| title.trim());
+        let removed = metadata.remove_labels.iter().flatten().map(|title| title.trim());
         let removed: Vec<&str> = removed.collect();
         let removed = find_by_title(transaction, &space, &removed).await?;
         ids.retain(|id| !removed.values().any(|label| label.id == *id));

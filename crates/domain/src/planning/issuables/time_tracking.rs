@@ -50,7 +50,8 @@ pub async fn get(
     }
 }
 
-/// Updates the tracked times of an issue or merge request.
+/// Updates the tracked times of an issue or merge request. Does nothing if the estimate or the time spent has the
+/// value already.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it. Returns
@@ -81,6 +82,9 @@ async fn update_row<T: IssuableEventRow>(
             let before: T = lock(transaction, access, iid).await?;
             let id = (T::KIND, before.id());
             let (times, note) = log(transaction, id, user_id, before.times(), &update).await?;
+            if times == before.times() && !matches!(update, TimeTrackingUpdate::Spend(_)) {
+                return Ok(times);
+            }
             let after = before.update_times(transaction, times).await?;
             let change = IssuableChange::updated(Some(user_id), &before, &after, vec![note]);
             events::publish(transaction, change).await?;

@@ -1,9 +1,9 @@
 //! Updates issues.
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::issues::IssueState;
-use storage::entities::{issues, notes, now};
+use storage::entities::{issues, notes, now, row_changes};
 
 use super::metadata::IssueMetadata;
 use super::row::{self, IssueDetail};
@@ -159,8 +159,11 @@ pub async fn update(
             }
             let mut links = prepared.link(transaction, access, before.id, false).await?;
             notes.append(&mut links.notes);
-            let is_unchanged = notes.is_empty() && links.changes.is_empty() && updated_at.is_none();
-            if is_unchanged && row.clone().try_into_model()? == before {
+            if let Some(updated_at) = updated_at {
+                row.updated_at = Set(updated_at);
+            }
+            let is_unchanged = notes.is_empty() && links.changes.is_empty();
+            if is_unchanged && !row_changes::is_changed(&row, &before) {
                 return Ok(before);
             }
             row.updated_at = Set(updated_at.unwrap_or_else(now));

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::labels::{self, ActiveModel, Column, Entity};
-use storage::entities::{Scope, fold, label_priorities, now};
+use storage::entities::{Scope, fold, label_priorities, now, row_changes};
 
 use super::{LabelDetail, detail, find, lock_own, rules};
 use crate::identity::space_access::SpaceAccess;
@@ -129,7 +129,7 @@ pub async fn update(
             };
             if changes_label {
                 let title = title.filter(|title| *title != label.title);
-                let mut row = label.into_active_model();
+                let mut row = label.clone().into_active_model();
                 if let Some(title) = title {
                     check_title_available(transaction, space, &title).await?;
                     row.title = Set(title);
@@ -141,8 +141,8 @@ pub async fn update(
                     let text = update.description.into_value().filter(|text| !text.is_empty());
                     row.description = Set(text);
                 }
-                row.updated_at = Set(now());
-                label = row.update(transaction).await.map_err(map_violation)?;
+                let changed = row_changes::update_if_changed(transaction, &label, row).await;
+                label = changed.map_err(map_violation)?;
             }
             if changes_priority {
                 set_priority(transaction, space, label.id, priority).await?;

@@ -10,7 +10,7 @@ use storage::database::Violation;
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::lock_rows;
 use storage::entities::milestones::{self, ActiveModel, Column, Entity, MilestoneState, Model};
-use storage::entities::now;
+use storage::entities::{now, row_changes};
 
 use super::{MilestoneDetail, lock, own_detail};
 use crate::activity::events::{self, EventAction, EventTarget, EventTargetType, NewEvent};
@@ -170,8 +170,8 @@ pub async fn update(
             if let Some((state, _)) = transition {
                 row.state = Set(state);
             }
-            row.updated_at = Set(now());
-            let milestone = row.update(transaction).await.map_err(map_violation)?;
+            let changed = row_changes::update_if_changed(transaction, &former, row).await;
+            let milestone = changed.map_err(map_violation)?;
             if milestone.due_date != former.due_date {
                 update_due_date_of_items(transaction, id, milestone.due_date).await?;
             }

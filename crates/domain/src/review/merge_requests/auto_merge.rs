@@ -3,7 +3,7 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::{now, projects, users};
+use storage::entities::{now, projects, row_changes, users};
 use storage::jobs;
 
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
@@ -18,7 +18,8 @@ use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
 
-/// Sets a merge request to be merged when its pipeline succeeds. New commits cancel this.
+/// Sets a merge request to be merged when its pipeline succeeds. New commits cancel this. Does nothing if the merge
+/// request waits with the same parameters.
 ///
 /// # Errors
 /// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has other
@@ -41,11 +42,16 @@ pub(super) async fn enable(
             let mut row = before.clone().into_active_model();
             row.merge_when_pipeline_succeeds = Set(true);
             row.merge_user_id = Set(Some(user));
+            row.merge_commit_message = Set(params.merge_commit_message);
+            row.squash_commit_message = Set(params.squash_commit_message);
             if let Some(squash) = params.squash {
                 row.squash = Set(squash);
             }
             if let Some(remove) = params.should_remove_source_branch {
                 row.should_remove_source_branch = Set(Some(remove));
+            }
+            if !row_changes::is_changed(&row, &before) {
+                return Ok(before);
             }
             let note = format!(
                 "enabled an automatic merge when the pipeline for {} succeeds",
@@ -88,8 +94,7 @@ pub async fn cancel_auto_merge(
                 ));
             }
             let mut row = before.clone().into_active_model();
-            row.merge_when_pipeline_succeeds = Set(false);
-            row.merge_user_id = Set(None);
+            clear(&mut row);
             save(
                 transaction,
                 Some(user),
@@ -168,6 +173,8 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
     }
     let params = MergeParams {
         sha: Some(merge_request.head_sha.clone()),
+        merge_commit_message: merge_request.merge_commit_message.clone(),
+        squash_commit_message: merge_request.squash_commit_message.clone(),
         should_remove_source_branch: merge_request.should_remove_source_branch,
         ..MergeParams::default()
     };
@@ -189,14 +196,21 @@ async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result
             });
             let Some(before) = before else { return Ok(()) };
             let mut row = before.clone().into_active_model();
-            row.merge_when_pipeline_succeeds = Set(false);
-            row.merge_user_id = Set(None);
+            clear(&mut row);
             row.merge_error = Set(Some(reason.to_owned()));
             let note = format!("aborted the automatic merge because it was refused: {reason}");
             save(transaction, merge_request.merge_user_id, &before, row, note).await?;
             Ok(())
         })
         .await
+}
+
+/// Removes the automatic merge and its parameters from a row.
+pub(super) fn clear(row: &mut merge_requests::ActiveModel) {
+    row.merge_when_pipeline_succeeds = Set(false);
+    row.merge_user_id = Set(None);
+    row.merge_commit_message = Set(None);
+    row.squash_commit_message = Set(None);
 }
 
 /// Updates the row and publishes the change with a system note.

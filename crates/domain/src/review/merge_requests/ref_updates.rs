@@ -24,12 +24,16 @@ use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateL
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
+use crate::review::merge_requests::auto_merge;
 
 /// Maximum number of branches in one statement.
 const BATCH_SIZE: usize = 500;
 
 /// Maximum number of new commits listed in a note.
 const MAX_LISTED_COMMITS: usize = 100;
+
+/// Maximum number of new commits of a target branch that are listed to find merged heads.
+const MAX_SEARCHED_COMMITS: usize = 1_000;
 
 /// The plan of a merge that is about to happen, stored in the row of the merge request meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,20 +143,29 @@ async fn plan(
             by_target.entry(branch).or_default().push(merge_request);
         }
         for (branch, merge_requests) in by_target {
-            let added = branches
-                .get(branch.as_str())
-                .map(|change| added_commits(repository, change));
-            let added = match added {
-                Some(commits) => commits.await?,
+            let merge_requests: Vec<(i64, String, Option<MergePlan>)> = merge_requests
+                .into_iter()
+                .map(|(id, _, head, plan)| {
+                    let plan = plan.and_then(|text| serde_json::from_str(&text).ok());
+                    (id, heads.get(&id).cloned().unwrap_or(head), plan)
+                })
+                .collect();
+            let mut searched: Vec<Oid> = Vec::new();
+            for (_, head, plan) in &merge_requests {
+                searched.extend(oid(head));
+                searched.extend(plan.as_ref().and_then(|plan| oid(&plan.tip)));
+            }
+            let added = match branches.get(branch.as_str()) {
+                Some(change) => added_commits(repository, change, searched).await?,
                 None => HashSet::new(),
             };
-            let merged = merge_requests.into_iter().filter_map(|(id, _, head, plan)| {
-                let plan: Option<MergePlan> = plan.and_then(|text| serde_json::from_str(&text).ok());
-                let plan = plan.filter(|plan| added.contains(&plan.tip));
-                let has_head = added.contains(heads.get(&id).unwrap_or(&head));
-                (plan.is_some() || has_head).then_some((id, plan))
-            });
-            effects.merged.extend(merged);
+            let is_added = |id: &str| oid(id).is_some_and(|id| added.contains(&id));
+            for (id, head, plan) in merge_requests {
+                let plan = plan.filter(|plan| is_added(&plan.tip));
+                if plan.is_some() || is_added(&head) {
+                    effects.merged.push((id, plan));
+                }
+            }
             effects.targets.push(branch);
         }
     }
@@ -176,8 +189,13 @@ async fn find_open(
     Ok(rows.into_tuple().all(db).await?)
 }
 
-/// Returns the commits that an update added to a branch; empty for a new branch.
-async fn added_commits(repository: &Repository, change: &RefChange) -> Result<HashSet<String>> {
+/// Returns the commits that an update added to a branch: the new head contains them, and the former head does not.
+/// If an update added many commits, only those of `searched` are returned. Empty for a new branch.
+async fn added_commits(
+    repository: &Repository,
+    change: &RefChange,
+    searched: Vec<Oid>,
+) -> Result<HashSet<Oid>> {
     let commits = change
         .old
         .as_deref()
@@ -186,10 +204,22 @@ async fn added_commits(repository: &Repository, change: &RefChange) -> Result<Ha
     let Some((old, new)) = commits else {
         return Ok(HashSet::new());
     };
-    let commits = repository
-        .list_commits(commits_between(old, new, MAX_COUNTED_COMMITS))
+    // The few commits of a usual push are listed faster than the history is searched for the oldest head.
+    let listed = repository
+        .list_commits(commits_between(old, new, MAX_SEARCHED_COMMITS))
         .await?;
-    Ok(commits.iter().map(ToString::to_string).collect())
+    if listed.len() < MAX_SEARCHED_COMMITS {
+        return Ok(listed.into_iter().collect());
+    }
+    // The repository may lack the head of a fork, which is fetched in a job.
+    let existing = repository.existing_commits(searched).await?;
+    let existing = existing.iter().map(|commit| commit.id).collect();
+    let mut added = repository.merged_into(new, existing).await?;
+    let former = repository
+        .merged_into(old, added.iter().copied().collect())
+        .await?;
+    added.retain(|id| !former.contains(id));
+    Ok(added)
 }
 
 fn commits_between(old: Oid, new: Oid, limit: usize) -> CommitQuery {
@@ -288,8 +318,7 @@ async fn update_head(
     row.merge_error = Set(None);
     let mut notes = vec![new_head.note.clone()];
     if before.merge_when_pipeline_succeeds {
-        row.merge_when_pipeline_succeeds = Set(false);
-        row.merge_user_id = Set(None);
+        auto_merge::clear(&mut row);
         notes.push("canceled the automatic merge because new commits were added".to_owned());
     }
     save(transaction, update, &before, row, notes).await?;
@@ -319,6 +348,8 @@ async fn record_merge(
     row.merge_error = Set(None);
     row.merge_params = Set(None);
     row.merge_when_pipeline_succeeds = Set(false);
+    row.merge_commit_message = Set(None);
+    row.squash_commit_message = Set(None);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
     save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;

@@ -1,8 +1,8 @@
 //! Updates merge requests.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{ActiveModel, MergeRequestState, MergeStatus, Model};
-use storage::entities::now;
+use storage::entities::{now, row_changes};
 
 use super::create::{
     check_different_branches, check_no_other_open, enqueue_head_update, map_write_error, store_head,
@@ -44,10 +44,12 @@ pub struct MergeRequestUpdate {
     pub squash: Option<bool>,
     /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: Option<bool>,
+    /// Whether an empty list of reviewers was sent, which changes nothing.
+    pub has_reviewer_ids: bool,
 }
 
 /// Names of the fields, for the error of an update without any.
-const ATTRIBUTES: [&str; 14] = [
+const ATTRIBUTES: [&str; 15] = [
     "title",
     "description",
     "target_branch",
@@ -62,6 +64,7 @@ const ATTRIBUTES: [&str; 14] = [
     "squash",
     "discussion_locked",
     "allow_collaboration",
+    "reviewer_ids",
 ];
 
 /// Updates a merge request. If nothing differs, nothing is written. Metadata reserved for members is ignored
@@ -146,7 +149,7 @@ pub async fn update(
                 .await?;
             notes.append(&mut links.notes);
             let is_unchanged = notes.is_empty() && links.changes.is_empty() && branches.is_none();
-            if is_unchanged && row.clone().try_into_model()? == before {
+            if is_unchanged && !row_changes::is_changed(&row, &before) {
                 return Ok(before);
             }
             row.updated_at = Set(now());

@@ -10,7 +10,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{Scope, namespaces, now, projects};
+use storage::entities::{Scope, namespaces, now, projects, row_changes};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
@@ -179,7 +179,8 @@ pub async fn update(
             .map_or(Ok(()), |url| urls::check_http_url(attribute, url))?;
     }
     let transaction = backend.database.transaction(async |transaction| {
-        let mut row = lock_own(transaction, space, id).await?.into_active_model();
+        let former = lock_own(transaction, space, id).await?;
+        let mut row = former.clone().into_active_model();
         if !change.name.is_keep() {
             row.name = Set(change.name.into_value().filter(|name| !name.is_empty()));
         }
@@ -189,8 +190,7 @@ pub async fn update(
         if let Some(url) = change.image_url {
             row.image_url = Set(url);
         }
-        row.updated_at = Set(now());
-        Ok::<_, Error>(row.update(transaction).await?)
+        Ok::<_, Error>(row_changes::update_if_changed(transaction, &former, row).await?)
     });
     let changed = transaction.await?;
     render_one(backend, space, changed).await

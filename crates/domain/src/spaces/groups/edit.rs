@@ -4,10 +4,10 @@ use super::auditing;
 use crate::audit;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    IntoActiveModel, PaginatorTrait, QueryFilter,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
 };
-use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
+use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, projects, row_changes};
 
 use super::rules::{self, GroupSettings, visibility_name};
 use crate::identity::access::GroupAccess;
@@ -139,9 +139,7 @@ async fn changed(
         }
     }
     change.settings.apply(backend, &mut row)?;
-    row.updated_at = Set(now());
-    let group = row
-        .update(transaction)
+    let group = row_changes::update_if_changed(transaction, &current, row)
         .await
         .map_err(rules::map_unique_violation)?;
     audit::record_all(transaction, caller, auditing::changes(&current, &group)).await?;

@@ -37,6 +37,9 @@ pub async fn set_override(
             if !member.ldap {
                 return Err(Error::forbidden());
             }
+            if member.r#override == overridden {
+                return Ok(Membership::new(member, user));
+            }
             let former = member.r#override;
             let mut row = member.into_active_model();
             row.r#override = Set(overridden);

@@ -25,7 +25,8 @@ pub(crate) use provisioning::{add_provisioned, remove_provisioned};
 use storage::database::Violation;
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{
-    AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
+    AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, row_changes, scim_identities,
+    users,
 };
 
 use crate::activity::events::{self, EventAction, NewEvent};
@@ -248,10 +249,11 @@ pub async fn update(
                 Patch::Clear => row.expires_at = Set(None),
                 Patch::Set(day) => row.expires_at = Set(Some(day)),
             }
-            row.updated_at = Set(now());
-            let row = row.update(transaction).await?;
-            let event = auditing::changed(member_source.entity.clone(), &user, &member, &row);
-            audit::record(transaction, &member_source.caller, event).await?;
+            let row = row_changes::update_if_changed(transaction, &member, row).await?;
+            if row != member {
+                let event = auditing::changed(member_source.entity.clone(), &user, &member, &row);
+                audit::record(transaction, &member_source.caller, event).await?;
+            }
             Ok(Membership::new(row, user))
         })
         .await?;

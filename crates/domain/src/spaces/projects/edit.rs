@@ -3,9 +3,9 @@
 use super::auditing;
 use crate::audit;
 use git::{Repository, RepositoryId};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
+use sea_orm::{ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
 use storage::database::Violation;
-use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
+use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects, row_changes};
 use storage::jobs;
 
 use super::ProjectSettings;
@@ -84,7 +84,7 @@ const FIELDS: [&str; 45] = [
     "repository_storage",
 ];
 
-/// Updates a project.
+/// Updates a project. Does nothing if no value differs.
 ///
 /// # Errors
 /// Returns `Forbidden` if a field requires an Owner, and a validation error for invalid values. Returns
@@ -172,13 +172,15 @@ pub async fn update(
             if let Some(user_id) = mirror_user_id {
                 row.mirror_user_id = Set(Some(user_id));
             }
-            row.updated_at = Set(now());
-            let project = row.update(transaction).await.map_err(map_update_error)?;
+            if let Some(topics) = topics
+                && replace_topics(transaction, current.id, topics).await?
+            {
+                row.updated_at = Set(now());
+            }
+            let project = row_changes::update_if_changed(transaction, &current, row).await;
+            let project = project.map_err(map_update_error)?;
             let audited = auditing::changes(&namespace, &current, &project);
             audit::record_all(transaction, &caller, audited).await?;
-            if let Some(topics) = topics {
-                replace_topics(transaction, project.id, topics).await?;
-            }
             if closing_branch(&project) != closing_branch(&current) {
                 let job = RefreshClosingIssues {
                     project_id: project.id,

@@ -219,7 +219,7 @@ fn out_of_range(field: &'static str) -> Error {
     Error::attribute(field, "is not a number in range")
 }
 
-/// Replaces the topics of a project.
+/// Replaces the topics of a project. Returns whether they changed.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -227,13 +227,26 @@ pub(super) async fn replace_topics(
     db: &impl ConnectionTrait,
     project_id: i64,
     topics: BTreeSet<String>,
-) -> Result<()> {
+) -> Result<bool> {
+    let of_project = project_topics::Column::ProjectId.eq(project_id);
+    let former = project_topics::Entity::find()
+        .filter(of_project.clone())
+        .all(db)
+        .await?;
+    if former
+        .into_iter()
+        .map(|row| row.name)
+        .collect::<BTreeSet<String>>()
+        == topics
+    {
+        return Ok(false);
+    }
     project_topics::Entity::delete_many()
-        .filter(project_topics::Column::ProjectId.eq(project_id))
+        .filter(of_project)
         .exec(db)
         .await?;
     if topics.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let rows = topics.into_iter().map(|name| project_topics::ActiveModel {
         project_id: Set(project_id),
@@ -243,5 +256,5 @@ pub(super) async fn replace_topics(
     project_topics::Entity::insert_many(rows)
         .exec_without_returning(db)
         .await?;
-    Ok(())
+    Ok(true)
 }

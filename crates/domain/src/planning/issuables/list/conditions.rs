@@ -68,8 +68,8 @@ pub(crate) fn condition_set(
         let condition = between(kind, "updated_at", filter.updated_after, filter.updated_before);
         set.add(IndexedCondition::on_row(kind, condition.clone(), condition));
     }
-    // No user has the ID 0, so an anonymous caller has no award emoji.
-    let user_id = caller.as_user().map_or(0, |user| user.id);
+    // Filters by the award emoji of the caller are ignored for anonymous callers.
+    let user_id = caller.as_user().map(|user| user.id);
     include(kind, scope, &filter.include, user_id, &mut set);
     exclude(kind, scope, filter, user_id, &mut set);
     search::include(kind, &filter.include, backend, &mut set);
@@ -356,7 +356,7 @@ fn include(
     kind: IssuableKind,
     scope: ListScope,
     conditions: &IssuableConditions,
-    user_id: i64,
+    user_id: Option<i64>,
     set: &mut ConditionSet,
 ) {
     if let Some(iids) = &conditions.iids {
@@ -398,11 +398,12 @@ fn include(
             assignee_column(kind).in_subquery(users_named(name)),
         ));
     }
-    match conditions.my_reaction_emoji.as_deref().map(parse_presence) {
-        None => {}
-        Some(Presence::None) => set.add_test(with_award_emoji(kind, user_id, None).test.not()),
-        Some(Presence::Any) => set.add(with_award_emoji(kind, user_id, None)),
-        Some(Presence::Is(name)) => set.add(with_award_emoji(kind, user_id, Some(name))),
+    if let (Some(user_id), Some(emoji)) = (user_id, &conditions.my_reaction_emoji) {
+        match parse_presence(emoji) {
+            Presence::None => set.add_test(with_award_emoji(kind, user_id, None).test.not()),
+            Presence::Any => set.add(with_award_emoji(kind, user_id, None)),
+            Presence::Is(name) => set.add(with_award_emoji(kind, user_id, Some(name))),
+        }
     }
 }
 
@@ -411,7 +412,7 @@ fn exclude(
     kind: IssuableKind,
     scope: ListScope,
     filter: &IssuableFilter,
-    user_id: i64,
+    user_id: Option<i64>,
     set: &mut ConditionSet,
 ) {
     let conditions = &filter.exclude;
@@ -457,11 +458,12 @@ fn exclude(
             assignee_column(kind).in_subquery(users_named(name)),
         ));
     }
-    match conditions.my_reaction_emoji.as_deref().map(parse_presence) {
-        None => {}
-        Some(Presence::None) => set.add_test(with_award_emoji(kind, user_id, None).test),
-        Some(Presence::Any) => set.exclude(with_award_emoji(kind, user_id, None)),
-        Some(Presence::Is(name)) => set.exclude(with_award_emoji(kind, user_id, Some(name))),
+    if let (Some(user_id), Some(emoji)) = (user_id, &conditions.my_reaction_emoji) {
+        match parse_presence(emoji) {
+            Presence::None => set.add_test(with_award_emoji(kind, user_id, None).test),
+            Presence::Any => set.exclude(with_award_emoji(kind, user_id, None)),
+            Presence::Is(name) => set.exclude(with_award_emoji(kind, user_id, Some(name))),
+        }
     }
 }
 
