@@ -18,11 +18,11 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// response. Two of the lists continue on a second page, so they are counted.
 const ISSUABLES: [(&str, &str); 8] = [
     ("/issues/1", ""),
-    ("/issues?state=opened&labels=bug", "/0"),
+    ("/issues?state=opened&assignee_id=Any", "/0"),
     ("/issues?per_page=1", "/0"),
     ("/merge_requests/1", ""),
     ("/merge_requests?state=opened", "/0"),
-    ("/merge_requests?per_page=1&labels=bug", "/0"),
+    ("/merge_requests?per_page=1", "/0"),
     ("/merge_requests/1/closes_issues", "/0"),
     ("/issues/1/closed_by", "/0"),
 ];
