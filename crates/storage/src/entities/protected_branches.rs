@@ -33,9 +33,9 @@ pub struct Model {
 pub struct BranchProtection {
     /// The name or the pattern.
     pub name: String,
-    /// The access level that a push requires; 0 if nobody can push.
+    /// The access level that a push requires; 0 if no role can push.
     pub push_access_level: i32,
-    /// The access level that a merge requires; 0 if nobody can merge.
+    /// The access level that a merge requires; 0 if no role can merge.
     pub merge_access_level: i32,
 }
 
