@@ -116,11 +116,13 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
     let mut seen = Vec::new();
     for page in 1..=5 {
         let (response, many, before) = cost(&format!("?per_page=100&page={page}")).await;
-        assert_eq!(many, few, "{page}");
+        // The list ends on the last page, so it is not counted there.
+        let counts = usize::from(page < 5);
+        assert_eq!(many, few + counts, "{page}");
         assert_eq!(response.header("x-total"), "401");
         let texts = server.statement_texts(before);
         let reads = texts.iter().filter(|text| text.contains("ROW_NUMBER")).count();
-        assert_eq!(reads, 2, "the page and its total: {texts:#?}");
+        assert_eq!(reads, 1 + counts, "the page and its total: {texts:#?}");
         seen.extend(response.pluck("id").into_iter().zip(response.pluck("access_level")));
     }
     let level = |index: usize| match index {
