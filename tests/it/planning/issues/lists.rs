@@ -153,17 +153,6 @@ async fn list_issues_applies_each_filter(server: TestServer) {
     assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
 }
 
-async fn list_issues_ignores_award_emoji_filter_of_anonymous_caller(server: TestServer) {
-    let id = sample(&server).await.project;
-    award(&server, id, 2, "tada").await;
-    let anonymous = server.anonymous();
-    for name in ["tada", "Any", "None"] {
-        for query in [format!("my_reaction_emoji={name}"), format!("not[my_reaction_emoji]={name}")] {
-            assert_eq!(found(&anonymous, id, &query).await, ["one", "two", "three quick"], "{query}");
-        }
-    }
-}
-
 async fn search_matches_short_titles_whole_and_case_insensitively(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "short").await;
@@ -375,7 +364,6 @@ async fn list_issues_filters_by_many_labels_without_more_statements(server: Test
 
 on_every_database![
     list_issues_applies_each_filter,
-    list_issues_ignores_award_emoji_filter_of_anonymous_caller,
     search_matches_short_titles_whole_and_case_insensitively,
     list_issues_applies_each_negated_filter,
     list_issues_sorts_by_each_order_in_both_directions,

@@ -147,6 +147,18 @@ async fn list_merge_requests_applies_each_filter(server: TestServer) {
     assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
 }
 
+async fn list_merge_requests_ignores_award_emoji_filter_of_anonymous_caller(server: TestServer) {
+    let id = sample(&server).await.project.id;
+    let anonymous = server.anonymous();
+    let all = found(&anonymous, id, "").await;
+    assert_eq!(all.len(), 4);
+    for name in ["tada", "Any", "None"] {
+        for query in [format!("my_reaction_emoji={name}"), format!("not[my_reaction_emoji]={name}")] {
+            assert_eq!(found(&anonymous, id, &query).await, all, "{query}");
+        }
+    }
+}
+
 async fn list_merge_requests_applies_each_negated_filter(server: TestServer) {
     let Sample { project, ann, .. } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
@@ -309,6 +321,7 @@ async fn milestone_lists_return_its_merge_requests_and_issues(server: TestServer
 
 on_every_database![
     list_merge_requests_applies_each_filter,
+    list_merge_requests_ignores_award_emoji_filter_of_anonymous_caller,
     list_merge_requests_applies_each_negated_filter,
     list_merge_requests_sorts_by_each_order_in_both_directions,
     list_merge_requests_rejects_exclusive_and_invalid_parameters,
