@@ -42,6 +42,10 @@ clients:
 bench *arguments:
     benches/run {{ arguments }}
 
+# Count the instructions of each request with valgrind; `just instructions release update` updates the table
+instructions profile="debug" *arguments:
+    cargo {{ if profile == "release" { "bench" } else { "test" } }} --workspace --bench instructions -- {{ arguments }}
+
 # Measure checks after typical edits; `just timings --clean` also measures a clean build
 timings *arguments:
     .ci/timings {{ arguments }}
