@@ -67,6 +67,7 @@ fn start(instance: &Path, part: usize, directory: &Path) -> Result<Child> {
             "--zero-before=*count_begins*",
             "--dump-before=*count_ends*",
             "--dump-line=no",
+            "--fair-sched=try",
         ])
         .arg(output)
         .arg(std::env::current_exe()?)

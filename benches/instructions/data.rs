@@ -49,6 +49,9 @@ impl Instance {
             // The defaults depend on the machine or cause different numbers of connections.
             git_concurrency: Some(4),
             database_connections: Some(2),
+            // Callgrind takes fifty times as long, and other programs may use the machine.
+            request_timeout: Some(60 * 60),
+            database_seconds: Some(0),
             ..ConfigOptions::default()
         };
         let settings = options.settings()?;
