@@ -6,7 +6,6 @@ use sea_orm::sea_query::{Func, Query};
 use sea_orm::{DbBackend, QueryOrder};
 
 use super::related_rows::{RelatedPart, RelatedRow, bigint, null};
-use super::row_conditions::is_among;
 
 /// Lists of boards. Each has exactly one label, milestone or assignee.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -85,21 +84,15 @@ pub fn of(board_ids: impl IntoIterator<Item = i64>) -> Select<Entity> {
 /// Returns a part with the lists of boards, in their order on each, for [`read_subject`]; none without IDs.
 #[must_use]
 pub fn part(database: DbBackend, board_ids: &[i64]) -> Option<RelatedPart> {
-    if board_ids.is_empty() {
-        return None;
-    }
-    let board_id = || Column::BoardId.into_expr();
-    let rows = Query::select()
-        .from(Entity)
-        .and_where(is_among(database, board_id(), board_ids.iter().copied()))
-        .take();
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::BoardId.into_expr(), board_ids)?;
     let kind = |name: &str| Expr::Constant(name.into());
     let kind = Expr::case(Column::LabelId.is_not_null(), kind(LABEL))
         .case(Column::MilestoneId.is_not_null(), kind(MILESTONE))
         .finally(kind(ASSIGNEE));
     let subjects = [Column::LabelId, Column::MilestoneId, Column::AssigneeId];
     let subject = Func::coalesce(subjects.map(ColumnTrait::into_expr));
-    let part = RelatedPart::new(rows, board_id())
+    let part = part
         .sorted_by(bigint(Column::Position.into_expr()))
         .with_id(Column::Id.into_expr())
         .with_number(subject.into());

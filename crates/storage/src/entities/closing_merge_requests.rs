@@ -7,7 +7,6 @@ use sea_orm::{DbBackend, QueryOrder, QuerySelect, QueryTrait};
 
 use super::access::Viewer;
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 use super::{issues, merge_requests};
 
 /// Issues that a merge request closes when it is merged.
@@ -88,9 +87,6 @@ pub fn visible_counts_part(
     today: NaiveDate,
     issue_ids: &[i64],
 ) -> Option<RelatedPart> {
-    if issue_ids.is_empty() {
-        return None;
-    }
     let closes = merge_requests::Column::Id
         .into_expr()
         .eq(Column::MergeRequestId.into_expr());
@@ -99,9 +95,9 @@ pub fn visible_counts_part(
         .from(Entity)
         .cross_join(merge_requests::Entity)
         .and_where(closes)
-        .and_where(is_among(database, issue_id(), issue_ids.iter().copied()))
         .cond_where(merge_requests::visible(viewer, today))
         .add_group_by([issue_id()])
         .take();
-    Some(RelatedPart::new(rows, issue_id()).with_number(Column::Id.count()))
+    let part = RelatedPart::of_owners(database, rows, issue_id(), issue_ids)?;
+    Some(part.with_number(Column::Id.count()))
 }

@@ -6,7 +6,6 @@ use sea_orm::sea_query::Query;
 use sea_orm::{DbBackend, QueryOrder};
 
 use super::related_rows::{RelatedPart, RelatedRow};
-use super::row_conditions::is_among;
 
 /// State of an environment, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
@@ -58,16 +57,10 @@ impl EnvironmentSummary {
     /// Returns a part with environments, each as its own owner; none without IDs.
     #[must_use]
     pub fn part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
-        if ids.is_empty() {
-            return None;
-        }
-        let id = || Column::Id.into_expr();
-        let rows = Query::select()
-            .from(Entity)
-            .and_where(is_among(database, id(), ids.iter().copied()))
-            .take();
+        let rows = Query::select().from(Entity).take();
+        let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
         let texts = [Column::Name, Column::Slug, Column::ExternalUrl];
-        Some(RelatedPart::new(rows, id()).with_texts(texts.map(ColumnTrait::into_expr)))
+        Some(part.with_texts(texts.map(ColumnTrait::into_expr)))
     }
 
     /// Reads a row of [`Self::part`].

@@ -9,7 +9,6 @@ use sea_orm::{Condition, DbBackend, QuerySelect};
 use super::access::{self, Viewer};
 use super::issues::IssueState;
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 use super::{AccessLevel, fold, namespaces};
 
 /// Epics of groups, with issues of the projects below the group.
@@ -142,13 +141,9 @@ pub fn visible_part(
     today: NaiveDate,
     ids: &[i64],
 ) -> Option<RelatedPart> {
-    if ids.is_empty() {
-        return None;
-    }
     let rows = Query::select()
         .from(Entity)
-        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
         .cond_where(visible(viewer, today))
         .take();
-    Some(RelatedPart::new(rows, Column::Id.into_expr()))
+    RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)
 }

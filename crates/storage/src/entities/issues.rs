@@ -7,7 +7,7 @@ use sea_orm::{Condition, DbBackend, QuerySelect};
 
 use super::access::{self, Viewer};
 use super::related_rows::RelatedPart;
-use super::row_conditions::{has_rows, is_among};
+use super::row_conditions::has_rows;
 use super::{AccessLevel, issue_assignees, projects};
 
 /// State of an issue.
@@ -200,13 +200,9 @@ pub fn visible_part(
     today: NaiveDate,
     ids: &[i64],
 ) -> Option<RelatedPart> {
-    if ids.is_empty() {
-        return None;
-    }
     let rows = Query::select()
         .from(Entity)
-        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
         .cond_where(visible(viewer, today))
         .take();
-    Some(RelatedPart::new(rows, Column::Id.into_expr()))
+    RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)
 }

@@ -6,7 +6,6 @@ use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Order, Query, SelectStat
 
 use super::issuables::IssuableKind;
 use super::related_rows::{RelatedPart, bigint};
-use super::row_conditions::is_among;
 
 /// Label priorities of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -135,14 +134,10 @@ async fn rank(db: &impl ConnectionTrait, kind: IssuableKind, which: Expr) -> Res
 /// Returns a part with the priorities of labels in a project as numbers; none without IDs.
 #[must_use]
 pub fn part(database: DbBackend, project_id: i64, label_ids: &[i64]) -> Option<RelatedPart> {
-    if label_ids.is_empty() {
-        return None;
-    }
-    let label_id = || Column::LabelId.into_expr();
     let rows = Query::select()
         .from(Entity)
         .and_where(Column::ProjectId.eq(project_id))
-        .and_where(is_among(database, label_id(), label_ids.iter().copied()))
         .take();
-    Some(RelatedPart::new(rows, label_id()).with_number(bigint(Column::Priority.into_expr())))
+    let part = RelatedPart::of_owners(database, rows, Column::LabelId.into_expr(), label_ids)?;
+    Some(part.with_number(bigint(Column::Priority.into_expr())))
 }

@@ -9,7 +9,6 @@ use sea_orm::{
 
 use super::namespaces;
 use super::related_rows::{RelatedPart, bigint};
-use super::row_conditions::is_among;
 
 /// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -191,10 +190,6 @@ pub async fn descendant_ids(db: &impl ConnectionTrait, namespace_id: i64) -> Res
 /// Returns a part with the names of namespaces and their ancestors, the top-level group first; none without IDs.
 #[must_use]
 pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
-    if ids.is_empty() {
-        return None;
-    }
-    let namespace_id = || Column::NamespaceId.into_expr();
     let is_ancestor = namespaces::Column::Id
         .into_expr()
         .eq(Column::AncestorId.into_expr());
@@ -202,9 +197,8 @@ pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
         .from(Entity)
         .cross_join(namespaces::Entity)
         .and_where(is_ancestor)
-        .and_where(is_among(database, namespace_id(), ids.iter().copied()))
         .take();
-    let part = RelatedPart::new(rows, namespace_id());
+    let part = RelatedPart::of_owners(database, rows, Column::NamespaceId.into_expr(), ids)?;
     let part = part.sorted_by(bigint(Column::Depth.into_expr().mul(-1)));
     Some(part.with_texts([namespaces::Column::Name.into_expr()]))
 }

@@ -8,7 +8,6 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 use super::{Visibility, fold, namespace_ancestors as ancestors, now, numeric_id, projects};
 
 /// Kind of a namespace.
@@ -346,13 +345,7 @@ pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool, 
 /// Returns a part with the full paths of namespaces as the first text; none without IDs.
 #[must_use]
 pub fn full_paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
-    if ids.is_empty() {
-        return None;
-    }
-    let rows = Query::select()
-        .from(Entity)
-        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
-        .take();
-    let part = RelatedPart::new(rows, Column::Id.into_expr());
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
     Some(part.with_texts([Column::FullPath.into_expr()]))
 }

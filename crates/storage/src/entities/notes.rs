@@ -7,7 +7,6 @@ use sea_orm::{Condition, DbBackend};
 
 use super::access::{Viewer, code_readable_projects, projects_with_level};
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 use super::{AccessLevel, issues, merge_requests, snippets};
 
 /// Kind of a note that is not a plain note.
@@ -208,21 +207,17 @@ fn seen(viewer: Viewer, today: NaiveDate, in_projects: impl Fn(Condition) -> Exp
 /// Returns a part with a row for each of these merge requests that has an unresolved discussion; none without IDs.
 #[must_use]
 pub fn unresolved_part(database: DbBackend, merge_request_ids: &[i64]) -> Option<RelatedPart> {
-    if merge_request_ids.is_empty() {
-        return None;
-    }
-    let merge_request_id = || Column::MergeRequestId.into_expr();
     let rows = Query::select()
         .distinct()
         .from(Entity)
-        .and_where(is_among(
-            database,
-            merge_request_id(),
-            merge_request_ids.iter().copied(),
-        ))
         .and_where(Column::Kind.is_not_null())
         .and_where(Column::System.eq(false))
         .and_where(Column::ResolvedAt.is_null())
         .take();
-    Some(RelatedPart::new(rows, merge_request_id()))
+    RelatedPart::of_owners(
+        database,
+        rows,
+        Column::MergeRequestId.into_expr(),
+        merge_request_ids,
+    )
 }

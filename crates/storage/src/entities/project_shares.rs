@@ -7,7 +7,6 @@ use sea_orm::sea_query::{ExprTrait, Query};
 
 use super::access::{Viewer, visible_groups};
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 use super::{AccessLevel, ShareSummary, namespaces, unexpired};
 
 /// Shares of projects with groups.
@@ -73,20 +72,16 @@ pub fn part(
     today: NaiveDate,
     project_ids: &[i64],
 ) -> Option<RelatedPart> {
-    if project_ids.is_empty() {
-        return None;
-    }
-    let project_id = || Column::ProjectId.into_expr();
     let is_group = namespaces::Column::Id.into_expr().eq(Column::GroupId.into_expr());
     let rows = Query::select()
         .from(Entity)
         .cross_join(namespaces::Entity)
         .and_where(is_group)
-        .and_where(is_among(database, project_id(), project_ids.iter().copied()))
         .cond_where(visible_groups(viewer, today))
         .cond_where(unexpired((Entity, Column::ExpiresAt), today))
         .take();
-    let part = RelatedPart::new(rows, project_id()).sorted_by(Column::Id.into_expr());
+    let part = RelatedPart::of_owners(database, rows, Column::ProjectId.into_expr(), project_ids)?;
+    let part = part.sorted_by(Column::Id.into_expr());
     let (level, expires_at) = (Column::AccessLevel.into_expr(), Column::ExpiresAt.into_expr());
     Some(ShareSummary::columns(part, level, expires_at))
 }

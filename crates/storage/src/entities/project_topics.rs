@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Query;
 
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 
 /// Topics of projects (`tag_list` in the API).
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -66,13 +65,7 @@ pub async fn of_projects(
 /// Returns a part with the topics of projects as the first text, in any order; none without IDs.
 #[must_use]
 pub fn part(database: DbBackend, project_ids: &[i64]) -> Option<RelatedPart> {
-    if project_ids.is_empty() {
-        return None;
-    }
-    let project_id = || Column::ProjectId.into_expr();
-    let rows = Query::select()
-        .from(Entity)
-        .and_where(is_among(database, project_id(), project_ids.iter().copied()))
-        .take();
-    Some(RelatedPart::new(rows, project_id()).with_texts([Column::Name.into_expr()]))
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::ProjectId.into_expr(), project_ids)?;
+    Some(part.with_texts([Column::Name.into_expr()]))
 }

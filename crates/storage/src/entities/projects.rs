@@ -7,7 +7,6 @@ use sea_orm::{ActiveValue::Set, Condition, DbBackend, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::related_rows::{RelatedPart, RelatedRow};
-use super::row_conditions::is_among;
 use super::{Visibility, fold, namespaces, numeric_id};
 
 /// Access to a feature of a project.
@@ -376,9 +375,6 @@ async fn one_with_namespace(
 /// Returns a part with the paths of projects, for [`full_path_of`]; none without IDs.
 #[must_use]
 pub fn paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
-    if ids.is_empty() {
-        return None;
-    }
     let in_namespace = namespaces::Column::Id
         .into_expr()
         .eq(Column::NamespaceId.into_expr());
@@ -386,10 +382,9 @@ pub fn paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
         .from(Entity)
         .cross_join(namespaces::Entity)
         .and_where(in_namespace)
-        .and_where(is_among(database, Column::Id.into_expr(), ids.iter().copied()))
         .take();
-    let texts = [namespaces::Column::FullPath.into_expr(), Column::Path.into_expr()];
-    Some(RelatedPart::new(rows, Column::Id.into_expr()).with_texts(texts))
+    let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
+    Some(part.with_texts([namespaces::Column::FullPath.into_expr(), Column::Path.into_expr()]))
 }
 
 /// Returns the full path of a project from a row of [`paths_part`].
@@ -403,9 +398,6 @@ pub fn full_path_of(row: RelatedRow) -> String {
 /// row; none without IDs.
 #[must_use]
 pub fn personal_counts_part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
-    if user_ids.is_empty() {
-        return None;
-    }
     let owner_id = || namespaces::Column::OwnerId.into_expr();
     let in_namespace = Column::NamespaceId
         .into_expr()
@@ -414,9 +406,9 @@ pub fn personal_counts_part(database: DbBackend, user_ids: &[i64]) -> Option<Rel
         .from(namespaces::Entity)
         .cross_join(Entity)
         .and_where(in_namespace)
-        .and_where(is_among(database, owner_id(), user_ids.iter().copied()))
         .and_where(Column::DeletionStartedAt.is_null())
         .add_group_by([owner_id()])
         .take();
-    Some(RelatedPart::new(rows, owner_id()).with_number(Column::Id.count()))
+    let part = RelatedPart::of_owners(database, rows, owner_id(), user_ids)?;
+    Some(part.with_number(Column::Id.count()))
 }

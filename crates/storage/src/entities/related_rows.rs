@@ -94,22 +94,32 @@ impl RelatedPart {
         }
     }
 
-    /// Creates a part with the rows that a table links to the rows of a page; none without rows of a page.
+    /// Creates a part like [`Self::new`], limited to the rows with these owners; none without IDs.
     #[must_use]
-    pub fn linked(database: DbBackend, link: LinkTable, ids: &[i64]) -> Option<Self> {
+    pub fn of_owners(
+        database: DbBackend,
+        mut rows: SelectStatement,
+        owner_id: Expr,
+        ids: &[i64],
+    ) -> Option<Self> {
         if ids.is_empty() {
             return None;
         }
-        let owner_id = || Expr::col((link.name, link.owner_column));
+        rows.and_where(is_among(database, owner_id.clone(), ids.iter().copied()));
+        Some(Self::new(rows, owner_id))
+    }
+
+    /// Creates a part with the rows that a table links to the rows of a page; none without rows of a page.
+    #[must_use]
+    pub fn linked(database: DbBackend, link: LinkTable, ids: &[i64]) -> Option<Self> {
         let is_linked = Expr::col((link.name, link.column)).eq(Expr::col((link.target, "id")));
         // SQLite joins in this order: few rows of the link table have these owners.
         let rows = Query::select()
             .from(link.name)
             .cross_join(link.target)
             .and_where(is_linked)
-            .and_where(is_among(database, owner_id(), ids.iter().copied()))
             .take();
-        Some(Self::new(rows, owner_id()))
+        Self::of_owners(database, rows, Expr::col((link.name, link.owner_column)), ids)
     }
 
     /// Creates a part that returns one row if a statement without columns returns any.

@@ -6,7 +6,6 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Query;
 
 use super::related_rows::RelatedPart;
-use super::row_conditions::is_among;
 
 /// Explicit subscriptions and unsubscriptions of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -42,15 +41,10 @@ impl ActiveModelBehavior for ActiveModel {}
 /// Returns a part with a row for each of these labels to which a user is subscribed; none without IDs.
 #[must_use]
 pub fn labels_part(database: DbBackend, user_id: i64, label_ids: &[i64]) -> Option<RelatedPart> {
-    if label_ids.is_empty() {
-        return None;
-    }
-    let label_id = || Column::LabelId.into_expr();
     let rows = Query::select()
         .from(Entity)
         .and_where(Column::UserId.eq(user_id))
         .and_where(Column::Subscribed.eq(true))
-        .and_where(is_among(database, label_id(), label_ids.iter().copied()))
         .take();
-    Some(RelatedPart::new(rows, label_id()))
+    RelatedPart::of_owners(database, rows, Column::LabelId.into_expr(), label_ids)
 }

@@ -5,7 +5,6 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Query;
 
 use super::related_rows::{RelatedPart, RelatedRow};
-use super::row_conditions::is_among;
 
 /// Accounts of users at identity providers.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -45,15 +44,8 @@ impl ActiveModelBehavior for ActiveModel {}
 /// Returns a part with the identities of users, oldest first, for [`read`]; none without IDs.
 #[must_use]
 pub fn part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
-    if user_ids.is_empty() {
-        return None;
-    }
-    let user_id = || Column::UserId.into_expr();
-    let rows = Query::select()
-        .from(Entity)
-        .and_where(is_among(database, user_id(), user_ids.iter().copied()))
-        .take();
-    let part = RelatedPart::new(rows, user_id())
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::UserId.into_expr(), user_ids)?
         .sorted_by(Column::Id.into_expr())
         .with_id(Column::Id.into_expr());
     Some(part.with_texts([Column::Provider.into_expr(), Column::ExternUid.into_expr()]))

@@ -7,7 +7,6 @@ use sea_orm::{ActiveEnum, ActiveValue::Set, DbBackend, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::related_rows::{RelatedPart, RelatedRow};
-use super::row_conditions::is_among;
 use super::{fold, numeric_id};
 
 /// State of a user, with the values of the API.
@@ -158,13 +157,9 @@ impl UserSummary {
 
     /// Returns a part with these users, each as its own owner; none without IDs.
     pub fn part(database: DbBackend, ids: impl IntoIterator<Item = i64>) -> Option<RelatedPart> {
-        let mut ids = ids.into_iter().peekable();
-        ids.peek()?;
-        let rows = Query::select()
-            .from(Entity)
-            .and_where(is_among(database, Column::Id.into_expr(), ids))
-            .take();
-        Some(Self::columns(RelatedPart::new(rows, Column::Id.into_expr())))
+        let ids: Vec<i64> = ids.into_iter().collect();
+        let rows = Query::select().from(Entity).take();
+        RelatedPart::of_owners(database, rows, Column::Id.into_expr(), &ids).map(Self::columns)
     }
 
     /// Reads a row with the columns of a user.
