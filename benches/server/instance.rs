@@ -24,7 +24,10 @@ const GROUPS: usize = 20;
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Location of a server's data.
+#[derive(Clone)]
 pub struct DataLocation {
+    /// Path of the server's program.
+    binary: PathBuf,
     directory: PathBuf,
     address: SocketAddr,
     /// Environment variables of the server.
@@ -49,6 +52,7 @@ impl DataLocation {
         let directory = directory.to_owned();
         let settings = Vec::new();
         Ok(Self {
+            binary: env!("CARGO_BIN_EXE_holdfast").into(),
             directory,
             address,
             settings,
@@ -60,9 +64,16 @@ impl DataLocation {
         let kept = self.settings.iter().filter(|(other, _)| *other != name);
         let settings = kept.cloned().chain([(name, value.to_owned())]).collect();
         Self {
-            directory: self.directory.clone(),
-            address: self.address,
             settings,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the same location with another program of the server.
+    pub fn with_binary(&self, binary: &Path) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            ..self.clone()
         }
     }
 
@@ -71,7 +82,7 @@ impl DataLocation {
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let mut command = Command::new(&self.binary);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("HOLDFAST_") {
                 command.env_remove(name);

@@ -112,12 +112,18 @@ fn endpoints() -> Vec<(&'static str, Request, Target)> {
 
 /// Returns the requests per second over all connections together.
 pub async fn rate(connections: &mut [Connection], request: &Request) -> Result<f64> {
+    rate_with(connections, || request.clone()).await
+}
+
+/// As [`rate`], with a new request each time.
+pub async fn rate_with(connections: &mut [Connection], request: impl Fn() -> Request) -> Result<f64> {
+    let request = &request;
     let started = Instant::now();
     let until = started + TURN;
     let asking = connections.iter_mut().map(|connection| async move {
         let mut answers = 0_u32;
         while Instant::now() < until {
-            connection.succeed(request).await?;
+            connection.succeed(&request()).await?;
             answers += 1;
         }
         Result::Ok(answers)
