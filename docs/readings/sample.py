@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes a random sample of the sentences of openapi/, for a reading by someone who does not know the project.
 
-Usage: sample.py SEED DIRECTORY [COUNT]. Writes one file of COUNT (default 200) sentences for each group of tags.
+Usage: sample.py SEED DIRECTORY [COUNT]. Writes one file of COUNT (default 200) sentences for each group of tags. The
+columns are the group, the number, the place, the sentence, and the text that contains the sentence. The same seed draws
+the same sample from the same revision.
 """
 
 import pathlib
@@ -26,6 +28,8 @@ GROUPS = {
     "security",
 }
 KEYS = ("summary", "description", "title")
+# Maximum number of characters of a text in the sample.
+MAX_CONTEXT = 1500
 
 
 def texts(value, path):
@@ -41,12 +45,40 @@ def texts(value, path):
             yield from texts(inner, path + [str(inner.get("name", index)) if isinstance(inner, dict) else str(index)])
 
 
+def one_line(text):
+    """Joins the lines of a text."""
+    return re.sub(r"\s+", " ", text.strip())
+
+
 def sentences(text):
-    """Splits a text at the ends of its sentences and lines of lists."""
-    text = re.sub(r"\s*\n\s*(?:[-*]\s+|\n\s*)", "\0", text.strip())
-    text = re.sub(r"\s+", " ", text.replace("\n", " "))
-    for part in text.split("\0"):
-        yield from (s for s in re.split(r"(?<=[.!?:]) (?=[A-Z`])", part) if s)
+    """Yields the sentences of a text. Headings, rows of tables and list items that are not sentences are omitted."""
+    # Each part is the text of a paragraph or of a list item, and whether it is a list item.
+    parts = [["", False]]
+    for line in map(str.strip, text.strip().splitlines()):
+        if line.startswith("- "):
+            parts.append([line[2:], True])
+        elif not line or re.match(r"#+ |\|", line):
+            parts.append(["", False])
+        else:
+            parts[-1][0] += f" {line}"
+    for part, is_item in parts:
+        for sentence in re.split(r"(?<=[.!?]) (?=[A-Z`])", one_line(part)):
+            if sentence and not (is_item and not re.fullmatch(r"[A-Z`].*[.!?]", sentence)):
+                yield sentence
+
+
+def context(text, sentence):
+    """Returns the text on one line or, if it is long, the part of MAX_CONTEXT characters around the sentence."""
+    text = one_line(text)
+    start = text.find(sentence)
+    if start < 0:
+        sys.exit(f"not found in its text: {sentence}")
+    if len(text) <= MAX_CONTEXT:
+        return text
+    first = start - max(MAX_CONTEXT - len(sentence), 0) // 2
+    first = max(min(first, len(text) - MAX_CONTEXT), 0)
+    part = text[first : first + MAX_CONTEXT]
+    return "".join(["…" if first else "", part, "…" if first + MAX_CONTEXT < len(text) else ""])
 
 
 def main():
@@ -60,13 +92,13 @@ def main():
             sys.exit(f"{file} belongs to no group")
         for place, text in texts(yaml.safe_load(file.read_text()), [file.stem]):
             for sentence in sentences(text):
-                found[group].setdefault(sentence, place)
+                found[group].setdefault(sentence, (place, context(text, sentence)))
     directory.mkdir(parents=True, exist_ok=True)
     for group, known in found.items():
         chosen = random.Random(f"{seed}/{group}").sample(sorted(known), min(count, len(known)))
         with (directory / f"{group}.tsv").open("w") as output:
             for number, sentence in enumerate(chosen, 1):
-                output.write(f"{number}\t{known[sentence]}\t{sentence}\n")
+                output.write("\t".join([group, str(number), known[sentence][0], sentence, known[sentence][1]]) + "\n")
         print(f"{group}: {len(chosen)} of {len(known)}")
 
 
