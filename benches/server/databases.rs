@@ -114,7 +114,7 @@ async fn compare_with(
 }
 
 /// Returns new data locations on SQLite and on PostgreSQL.
-async fn locations(directory: &Path, name: &str) -> Result<[DataLocation; 2]> {
+pub async fn locations(directory: &Path, name: &str) -> Result<[DataLocation; 2]> {
     let postgresql = DataLocation::new(&directory.join(format!("{name}-postgresql")))?;
     Ok([
         DataLocation::new(&directory.join(format!("{name}-sqlite")))?,

@@ -31,7 +31,12 @@ impl Request {
 
     /// Creates a POST of JSON.
     pub fn post(path: &str, token: &str, body: &Value) -> Self {
-        Self::build("POST", path, Some(token), Some(&body.to_string()))
+        Self::with_json("POST", path, token, body)
+    }
+
+    /// Creates a request with JSON.
+    pub fn with_json(method: &str, path: &str, token: &str, body: &Value) -> Self {
+        Self::build(method, path, Some(token), Some(&body.to_string()))
     }
 
     fn build(method: &str, path: &str, token: Option<&str>, body: Option<&str>) -> Self {

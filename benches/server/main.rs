@@ -6,7 +6,7 @@
 //! bench lists` measures only lists of a large instance, and `just bench generate` only creates that instance.
 //! Both accept the name of a database, `sqlite` or `postgresql`, to skip the other one. `just bench images`
 //! measures only image layers. `just bench postgres` compares eight calls on both databases: with cached responses,
-//! without, and during writes.
+//! without, and during writes. `just bench soak` runs a mixed load on both databases.
 
 mod commits;
 mod databases;
@@ -22,6 +22,7 @@ mod random;
 mod rates;
 mod reads;
 mod report;
+mod soak;
 mod transfers;
 
 use std::path::Path;
@@ -62,8 +63,12 @@ fn main() -> Result<()> {
             return runtime(true)?.block_on(lists::generate(&directory, only));
         }
         ["postgres"] => runtime(false)?.block_on(databases::measure(&directory, &mut report))?,
+        ["soak", turns @ ..] => {
+            let turns = turns.first().map(|turns| turns.parse()).transpose()?;
+            runtime(false)?.block_on(soak::measure(&directory, turns, &mut report))?;
+        }
         ["images"] => runtime(false)?.block_on(images(&directory, &mut report))?,
-        _ => return Err("what is wanted is nothing, `lists`, `postgres`, `images` or `generate`".into()),
+        _ => return Err("the argument can be `lists`, `postgres`, `soak`, `images` or `generate`".into()),
     }
     report.end()
 }
