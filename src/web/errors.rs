@@ -47,7 +47,8 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
             let body = serde_json::json!({ "message": text, "error": text });
             return Ok(error_response::json_response(StatusCode::GONE, &body));
         }
-        let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        // The future of a route is large, and each middleware would copy it.
+        let call = AssertUnwindSafe(Box::pin(self.inner.call(request))).catch_unwind();
         let outcome = if git_http::is_git_path(&path) || registry::accepts_large_body(&path) {
             call.await
         } else {

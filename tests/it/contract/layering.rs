@@ -16,7 +16,7 @@ const FLAT_FOLDERS: [&str; 3] = ["crates/git/src", "crates/storage/src/entities"
 const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
 
 /// The packages and the packages of this workspace that each may depend on.
-const PACKAGES: [(&str, &[&str]); 10] = [
+const PACKAGES: [(&str, &[&str]); 11] = [
     ("allocator", &[]),
     ("generator", &[]),
     ("contract", &["generator"]),
@@ -24,7 +24,8 @@ const PACKAGES: [(&str, &[&str]); 10] = [
     ("git", &["parsers"]),
     ("harness", &[]),
     ("migration", &[]),
-    ("storage", &["migration"]),
+    ("row-derive", &[]),
+    ("storage", &["migration", "row-derive"]),
     ("domain", &["git", "parsers", "storage"]),
     ("holdfast", &["allocator", "contract", "domain", "git", "parsers", "storage"]),
 ];

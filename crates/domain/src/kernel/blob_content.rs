@@ -32,7 +32,7 @@ pub async fn content(mut blob: BlobStream) -> Result<(DownloadContent, bool)> {
             break;
         }
     }
-    let is_text = !head.iter().take(SNIFFED).any(|byte| *byte == 0);
+    let is_text = !head[..head.len().min(SNIFFED)].contains(&0);
     if small == Some(head.len()) {
         return Ok((DownloadContent::Bytes(head.freeze()), is_text));
     }

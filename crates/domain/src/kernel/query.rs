@@ -6,6 +6,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait, Select,
 };
+use storage::entities::columns::{self, ReadColumns};
 use storage::entities::related_rows::{RelatedPart, RelatedRow, bigint};
 
 use crate::kernel::error::Result;
@@ -134,17 +135,13 @@ pub async fn count_for_page(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn page_of<E: EntityTrait>(
+pub async fn page_of<E: EntityTrait<Model: ReadColumns>>(
     db: &impl ConnectionTrait,
     query: Select<E>,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
-    let found = query
-        .clone()
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
+    let rows = query.clone().offset(page.offset()).limit(page.limit() + 1);
+    let found = columns::all(db, rows).await?;
     let total = count_for_page(db, page, found.len(), query.into_query()).await?;
     Ok(Page::new(page, found, total))
 }
@@ -153,17 +150,14 @@ pub async fn page_of<E: EntityTrait>(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn uncounted_page_of<E: EntityTrait>(
+pub async fn uncounted_page_of<E: EntityTrait<Model: ReadColumns>>(
     db: &impl ConnectionTrait,
     query: Select<E>,
     page: &PageRequest,
 ) -> Result<(Vec<E::Model>, PageTotal)> {
     let all = query.clone();
-    let mut found = query
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
+    let rows = query.offset(page.offset()).limit(page.limit() + 1);
+    let mut found = columns::all(db, rows).await?;
     let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
     Ok((found, total))
 }

@@ -20,7 +20,7 @@ pub enum TokenKind {
 }
 
 /// Access tokens of users: personal, impersonation and project tokens.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "access_tokens")]
 pub struct Model {
     /// The ID, never reused.

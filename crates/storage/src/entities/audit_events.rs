@@ -19,7 +19,7 @@ pub enum AuditEntityType {
 }
 
 /// An audit event, which records the author and the object of an action.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "audit_events")]
 pub struct Model {
     /// The ID, never reused.

@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 use super::Scope;
 
 /// Badges of projects and groups. Each belongs to exactly one project or group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "badges")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Labels that filter the issues of boards.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "board_labels")]
 pub struct Model {
     /// The ID, never reused.

@@ -8,7 +8,7 @@ use sea_orm::{DbBackend, QueryOrder};
 use super::related_rows::{RelatedPart, RelatedRow, bigint, null};
 
 /// Lists of boards. Each has exactly one label, milestone or assignee.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "board_lists")]
 pub struct Model {
     /// The ID, never reused.

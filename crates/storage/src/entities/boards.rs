@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use super::Scope;
 
 /// Issue boards. Each belongs to exactly one project or group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "boards")]
 pub struct Model {
     /// The ID, never reused.

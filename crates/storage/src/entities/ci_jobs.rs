@@ -11,7 +11,7 @@ pub use pipelines::PipelineStatus;
 pub const EXTERNAL: &str = "external";
 
 /// Jobs of pipelines.
-#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "ci_jobs")]
 pub struct Model {
     /// The ID, never reused.

@@ -20,7 +20,7 @@ pub enum VariableKind {
 }
 
 /// CI/CD variables. Each belongs to the instance, a project or a group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "ci_variables")]
 pub struct Model {
     /// The ID, never reused.

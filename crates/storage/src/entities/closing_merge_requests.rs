@@ -10,7 +10,7 @@ use super::related_rows::RelatedPart;
 use super::{issues, merge_requests};
 
 /// Issues that a merge request closes when it is merged.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "closing_merge_requests")]
 pub struct Model {
     /// The ID, never reused.

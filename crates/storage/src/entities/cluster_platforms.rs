@@ -15,7 +15,7 @@ pub enum Authorization {
 }
 
 /// Connection settings of clusters.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "cluster_platforms")]
 pub struct Model {
     /// The ID, never reused.

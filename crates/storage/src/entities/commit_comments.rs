@@ -17,7 +17,7 @@ pub enum LineType {
 }
 
 /// Comments on commits.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "commit_comments")]
 pub struct Model {
     /// The ID, never reused.

@@ -17,7 +17,7 @@ pub enum AttributeOwner {
 }
 
 /// Custom attributes that administrators set on projects, groups and users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "custom_attributes")]
 pub struct Model {
     /// The ID, never reused.

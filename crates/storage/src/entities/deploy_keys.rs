@@ -7,7 +7,7 @@ use sea_orm::sea_query::{Query, SelectStatement};
 use super::project_deploy_keys;
 
 /// Deploy keys: SSH keys with access to projects that belong to no user.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "deploy_keys")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Merge requests of deployments.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "deployment_merge_requests")]
 pub struct Model {
     /// The ID, never reused.

@@ -29,7 +29,7 @@ impl DeploymentStatus {
 }
 
 /// Deployments of commits to environments.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "deployments")]
 pub struct Model {
     /// The ID, never reused.

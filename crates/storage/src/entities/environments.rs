@@ -18,7 +18,7 @@ pub enum EnvironmentState {
 }
 
 /// Environments of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "environments")]
 pub struct Model {
     /// The ID, never reused.

@@ -6,7 +6,7 @@ use sea_orm::{DatabaseTransaction, Order, QueryOrder};
 use super::{epics, namespace_ancestors};
 
 /// Issues of epics. An issue is in at most one epic.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "epic_issues")]
 pub struct Model {
     /// The ID, never reused.

@@ -9,7 +9,7 @@ use super::labels::{self, LabelSummary};
 use super::related_rows::{LinkTable, RelatedPart};
 
 /// Labels of epics.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "epic_labels")]
 pub struct Model {
     /// The ID, never reused.

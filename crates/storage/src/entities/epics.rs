@@ -12,7 +12,7 @@ use super::related_rows::RelatedPart;
 use super::{AccessLevel, fold, namespaces};
 
 /// Epics of groups, with issues of the projects below the group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "epics")]
 pub struct Model {
     /// The ID, never reused.

@@ -63,7 +63,7 @@ pub enum EventTargetType {
 }
 
 /// Events: the source of event lists and webhooks.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "events")]
 pub struct Model {
     /// The ID, never reused.

@@ -36,7 +36,7 @@ impl StrategyKind {
 }
 
 /// Strategies of feature flags.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "feature_flag_strategies")]
 pub struct Model {
     /// The ID, never reused.

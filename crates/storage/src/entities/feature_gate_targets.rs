@@ -4,7 +4,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Targets of feature gates. Each is exactly one user, group, project or feature group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "feature_gate_targets")]
 pub struct Model {
     /// The ID, never reused.

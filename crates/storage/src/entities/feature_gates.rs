@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Feature gates that were set at least once.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "feature_gates")]
 pub struct Model {
     /// The ID, never reused.

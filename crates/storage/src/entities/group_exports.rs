@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 /// Archives of exported groups; their content is in the object storage.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "group_exports")]
 pub struct Model {
     /// The ID, never reused.

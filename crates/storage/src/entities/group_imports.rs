@@ -22,7 +22,7 @@ pub enum ImportState {
 }
 
 /// Imports of groups; the content of an archive that is still needed is in the object storage.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "group_imports")]
 pub struct Model {
     /// The ID, never reused.

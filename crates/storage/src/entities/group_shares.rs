@@ -10,7 +10,7 @@ use super::related_rows::RelatedPart;
 use super::{AccessLevel, ShareSummary, namespaces, unexpired};
 
 /// Shares of groups with other groups.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "group_shares")]
 pub struct Model {
     /// The ID, never reused.

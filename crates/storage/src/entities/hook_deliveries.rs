@@ -21,7 +21,7 @@ pub enum DeliveryState {
 }
 
 /// Outbox and log of webhook deliveries. A row is written in the transaction of its event.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "hook_deliveries")]
 pub struct Model {
     /// The ID, never reused; deliveries of a webhook are sent in this order.

@@ -25,7 +25,7 @@ pub enum IidKind {
 }
 
 /// Counters of IIDs within projects and groups.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "iid_counters")]
 pub struct Model {
     /// The ID, never reused.

@@ -9,7 +9,7 @@ use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbBackend, QuerySelect};
 const ID: i64 = 1;
 
 /// The instance that the database belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "instances")]
 pub struct Model {
     /// Always 1.

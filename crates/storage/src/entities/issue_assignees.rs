@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Assignees of issues.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "issue_assignees")]
 pub struct Model {
     /// The ID, never reused.

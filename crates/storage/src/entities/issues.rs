@@ -21,7 +21,7 @@ pub enum IssueState {
 }
 
 /// Issues of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "issues")]
 pub struct Model {
     /// The ID, never reused.

@@ -8,7 +8,7 @@ use super::issuables::IssuableKind;
 use super::related_rows::{RelatedPart, bigint};
 
 /// Label priorities of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "label_priorities")]
 pub struct Model {
     /// The ID, never reused.

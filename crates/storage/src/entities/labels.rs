@@ -8,7 +8,7 @@ use super::related_rows::{RelatedPart, RelatedRow};
 use super::{Scope, fold};
 
 /// Labels. Each belongs to exactly one project or group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "labels")]
 pub struct Model {
     /// The ID, never reused.

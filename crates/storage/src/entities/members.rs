@@ -7,7 +7,7 @@ use sea_orm::{PaginatorTrait, QueryOrder, QuerySelect, SelectTwo, sea_query::Sim
 use super::{AccessLevel, unexpired};
 
 /// Members. Each row has exactly one group or project.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "members")]
 pub struct Model {
     /// The ID, never reused.

@@ -36,7 +36,7 @@ pub enum MergeStatus {
 }
 
 /// Merge requests.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "merge_requests")]
 pub struct Model {
     /// The ID, never reused.

@@ -17,7 +17,7 @@ pub enum MilestoneState {
 }
 
 /// Milestones. Each belongs to exactly one project or group.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "milestones")]
 pub struct Model {
     /// The ID, never reused.

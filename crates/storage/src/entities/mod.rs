@@ -18,6 +18,7 @@ pub mod closing_merge_requests;
 pub mod cluster_platforms;
 pub mod clusters;
 pub mod code_analyses;
+pub mod columns;
 pub mod commit_comments;
 pub mod custom_attributes;
 pub mod deploy_keys;

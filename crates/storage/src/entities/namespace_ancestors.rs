@@ -11,7 +11,7 @@ use super::namespaces;
 use super::related_rows::{RelatedPart, bigint};
 
 /// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "namespace_ancestors")]
 pub struct Model {
     /// The ID, never reused.

@@ -46,7 +46,7 @@ pub enum SubgroupCreation {
 }
 
 /// Namespaces: groups and personal namespaces of users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "namespaces")]
 pub struct Model {
     /// The ID, never reused.

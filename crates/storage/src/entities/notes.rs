@@ -20,7 +20,7 @@ pub enum NoteKind {
 }
 
 /// Notes on issues, merge requests, snippets and epics. Each belongs to exactly one noteable.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "notes")]
 pub struct Model {
     /// The ID, never reused.

@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 use super::ci_variables::VariableKind;
 
 /// Variables of pipeline schedules.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "pipeline_schedule_variables")]
 pub struct Model {
     /// The ID, never reused.

@@ -8,7 +8,7 @@ use sea_orm::{QueryOrder, QuerySelect};
 use super::users;
 
 /// Pipeline schedules of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "pipeline_schedules")]
 pub struct Model {
     /// The ID, never reused.

@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 use super::users;
 
 /// Pipeline triggers: tokens with which external systems start pipelines of a project.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "pipeline_triggers")]
 pub struct Model {
     /// The ID, never reused.

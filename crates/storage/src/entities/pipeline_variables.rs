@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use super::ci_variables::VariableKind;
 
 /// Variables of pipelines.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "pipeline_variables")]
 pub struct Model {
     /// The ID, never reused.

@@ -92,7 +92,7 @@ impl PipelineSource {
 }
 
 /// Pipelines of projects. Their jobs run for a commit or are reported by external systems.
-#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "pipelines")]
 pub struct Model {
     /// The ID, never reused.

@@ -5,7 +5,7 @@ use sea_orm::sea_query::SelectStatement;
 use sea_orm::{QuerySelect, QueryTrait};
 
 /// Bot users of project access tokens.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_bots")]
 pub struct Model {
     /// The ID, never reused.

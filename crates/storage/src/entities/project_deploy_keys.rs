@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Deploy keys of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_deploy_keys")]
 pub struct Model {
     /// The ID, never reused.

@@ -85,7 +85,7 @@ impl HookEvent {
 }
 
 /// Webhooks of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_hooks")]
 pub struct Model {
     /// The ID, never reused.

@@ -7,7 +7,7 @@ use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 use super::fold;
 
 /// Programming languages of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_languages")]
 pub struct Model {
     /// The ID, never reused.

@@ -10,7 +10,7 @@ use super::related_rows::RelatedPart;
 use super::{AccessLevel, ShareSummary, namespaces, unexpired};
 
 /// Shares of projects with groups.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_shares")]
 pub struct Model {
     /// The ID, never reused.

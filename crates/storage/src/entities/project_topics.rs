@@ -9,7 +9,7 @@ use sea_orm::sea_query::Query;
 use super::related_rows::RelatedPart;
 
 /// Topics of projects (`tag_list` in the API).
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_topics")]
 pub struct Model {
     /// The ID, never reused.

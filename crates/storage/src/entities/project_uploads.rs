@@ -5,7 +5,7 @@ use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 
 /// Files uploaded to projects; their content is in the object storage.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_uploads")]
 pub struct Model {
     /// The ID, never reused.

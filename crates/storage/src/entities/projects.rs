@@ -88,7 +88,7 @@ pub enum ImportStatus {
 }
 
 /// Projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "projects")]
 pub struct Model {
     /// The ID, never reused.

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Query;
 use super::related_rows::{RelatedPart, RelatedRow, bigint};
 
 /// Protected branches, by name or pattern.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "protected_branches")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Recovery codes that users have not used yet.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "recovery_codes")]
 pub struct Model {
     /// The ID, never reused.

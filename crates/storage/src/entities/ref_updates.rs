@@ -30,7 +30,7 @@ pub enum RefUpdateState {
 
 /// Write-ahead log of ref updates. A row is written before a reference moves and marked as applied afterwards, so that
 /// updates of a killed server can be recovered.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "ref_updates")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Content of manifests, in a separate table because it may be long. The bytes must not change.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_manifest_contents")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Blobs and child manifests that manifests reference.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_manifest_references")]
 pub struct Model {
     /// The ID, never reused.

@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
 /// Stored objects with parts of uploads and blobs. Objects of neither are garbage.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_pieces")]
 pub struct Model {
     /// The ID, never reused.

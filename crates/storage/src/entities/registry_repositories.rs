@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::LockType;
 
 /// Container registry repositories of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_repositories")]
 pub struct Model {
     /// The ID, never reused.

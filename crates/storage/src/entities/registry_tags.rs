@@ -5,7 +5,7 @@ use sea_orm::SelectTwo;
 use sea_orm::entity::prelude::*;
 
 /// Tags of container images; lists are in byte order of the names.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_tags")]
 pub struct Model {
     /// The ID, never reused.

@@ -5,7 +5,7 @@ use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 
 /// Blob uploads in progress, which a client may continue on any node.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "registry_uploads")]
 pub struct Model {
     /// The ID, never reused.

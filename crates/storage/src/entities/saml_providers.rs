@@ -7,7 +7,7 @@ use sea_orm::{JoinType, QueryOrder, QuerySelect};
 use super::{AccessLevel, namespace_ancestors};
 
 /// Single sign-on settings of groups; a group that never enabled it has no row.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "saml_providers")]
 pub struct Model {
     /// The ID, never reused.

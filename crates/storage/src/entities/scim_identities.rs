@@ -7,7 +7,7 @@ use sea_orm::{ActiveValue::Set, IntoActiveModel, QueryOrder, QuerySelect, QueryT
 use super::{fold, now, saml_providers, users};
 
 /// Users that the identity providers of groups provision or provisioned.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "scim_identities")]
 pub struct Model {
     /// The ID, never reused.

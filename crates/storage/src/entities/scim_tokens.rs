@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use super::saml_providers;
 
 /// SCIM tokens of the identity providers of groups.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "scim_tokens")]
 pub struct Model {
     /// The ID, never reused.

@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbBackend, sea_query::OnConflict};
 
 /// Instance settings that can be changed at run time.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "settings")]
 pub struct Model {
     /// The name of the setting.

@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Failed sign-in attempts within the counted period.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "sign_in_failures")]
 pub struct Model {
     /// The ID, never reused.

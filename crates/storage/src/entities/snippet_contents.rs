@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Content of snippets, in a separate table because it may be long.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "snippet_contents")]
 pub struct Model {
     /// The ID, never reused.

@@ -9,7 +9,7 @@ use super::access::{self, Viewer};
 use super::{AccessLevel, Visibility, projects};
 
 /// Project snippets and personal snippets. Their content is in [`super::snippet_contents`].
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "snippets")]
 pub struct Model {
     /// The ID, never reused.

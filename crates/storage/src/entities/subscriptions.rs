@@ -8,7 +8,7 @@ use sea_orm::sea_query::Query;
 use super::related_rows::RelatedPart;
 
 /// Explicit subscriptions and unsubscriptions of users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "subscriptions")]
 pub struct Model {
     /// The ID, never reused.

@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 
 /// All email addresses of users, primary and secondary: one row for each address. The unique key prevents
 /// two users from having the same address.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "taken_emails")]
 pub struct Model {
     /// The ID, never reused.

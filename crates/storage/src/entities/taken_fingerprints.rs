@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 
 /// Fingerprints of all SSH keys of users and projects: one row for each fingerprint. The unique key prevents
 /// a key from being registered twice. A row is deleted with its key.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "taken_fingerprints")]
 pub struct Model {
     /// The ID, never reused.

@@ -75,7 +75,7 @@ impl TodoTarget {
 }
 
 /// To-do items of users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "todos")]
 pub struct Model {
     /// The ID, never reused.

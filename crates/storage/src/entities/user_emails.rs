@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Secondary email addresses of users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "user_emails")]
 pub struct Model {
     /// The ID, never reused.

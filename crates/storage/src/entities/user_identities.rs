@@ -7,7 +7,7 @@ use sea_orm::sea_query::Query;
 use super::related_rows::{RelatedPart, RelatedRow};
 
 /// Accounts of users at identity providers.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "user_identities")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Statuses of users.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "user_statuses")]
 pub struct Model {
     /// The ID, never reused.

@@ -38,7 +38,7 @@ impl UserState {
 }
 
 /// Users, including bots.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "users")]
 pub struct Model {
     /// The ID, never reused.

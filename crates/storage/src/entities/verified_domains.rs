@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Email domains that administrators verified for groups.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "verified_domains")]
 pub struct Model {
     /// The ID, never reused.

@@ -85,7 +85,7 @@ pub enum ReportType {
 }
 
 /// Vulnerabilities of projects.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "vulnerabilities")]
 pub struct Model {
     /// The ID, never reused.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder};
+use storage::entities::columns;
 use storage::entities::notes::{Column, Model};
 use storage::entities::users;
 
@@ -125,9 +126,7 @@ async fn users_by_id(
     db: &impl ConnectionTrait,
     ids: impl Iterator<Item = i64>,
 ) -> Result<HashMap<i64, users::Model>> {
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
+    let users = users::Entity::find().filter(users::Column::Id.is_in(ids));
+    let users = columns::all(db, users).await?;
     Ok(users.into_iter().map(|user| (user.id, user)).collect())
 }

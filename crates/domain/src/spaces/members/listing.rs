@@ -9,6 +9,7 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::columns;
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{
     AccessLevel, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
@@ -60,11 +61,8 @@ pub async fn list(
     let select =
         members::of(member_source.source, now().date_naive()).filter(filter.condition(&member_source.caller));
     let all = select.clone().into_query();
-    let rows = select
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
+    let rows = select.offset(page.offset()).limit(page.limit() + 1);
+    let rows = columns::all_joined(db, rows).await?;
     let total = count_for_page(db, page, rows.len(), all).await?;
     let found = rows
         .into_iter()

@@ -12,6 +12,7 @@ use storage::entities::access::{
     code_readable_projects, projects_with_level, projects_with_role, unindexed, visible_among,
     visible_projects,
 };
+use storage::entities::columns;
 use storage::entities::projects::{self, Column, FeatureAccess};
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
@@ -130,7 +131,7 @@ pub async fn list(
             return Err(Error::NotAllowed(Some(text.into())));
         }
         let query = filter.select(backend, caller).await?.limit(page.limit());
-        let found = filter.with_namespaces(query).all(db).await?;
+        let found = columns::all_joined(db, filter.with_namespaces(query)).await?;
         let related = RelatedRows::default();
         let (items, _) = load_details(db, caller, with_namespace(found), related).await?;
         let next = if filter.ascending { "id_after" } else { "id_before" };
@@ -149,7 +150,7 @@ pub async fn list(
     }
     let all = filter.select(backend, caller).await?;
     let query = all.clone().offset(page.offset()).limit(page.limit() + 1);
-    let mut found = filter.with_namespaces(query).all(db).await?;
+    let mut found = columns::all_joined(db, filter.with_namespaces(query)).await?;
     let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());

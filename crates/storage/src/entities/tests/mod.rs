@@ -1,6 +1,7 @@
 //! Behavior of the models and finders on both databases.
 
 mod access;
+mod columns;
 mod finders;
 pub(crate) mod fixtures;
 mod related_rows;

@@ -13,6 +13,7 @@ use sea_orm::{
 pub(crate) use conditions::{NO_LABEL, condition_set, filter_errors, parse_number};
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
+use storage::entities::columns::{self, ReadColumns};
 use storage::entities::issuables::IssuableKind;
 use storage::entities::milestones;
 use storage::entities::row_conditions::{has_rows, is_among};
@@ -322,7 +323,7 @@ impl ListQuery<'_> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
+pub(crate) async fn page_of<E: EntityTrait<Model: ReadColumns> + Related<milestones::Entity>>(
     db: &impl ConnectionTrait,
     kind: IssuableKind,
     visible: Condition,
@@ -350,7 +351,7 @@ pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
     if conditions.has_few_matches() {
         let rows = select(conditions.in_list_order(list.visible.clone()));
         let rows = rows.offset(page.offset()).limit(page.limit() + 1);
-        let mut rows = rows.all(db).await?;
+        let mut rows = columns::all_joined(db, rows).await?;
         let total = PageTotal::of_page(page, &mut rows, None, || list.count_query());
         return Ok((rows, total));
     }
@@ -368,7 +369,7 @@ pub(crate) async fn page_of<E: EntityTrait + Related<milestones::Entity>>(
         true => Vec::new(),
         false => {
             let on_page = is_among(db.get_database_backend(), kind.column("id"), ids);
-            select(Condition::all().add(on_page)).all(db).await?
+            columns::all_joined(db, select(Condition::all().add(on_page))).await?
         }
     };
     let total = PageTotal::of_page(page, &mut rows, total, || list.count_query());
