@@ -4,10 +4,11 @@ mod access_log;
 mod browser;
 mod compress;
 pub mod connections;
+mod cors;
 pub mod docs;
-mod duplicate_slashes;
 mod endpoint_kind;
 mod errors;
+mod extra_slashes;
 pub mod git_http;
 mod headers;
 pub mod health;
@@ -39,7 +40,7 @@ where
     E: Endpoint + 'static,
 {
     routes
-        .before(duplicate_slashes::remove_extra_slash)
+        .before(extra_slashes::remove_extra_slash)
         .with(errors::ErrorMiddleware {
             time_limit: settings.request_timeout,
         })
@@ -47,6 +48,9 @@ where
         .with(registry::RegistryErrorMiddleware)
         .with(rate_limit::RateLimitMiddleware {
             backend: backend.clone(),
+        })
+        .with(cors::CorsMiddleware {
+            origins: settings.cors_origins.clone(),
         })
         .with(headers::HeaderMiddleware {
             compat: settings.compat,
