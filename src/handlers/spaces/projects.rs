@@ -4,6 +4,7 @@ use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::code::code_analysis;
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
@@ -117,14 +118,14 @@ pub(crate) fn order(order: Option<ProjectOrder>) -> projects::ProjectOrder {
 impl App {
     pub(crate) async fn projects(
         &self,
-        access: InstanceAccess,
+        caller: &Caller,
         filter: projects::ProjectFilter,
         page: PageRequest,
         parts: project::ProjectViewOptions,
     ) -> Result<Page<Project>> {
-        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        let mut page = projects::list(&self.backend, caller, &filter, &page).await?;
         if parts.custom_attributes {
-            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
+            projects::add_custom_attributes(&self.backend, caller, &mut page.items).await?;
         }
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
@@ -155,7 +156,7 @@ impl ProjectsApi for App {
             last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
             ..project_filter(request.project_filter)
         };
-        self.projects(access, filter, page, parts).await
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn list_user_projects(
@@ -171,11 +172,7 @@ impl ProjectsApi for App {
             membership: false,
             ..project_filter(request.project_filter)
         };
-        let access = InstanceAccess {
-            caller: access.caller,
-            gate: None,
-        };
-        self.projects(access, filter, page, parts).await
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {
