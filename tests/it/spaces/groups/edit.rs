@@ -16,7 +16,7 @@ async fn update_group_changes_only_sent_attributes(server: TestServer) {
         "project_creation_level": "noone", "subgroup_creation_level": "owner", "lfs_enabled": false,
         "default_branch_protection": 0, "request_access_enabled": false, "two_factor_grace_period": 1,
         "require_two_factor_authentication": true, "share_with_group_lock": true, "membership_lock": true,
-        "mentions_disabled": false,
+        "mentions_disabled": false, "default_branch": "trunk",
     });
     let changed = root.put(&one, change.clone()).await.expect(200).json();
     for (field, value) in change.as_object().expect("an object") {

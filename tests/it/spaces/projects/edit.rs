@@ -95,7 +95,7 @@ async fn update_default_branch_changes_repository_head(server: TestServer) {
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let store = &server.backend.repositories;
     let repository = store.repository(&git::RepositoryId::of_project(work));
-    repository.create_branch("next", "master").await.expect("a branch");
+    repository.create_branch("next", "main").await.expect("a branch");
     let changed = root.put(&format!("/projects/{work}"), json!({"default_branch": "next"})).await.expect(200);
     assert_eq!(changed.json()["default_branch"], "next");
     assert_eq!(repository.default_branch().await.expect("HEAD"), "next");

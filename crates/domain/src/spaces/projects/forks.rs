@@ -360,7 +360,8 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub async fn mark_failed(backend: &Backend, job: &ForkRepository) -> Result<()> {
-    ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    let settings = settings::get(backend).await?;
+    ensure_repository(backend, job.project_id, &settings.default_branch_name).await?;
     let why = "The repository could not be copied";
     set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
 }
