@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::ref_name::is_custom_reference;
 use super::{Error, LockedRepository, Oid, Repository, Result};
 
 /// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
@@ -78,6 +79,24 @@ impl Repository {
     pub async fn targets(&self, names: Vec<String>) -> Result<Vec<Option<Oid>>> {
         self.git2(move |repository| names.iter().map(|name| target(repository, name)).collect())
             .await
+    }
+
+    /// Returns the number of references that are neither branches nor tags nor reserved, but at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn count_custom_references(&self, limit: usize) -> Result<usize> {
+        self.git2(move |repository| {
+            let mut count = 0;
+            for reference in repository.references()? {
+                count += usize::from(reference?.name().is_ok_and(is_custom_reference));
+                if count == limit {
+                    break;
+                }
+            }
+            Ok(count)
+        })
+        .await
     }
 }
 

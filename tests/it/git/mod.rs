@@ -1,6 +1,7 @@
 //! The real git client against the server.
 
 mod access;
+mod custom_refs;
 mod early_response;
 mod memory_limits;
 mod protocol;

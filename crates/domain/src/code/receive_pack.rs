@@ -49,7 +49,9 @@ pub async fn receive(
         max_bytes,
     };
     let decider = decider(backend, access, updates);
-    let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
+    let names = push.commands().iter().map(|command| command.reference.clone());
+    // Other requests can change reserved refs at the same time.
+    let planned = names.filter(|name| !git::is_reserved_reference(name)).collect();
     let update = RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
@@ -119,7 +121,7 @@ fn push_rules(updates: &[ProposedUpdate], verdicts: Vec<Verdict>) -> PushRules {
     for (update, verdict) in updates.iter().zip(verdicts) {
         let reference = update.reference.clone();
         match verdict {
-            Verdict::Accepted => {}
+            Verdict::Accepted | Verdict::Reserved => {}
             Verdict::FastForwardOnly(text) => rules.fast_forward_only.push((reference, text)),
             Verdict::Rejected(text) => rules.rejected.push((reference, text)),
         }

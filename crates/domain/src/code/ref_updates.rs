@@ -79,7 +79,7 @@ impl UpdateAuthority {
         let verdicts = push_decision::decide(backend, &caller.access, &caller.updates).await?;
         match verdicts
             .iter()
-            .any(|verdict| matches!(verdict, Verdict::Rejected(_)))
+            .any(|verdict| matches!(verdict, Verdict::Rejected(_) | Verdict::Reserved))
         {
             true => Err((caller.refused)()),
             false => Ok(()),

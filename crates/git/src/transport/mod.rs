@@ -27,6 +27,7 @@ pub use push_directory::remove_abandoned_push_directories;
 
 use super::memory_budget::MemoryNeed;
 use super::process::{Program, ProgramKind};
+use super::ref_name;
 use super::spool::{Body, Excess, IDLE, Spool, SpoolLimit};
 use super::stream::{self, ByteStream};
 use super::{Error, Repository, Result};
@@ -73,10 +74,17 @@ impl TransportService {
 
     fn program(self, protocol: Option<&str>) -> Program {
         let program = match self {
-            Self::UploadPack => Program::new("upload-pack")
+            Self::UploadPack => ref_name::hidden_from_fetches()
+                .fold(Program::new("upload-pack"), |program, namespace| {
+                    program.config("uploadpack.hideRefs", namespace)
+                })
                 .config("uploadpack.allowFilter", "true")
                 .config("uploadpack.allowReachableSHA1InWant", "true"),
-            Self::ReceivePack => Program::new("receive-pack")
+            // Git rejects the commands of hidden references one by one.
+            Self::ReceivePack => ref_name::hidden_from_pushes()
+                .fold(Program::new("receive-pack"), |program, namespace| {
+                    program.config("receive.hideRefs", namespace)
+                })
                 .writes()
                 .config("receive.autogc", "false")
                 // Packs are stored as received: unpacking would compress large files again, in memory.
