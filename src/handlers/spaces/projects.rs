@@ -28,6 +28,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
     projects::ProjectSettings {
         description,
         tag_list: settings.tag_list,
+        topics: settings.topics,
         issues_enabled: settings.issues_enabled,
         merge_requests_enabled: settings.merge_requests_enabled,
         wiki_enabled: settings.wiki_enabled,
@@ -43,6 +44,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         snippets_access_level: settings.snippets_access_level.map(Convert::convert),
         container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
         merge_method: settings.merge_method.map(Convert::convert),
+        squash_option: settings.squash_option.map(Convert::convert),
         request_access_enabled: settings.request_access_enabled,
         lfs_enabled: settings.lfs_enabled,
         packages_enabled: settings.packages_enabled,

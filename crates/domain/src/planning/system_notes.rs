@@ -159,6 +159,20 @@ pub fn title_changed(old: &str, new: &str) -> String {
 /// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
 pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
+    users_changed((old, new), ("assigned to", "unassigned"))
+}
+
+/// Returns the text of changed reviewers, or `None` if they are unchanged.
+#[must_use]
+pub fn reviewers_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
+    users_changed((old, new), ("requested review from", "removed review request for"))
+}
+
+/// Returns the text of added and removed users, each with its verb.
+fn users_changed(
+    (old, new): (&[users::Model], &[users::Model]),
+    (added, removed): (&str, &str),
+) -> Option<String> {
     let names = |users: &[users::Model], others: &[users::Model]| {
         let difference = users
             .iter()
@@ -166,8 +180,8 @@ pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<S
         join_list(difference.map(|user| format!("@{}", user.username)).collect())
     };
     let parts: Vec<String> = [
-        names(new, old).map(|names| format!("assigned to {names}")),
-        names(old, new).map(|names| format!("unassigned {names}")),
+        names(new, old).map(|names| format!("{added} {names}")),
+        names(old, new).map(|names| format!("{removed} {names}")),
     ]
     .into_iter()
     .flatten()

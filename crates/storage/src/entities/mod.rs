@@ -53,6 +53,7 @@ pub mod label_priorities;
 pub mod labels;
 pub mod members;
 pub mod merge_request_assignees;
+pub mod merge_request_reviewers;
 pub mod merge_request_labels;
 pub mod merge_requests;
 pub mod metrics_annotations;

@@ -5,6 +5,7 @@ mod branch_heads;
 pub mod closing_issues;
 mod create;
 mod delete;
+mod detailed_status;
 mod diff;
 mod drafts;
 pub(crate) mod head_pipeline;
@@ -29,6 +30,7 @@ pub use crate::review::merge_requests::post_merge::{run_post_merge, run_update_h
 pub use crate::review::merge_requests::rebase::rebase;
 pub use create::{NewMergeRequest, create};
 pub use delete::delete;
+pub use detailed_status::DetailedMergeStatus;
 pub use diff::{get_changes, list_commits};
 pub use drafts::is_draft;
 pub use list::{MergeRequestFilter, list};

@@ -36,7 +36,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 45] = [
+const FIELDS: [&str; 47] = [
     "name",
     "path",
     "visibility",
@@ -44,6 +44,7 @@ const FIELDS: [&str; 45] = [
     "mirror_user_id",
     "description",
     "tag_list",
+    "topics",
     "issues_enabled",
     "merge_requests_enabled",
     "wiki_enabled",
@@ -59,6 +60,7 @@ const FIELDS: [&str; 45] = [
     "snippets_access_level",
     "container_registry_access_level",
     "merge_method",
+    "squash_option",
     "request_access_enabled",
     "lfs_enabled",
     "packages_enabled",

@@ -129,6 +129,7 @@ fn copy_settings(fork: &mut projects::ActiveModel, source: &projects::Model) {
         forking_access_level,
         pages_access_level,
         merge_method,
+        squash_option,
         public_jobs,
         shared_runners_enabled,
         lfs_enabled,
