@@ -368,3 +368,11 @@ pub fn full_paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> 
     let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
     Some(part.with_texts([Column::FullPath.into_expr()]))
 }
+
+/// Returns a part with the ID of the personal namespace of each user; none without IDs.
+#[must_use]
+pub fn personal_part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::OwnerId.into_expr(), user_ids)?;
+    Some(part.with_id(Column::Id.into_expr()))
+}

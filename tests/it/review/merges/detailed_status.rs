@@ -1,6 +1,9 @@
 //! `detailed_merge_status`, `merge_user`, `prepared_at` and `imported`.
 
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::notes::{self, NoteKind};
 
 use super::Fixture;
 use crate::delivery::commit_statuses::report;
@@ -56,7 +59,12 @@ async fn unresolved_discussions_block_only_if_required(server: TestServer) {
     let fixture = Fixture::new(&server, "discussed").await;
     fixture.set(json!({"only_allow_merge_if_all_discussions_are_resolved": true})).await;
     assert_eq!(status(&fixture, 1).await, "mergeable");
-    server.insert_discussion(fixture.project.id, 1, false).await;
+    let notes = fixture.url("/merge_requests/1/notes");
+    fixture.root.post(&notes, json!({"body": "Why?"})).await.expect(201);
+    let discussion = notes::Entity::update_many()
+        .col_expr(notes::Column::Kind, Expr::value(NoteKind::Discussion))
+        .filter(notes::Column::System.eq(false));
+    discussion.exec(server.backend.database.write()).await.expect("a discussion");
     assert_eq!(status(&fixture, 1).await, "discussions_not_resolved");
     fixture.set(json!({"only_allow_merge_if_all_discussions_are_resolved": false})).await;
     assert_eq!(status(&fixture, 1).await, "mergeable");

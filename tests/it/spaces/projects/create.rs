@@ -23,6 +23,8 @@ async fn create_project_returns_defaults_and_empty_repository(server: TestServer
         ("issues_enabled", json!(true)),
         ("ci_default_git_depth", json!(50)),
         ("tag_list", json!([])),
+        ("topics", json!([])),
+        ("squash_option", json!("default_off")),
         ("creator_id", json!(ada.id)),
         ("http_url_to_repo", json!(format!("{base}/ada/foo-project.git"))),
         ("ssh_url_to_repo", json!("git@127.0.0.1:ada/foo-project.git")),
@@ -84,6 +86,8 @@ async fn create_project_rejects_invalid_attributes_by_field(server: TestServer) 
         json!({"name": {"a": 1}}),
         json!({"name": "a", "visibility": "open"}),
         json!({"name": "a", "merge_method": "squash"}),
+        json!({"name": "a", "squash_option": "off"}),
+        json!({"name": "a", "topics": vec!["x"; 101]}),
         json!({"name": "a", "ci_default_git_depth": 1001}),
         json!({"name": "a", "approvals_before_merge": 4_000_000_000_i64}),
     ] {

@@ -22,6 +22,7 @@ mod auditing;
 mod avatar;
 pub mod deletion;
 pub mod emails;
+mod identicon;
 pub mod keys;
 pub mod listing;
 pub mod memberships;
