@@ -15,6 +15,7 @@ pub mod health;
 mod limits;
 pub mod oauth;
 mod page;
+pub mod pages;
 mod rate_limit;
 pub mod registry;
 mod second_factor;

@@ -4,3 +4,4 @@ mod cors;
 mod docs;
 mod headers;
 mod health;
+mod pages;
