@@ -5,6 +5,7 @@ mod custom_refs;
 mod early_response;
 mod memory_limits;
 mod protocol;
+mod push_creation;
 mod push_decision;
 mod rules;
 mod sandbox;

@@ -21,7 +21,7 @@ async fn raw_file_is_returned_for_refs_with_slashes(server: TestServer) {
     let found = anonymous.get("//root/files/-/raw/main/docs/guide.md").await.expect(200);
     assert_eq!(found.header("content-type"), "text/plain");
     assert_eq!(found.header("x-content-type-options"), "nosniff");
-    let current = anonymous.header("If-None-Match", found.header("etag"));
+    let current = anonymous.clone().header("If-None-Match", found.header("etag"));
     current.get("//root/files/-/raw/main/docs/guide.md").await.expect(304);
     for path in ["main/missing", "main/docs", "missing/README.md", "feature/README", "main"] {
         server.anonymous().get(&format!("//root/files/-/raw/{path}")).await.expect(404);
@@ -29,7 +29,7 @@ async fn raw_file_is_returned_for_refs_with_slashes(server: TestServer) {
 }
 
 async fn archive_has_format_of_file_name(server: TestServer) {
-    let project = Project::with_commits(&server, "packed", Visibility::Public).await;
+    Project::with_commits(&server, "packed", Visibility::Public).await;
     let anonymous = server.anonymous();
     for (path, start) in [
         ("main/packed-main.tar.gz", &b"\x1f\x8b"[..]),
@@ -40,7 +40,6 @@ async fn archive_has_format_of_file_name(server: TestServer) {
         assert!(found.body.starts_with(start), "{path}");
         assert!(found.header("content-disposition").starts_with("attachment"), "{path}");
     }
-    assert!(project.id("main").len() == 40);
     for path in ["main/packed.rar", "missing/packed.zip", "packed.zip"] {
         anonymous.get(&format!("//root/packed/-/archive/{path}")).await.expect(404);
     }

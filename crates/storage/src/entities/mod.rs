@@ -34,6 +34,7 @@ pub mod feature_flag_user_lists;
 pub mod feature_flags;
 pub mod feature_gate_targets;
 pub mod feature_gates;
+pub mod former_paths;
 pub mod freeze_periods;
 pub mod group_exports;
 pub mod group_imports;

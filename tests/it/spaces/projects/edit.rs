@@ -51,7 +51,7 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     for (field, value) in sent.as_object().expect("an object") {
         assert_eq!(&changed[field], value, "{field}");
     }
-    root.get("/projects/root%2Fwork").await.expect(404);
+    assert_eq!(root.get("/projects/root%2Fwork").await.expect(200).json()["id"], work);
     assert_eq!(root.get("/projects/root%2Fnew-path").await.expect(200).json()["id"], work);
     let cleared = root
         .put(

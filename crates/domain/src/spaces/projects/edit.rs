@@ -5,7 +5,9 @@ use crate::audit;
 use git::{Repository, RepositoryId};
 use sea_orm::{ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
 use storage::database::Violation;
-use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects, row_changes};
+use storage::entities::{
+    AccessLevel, Visibility, fold, former_paths, namespaces, now, projects, row_changes,
+};
 use storage::jobs;
 
 use super::ProjectSettings;
@@ -181,6 +183,9 @@ pub async fn update(
             }
             let project = row_changes::update_if_changed(transaction, &current, row).await;
             let project = project.map_err(map_update_error)?;
+            if project.path_key != current.path_key {
+                former_paths::record_project(transaction, namespace.id, &current.path, project.id).await?;
+            }
             let audited = auditing::changes(&namespace, &current, &project);
             audit::record_all(transaction, &caller, audited).await?;
             if closing_branch(&project) != closing_branch(&current) {
