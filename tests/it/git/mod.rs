@@ -7,6 +7,7 @@ mod memory_limits;
 mod protocol;
 mod push_creation;
 mod push_decision;
+mod push_options;
 mod rules;
 mod sandbox;
 mod slow_clients;

@@ -11,6 +11,7 @@ use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::code::push_options;
 use crate::code::ref_updates::{self, UpdateAuthority};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -44,9 +45,11 @@ pub async fn receive(
     let updates: Vec<ProposedUpdate> = push.commands().iter().map(ProposedUpdate::from).collect();
     // The first verdicts save a second check of the fast-forwards; the decision counts.
     let verdicts = push_decision::verdicts(backend, access, &updates).await?;
+    let merge_request = push_options::merge_request_options(push.options());
     let policy = ReceivePolicy {
         rules: push_rules(&updates, verdicts),
         max_bytes,
+        message: push_options::message(access, &updates, merge_request.is_some()),
     };
     let decider = decider(backend, access, updates);
     let names = push.commands().iter().map(|command| command.reference.clone());
@@ -56,6 +59,7 @@ pub async fn receive(
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: RefUpdateKind::Push,
+        merge_request,
     };
     let protocol = protocol.map(str::to_owned);
     let (sender, started) = oneshot::channel::<ByteStream>();

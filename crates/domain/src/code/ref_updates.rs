@@ -403,6 +403,7 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
             project_id: intent.project_id,
             user_id: intent.user_id,
             kind: intent.kind,
+            merge_request: None,
         };
         complete(backend, intent.id, &update, &changes).await?;
     }

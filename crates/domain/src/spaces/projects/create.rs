@@ -443,6 +443,7 @@ async fn create_repository(
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::RefUpdateKind::Api,
+        merge_request: None,
     };
     let author = Signature::now(user.name.clone(), user.email.clone());
     let request = CommitRequest {

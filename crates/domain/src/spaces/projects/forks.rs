@@ -331,6 +331,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::RefUpdateKind::Api,
+        merge_request: None,
     };
     let repositories = backend.repositories.clone();
     let (source, id) = (

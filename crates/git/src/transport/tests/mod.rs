@@ -27,7 +27,7 @@ type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
 fn with_rules(rules: PushRules) -> ReceivePolicy {
     ReceivePolicy {
         rules,
-        max_bytes: None,
+        ..ReceivePolicy::default()
     }
 }
 
