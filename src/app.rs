@@ -60,7 +60,12 @@ pub fn endpoint(
     let registry = RegistryMiddleware {
         backend: backend.clone(),
     };
-    web::wrap(routes.with(git).with(uploads).with(pages).with(registry), backend, settings).boxed()
+    web::wrap(
+        routes.with(git).with(uploads).with(pages).with(registry),
+        backend,
+        settings,
+    )
+    .boxed()
 }
 
 /// Returns the routes of the contract.

@@ -18,10 +18,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let column = Table::alter()
-            .table("namespaces")
-            .drop_column(COLUMN)
-            .to_owned();
+        let column = Table::alter().table("namespaces").drop_column(COLUMN).to_owned();
         manager.alter_table(column).await
     }
 

@@ -17,7 +17,11 @@ impl Origins {
     /// The first invalid text.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
         let mut origins = Self::default();
-        for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+        for text in texts
+            .iter()
+            .map(|text| text.trim())
+            .filter(|text| !text.is_empty())
+        {
             if text == ANY {
                 origins.is_any = true;
                 continue;
@@ -25,7 +29,9 @@ impl Origins {
             // Browsers send the scheme and the host in lower case.
             let origin = text.to_ascii_lowercase();
             if !is_origin(&origin) {
-                return Err(format!("{text} is neither * nor an origin such as https://app.example"));
+                return Err(format!(
+                    "{text} is neither * nor an origin such as https://app.example"
+                ));
             }
             origins.allowed.push(origin);
         }
@@ -41,7 +47,9 @@ impl Origins {
 
 /// Returns whether a text is a scheme and a host with an optional port, and nothing else.
 fn is_origin(text: &str) -> bool {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| {
         !host.is_empty()
             && host
@@ -60,7 +68,12 @@ mod tests {
 
     #[test]
     fn origins_match_exactly() {
-        let some = origins(&["https://App.example", " http://localhost:3000 ", "", "http://[::1]:8080"]);
+        let some = origins(&[
+            "https://App.example",
+            " http://localhost:3000 ",
+            "",
+            "http://[::1]:8080",
+        ]);
         let some = some.expect("origins");
         for (origin, is_allowed) in [
             ("https://app.example", true),
@@ -79,8 +92,18 @@ mod tests {
 
     #[test]
     fn invalid_origin_is_named_in_error() {
-        for text in ["app.example", "https://", "https://app.example/", "https://a b", "ftp://a.example", "null"] {
-            assert!(origins(&[text]).is_err_and(|error| error.contains(text)), "{text}");
+        for text in [
+            "app.example",
+            "https://",
+            "https://app.example/",
+            "https://a b",
+            "ftp://a.example",
+            "null",
+        ] {
+            assert!(
+                origins(&[text]).is_err_and(|error| error.contains(text)),
+                "{text}"
+            );
         }
     }
 }

@@ -34,7 +34,11 @@ pub(super) fn networks<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Ve
 
 /// Reads the origins of web pages that can call the API.
 pub(super) fn origins<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<String>>, D::Error> {
-    list(source, "cors_origins", "origins, such as [\"https://app.example\"]")
+    list(
+        source,
+        "cors_origins",
+        "origins, such as [\"https://app.example\"]",
+    )
 }
 
 /// Reads a list of texts. A text is the syntax of the command line, so its error shows the list to write.

@@ -53,11 +53,23 @@ mod tests {
         for (sent, expected) in [
             (format!("{annotations}/"), annotations.to_owned()),
             (format!("{annotations}/?a=%2F"), format!("{annotations}?a=%2F")),
-            ("/api/v4/projects/?page=2".to_owned(), "/api/v4/projects?page=2".to_owned()),
-            ("/api/v4/projects/a%2Fb/".to_owned(), "/api/v4/projects/a%2Fb".to_owned()),
-            ("/api/scim/v2/groups/a/Users/".to_owned(), "/api/scim/v2/groups/a/Users".to_owned()),
+            (
+                "/api/v4/projects/?page=2".to_owned(),
+                "/api/v4/projects?page=2".to_owned(),
+            ),
+            (
+                "/api/v4/projects/a%2Fb/".to_owned(),
+                "/api/v4/projects/a%2Fb".to_owned(),
+            ),
+            (
+                "/api/scim/v2/groups/a/Users/".to_owned(),
+                "/api/scim/v2/groups/a/Users".to_owned(),
+            ),
             ("/api/v4/features/".to_owned(), "/api/v4/features".to_owned()),
-            ("/api/v4/features/walk/".to_owned(), "/api/v4/features/walk".to_owned()),
+            (
+                "/api/v4/features/walk/".to_owned(),
+                "/api/v4/features/walk".to_owned(),
+            ),
             (
                 "/api/v4/features//walk?value=1".to_owned(),
                 "/api/v4/features/walk?value=1".to_owned(),

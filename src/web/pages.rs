@@ -231,7 +231,10 @@ async fn go_module(backend: &Backend, segments: &[String], request: &Request) ->
     };
     let base = &backend.instance.base_url;
     let host = base.split_once("://").map_or(base.as_str(), |(_, host)| host);
-    let (module, repository) = (escape(&format!("{host}/{path}")), escape(&format!("{base}/{path}.git")));
+    let (module, repository) = (
+        escape(&format!("{host}/{path}")),
+        escape(&format!("{base}/{path}.git")),
+    );
     let page = format!(
         "<!DOCTYPE html>\n<html><head><meta name=\"go-import\" content=\"{module} git {repository}\"></head>\
          <body>go get {module}</body></html>\n"
@@ -275,7 +278,10 @@ mod tests {
             })
         };
         for (path, expected) in [
-            ("/g/p/-/archive/main/p-main.tar.gz", archive("main", ArchiveFormat::TarGz)),
+            (
+                "/g/p/-/archive/main/p-main.tar.gz",
+                archive("main", ArchiveFormat::TarGz),
+            ),
             ("/g/p/-/archive/a/b/x.zip", archive("a/b", ArchiveFormat::Zip)),
             ("/g/p/-/archive/v1%2B2/x.tar", archive("v1+2", ArchiveFormat::Tar)),
         ] {
@@ -292,7 +298,10 @@ mod tests {
             PageRequest::of("/g/p/sub", "a=b&go-get=1"),
             Some(PageRequest::GoModule { segments })
         );
-        assert_eq!(PageRequest::of("/ada.keys", ""), Some(PageRequest::Keys("ada".to_owned())));
+        assert_eq!(
+            PageRequest::of("/ada.keys", ""),
+            Some(PageRequest::Keys("ada".to_owned()))
+        );
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCo
 pub use path::TreePath;
 pub use process::{ProgramVersion, VersionError, program_version};
 pub use ref_name::{
-    check_branch_name, check_custom_reference_name, check_tag_name, is_custom_reference, is_reserved_reference,
+    check_branch_name, check_custom_reference_name, check_tag_name, is_custom_reference,
+    is_reserved_reference,
 };
 pub use refs::PageWindow;
 pub use repository::Repository;

@@ -160,11 +160,22 @@ mod tests {
 
     #[test]
     fn custom_references_are_outside_of_branches_tags_and_reserved_names() {
-        for name in ["refs/notes/commits", "refs/keep/x", "refs/merge-requests-x/1", "refs/remotes/origin/main"] {
-            assert!(is_custom_reference(name) && check_custom_reference_name(name).is_ok(), "{name}");
+        for name in [
+            "refs/notes/commits",
+            "refs/keep/x",
+            "refs/merge-requests-x/1",
+            "refs/remotes/origin/main",
+        ] {
+            assert!(
+                is_custom_reference(name) && check_custom_reference_name(name).is_ok(),
+                "{name}"
+            );
         }
         for name in ["refs/heads/main", "refs/tags/v1"] {
-            assert!(!is_custom_reference(name) && !is_reserved_reference(name), "{name}");
+            assert!(
+                !is_custom_reference(name) && !is_reserved_reference(name),
+                "{name}"
+            );
         }
         for name in [
             "HEAD",
@@ -175,10 +186,18 @@ mod tests {
             "refs/merge-requests/1/head",
             "refs/replace/x",
         ] {
-            assert!(is_reserved_reference(name) && !is_custom_reference(name), "{name}");
+            assert!(
+                is_reserved_reference(name) && !is_custom_reference(name),
+                "{name}"
+            );
         }
         let long = format!("refs/x/{}", vec!["x".repeat(200); 6].join("/"));
-        for name in ["refs/notes/a..b", "refs/notes/x.lock", "refs/notes/", long.as_str()] {
+        for name in [
+            "refs/notes/a..b",
+            "refs/notes/x.lock",
+            "refs/notes/",
+            long.as_str(),
+        ] {
             assert!(check_custom_reference_name(name).is_err(), "{name}");
         }
         assert!(hidden_from_fetches().all(|namespace| namespace != "refs/merge-requests"));

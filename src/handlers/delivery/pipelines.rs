@@ -12,8 +12,9 @@ use crate::views::delivery::pipeline::{ProjectLocation, pipeline, reference, var
 use crate::views::enums::Convert;
 use contract::{
     CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetLatestPipelineRequest,
-    GetPipelineRequest, ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
-    PipelineScope, PipelineVariable, PipelineVariableCreate, RetryPipelineRequest, SortDirection,
+    GetPipelineRequest, ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder,
+    PipelineReference, PipelineScope, PipelineVariable, PipelineVariableCreate, RetryPipelineRequest,
+    SortDirection,
 };
 
 impl App {

@@ -19,8 +19,9 @@ use crate::views::spaces::project::ProjectViewOptions;
 use contract::{
     CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder,
     GroupProjectFilter, GroupSettings, ListDescendantGroupsRequest, ListDescendantsRequest,
-    ListGroupProjectsRequest, ListGroupSharedProjectsRequest, ListGroupsRequest, ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
-    TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
+    ListGroupProjectsRequest, ListGroupSharedProjectsRequest, ListGroupsRequest, ListSubgroupsRequest,
+    Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest, TransferProjectToGroupRequest,
+    UnshareGroupRequest, UpdateGroupRequest,
 };
 
 /// Returns the filter of a list.

@@ -16,7 +16,8 @@ use crate::views::planning::issue::{IssueViewOptions, label, time_stats};
 use crate::views::planning::milestone::milestone;
 use contract::MaybeUndefined;
 use contract::{
-    DetailedMergeStatus, DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
+    DetailedMergeStatus, DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References,
+    TaskCompletionStatus,
 };
 
 /// Returns a merge request in the format of the contract.

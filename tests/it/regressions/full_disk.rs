@@ -111,10 +111,7 @@ async fn full_disk_loses_nothing(kind: DatabaseKind) {
     std::fs::remove_file(ballast).unwrap();
     readiness(200, "low").await;
     clone.git(&["push", "--quiet", "origin", "main"]).await;
-    assert_eq!(
-        root.get(&format!("{project}/repository/branches/main")).await.expect(200).json()["commit"]["id"],
-        tip
-    );
+    assert_eq!(root.get(&format!("{project}/repository/branches/main")).await.expect(200).json()["commit"]["id"], tip);
     add("lost").await.expect(201);
     for (file, response) in files.write_all().await {
         assert_eq!(response.status, 201, "{file}: {}", response.text());

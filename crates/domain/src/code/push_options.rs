@@ -66,7 +66,12 @@ mod tests {
     use super::*;
 
     fn parsed(options: &[&str]) -> Option<MergeRequestOptions> {
-        merge_request_options(&options.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>())
+        merge_request_options(
+            &options
+                .iter()
+                .map(|option| (*option).to_owned())
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
@@ -98,9 +103,17 @@ mod tests {
 
     #[test]
     fn other_options_request_no_merge_request() {
-        for options in [&[][..], &["ci.skip"], &["merge_request.title=x"], &["merge_request.create=false"]] {
+        for options in [
+            &[][..],
+            &["ci.skip"],
+            &["merge_request.title=x"],
+            &["merge_request.create=false"],
+        ] {
             assert_eq!(parsed(options), None, "{options:?}");
         }
-        assert_eq!(parsed(&["merge_request.create", "merge_request.target= "]), Some(MergeRequestOptions::default()));
+        assert_eq!(
+            parsed(&["merge_request.create", "merge_request.target= "]),
+            Some(MergeRequestOptions::default())
+        );
     }
 }

@@ -165,7 +165,10 @@ pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<S
 /// Returns the text of changed reviewers, or `None` if they are unchanged.
 #[must_use]
 pub fn reviewers_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    users_changed((old, new), ("requested review from", "removed review request for"))
+    users_changed(
+        (old, new),
+        ("requested review from", "removed review request for"),
+    )
 }
 
 /// Returns the text of added and removed users, each with its verb.

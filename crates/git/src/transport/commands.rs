@@ -67,14 +67,13 @@ fn has_capability(consumed: &[u8], word: &[u8]) -> bool {
     let capabilities = capabilities
         .get(..end.unwrap_or(capabilities.len()))
         .unwrap_or_default();
-    capabilities.split(|byte| *byte == b' ').any(|name| name.starts_with(word))
+    capabilities
+        .split(|byte| *byte == b' ')
+        .any(|name| name.starts_with(word))
 }
 
 /// Reads the commands up to the flush packet, and then the options if the client sends some.
-pub(super) async fn read(
-    body: &mut (impl AsyncRead + Unpin),
-    space: &mut RequestSpace,
-) -> Result<PushHead> {
+pub(super) async fn read(body: &mut (impl AsyncRead + Unpin), space: &mut RequestSpace) -> Result<PushHead> {
     let mut consumed = Vec::new();
     let mut commands = Vec::new();
     while let Some(line) = packet(body, &mut consumed, space).await? {
@@ -213,7 +212,10 @@ mod tests {
         let head = read(&mut rest).await.unwrap();
         assert_eq!(head.options, ["merge_request.create", "a=b c"]);
         assert_eq!((rest, head.consumed.len()), (&b"PACK"[..], sent.len() - 4));
-        for lines in [vec!["x"; OPTIONS + 1], vec!["y".repeat(OPTION_BYTES + 1).as_str()]] {
+        for lines in [
+            vec!["x"; OPTIONS + 1],
+            vec!["y".repeat(OPTION_BYTES + 1).as_str()],
+        ] {
             let answer = read(&mut body(&lines).as_slice()).await;
             assert!(matches!(answer, Err(Error::LimitExceeded(_))), "{answer:?}");
         }

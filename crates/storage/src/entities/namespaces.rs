@@ -3,8 +3,8 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::sea_query::{BinOper, Func, Query};
 use sea_orm::{
-    ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, JoinType, QueryOrder, QuerySelect, Statement,
-    entity::prelude::*,
+    ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, JoinType, QueryOrder, QuerySelect,
+    Statement, entity::prelude::*,
 };
 use serde::{Deserialize, Serialize};
 

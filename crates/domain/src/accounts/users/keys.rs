@@ -1,7 +1,8 @@
 //! SSH keys of users.
 
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QuerySelect,
 };
 use storage::database::Violation;
 use storage::entities::taken_fingerprints::{self, FingerprintOwner};

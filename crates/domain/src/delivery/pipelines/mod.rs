@@ -67,7 +67,9 @@ pub async fn latest(
     check_can_read(access)?;
     let missing = || Error::not_found("Pipeline");
     let name = ref_name.filter(|name| !name.trim().is_empty());
-    let name = name.or(access.project.default_branch.as_deref()).ok_or_else(missing)?;
+    let name = name
+        .or(access.project.default_branch.as_deref())
+        .ok_or_else(missing)?;
     let found = resolve_ref(backend, access, name).await?.ok_or_else(missing)?;
     let db = backend.database.read();
     let newest = pipelines::newest(db, access.project.id, &found.sha, Some(&found.name)).await?;

@@ -104,7 +104,9 @@ pub async fn create(
         base_sha: Set(base_sha),
         start_sha: Set(heads.start.to_string()),
         merge_status: Set(MergeStatus::Unchecked),
-        squash: Set(new.squash.unwrap_or_else(|| target.project.squash_option.is_default())),
+        squash: Set(new
+            .squash
+            .unwrap_or_else(|| target.project.squash_option.is_default())),
         force_remove_source_branch: Set(new.remove_source_branch),
         allow_collaboration: Set(new.allow_collaboration),
         tasks: Set(tasks),

@@ -29,12 +29,14 @@ pub(super) fn requested(refs: &UpdatedRefs<'_>) -> Vec<CreateMergeRequest> {
     let branches = refs.changes.iter().filter(is_pushed);
     let branches = branches.filter_map(|change| change.reference.strip_prefix("refs/heads/"));
     let branches = branches.filter(|branch| Some(*branch) != refs.default_branch);
-    let requests = branches.take(MAX_MERGE_REQUESTS).map(|branch| CreateMergeRequest {
-        project_id: refs.project.id,
-        user_id,
-        branch: branch.to_owned(),
-        options: options.clone(),
-    });
+    let requests = branches
+        .take(MAX_MERGE_REQUESTS)
+        .map(|branch| CreateMergeRequest {
+            project_id: refs.project.id,
+            user_id,
+            branch: branch.to_owned(),
+            options: options.clone(),
+        });
     requests.collect()
 }
 
@@ -57,7 +59,8 @@ async fn create_for_push(backend: &Backend, job: CreateMergeRequest) -> Result<(
         return Ok(());
     };
     let access = ProjectAccess::find_visible(backend, &Caller::user(user), job.project_id).await?;
-    let Some(access) = access.filter(|access| access.has_role(Role::Developer) && !access.project.archived) else {
+    let Some(access) = access.filter(|access| access.has_role(Role::Developer) && !access.project.archived)
+    else {
         return Ok(());
     };
     let Some(new) = attributes(backend, &access, job).await? else {
@@ -99,7 +102,9 @@ async fn attributes(
             };
             let message = repository.commit(head).await?.message;
             let first = message.lines().next().unwrap_or_default().trim().to_owned();
-            Some(first).filter(|title| !title.is_empty()).unwrap_or_else(|| branch.clone())
+            Some(first)
+                .filter(|title| !title.is_empty())
+                .unwrap_or_else(|| branch.clone())
         }
     };
     let title = match options.draft {

@@ -287,7 +287,9 @@ async fn apply(
         }
     }
     for request in &effects.requested {
-        jobs::enqueue(transaction, request).await.map_err(Error::internal)?;
+        jobs::enqueue(transaction, request)
+            .await
+            .map_err(Error::internal)?;
     }
     for (id, plan) in &effects.merged {
         record_merge(transaction, update, *id, plan.as_ref()).await?;

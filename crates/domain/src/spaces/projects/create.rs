@@ -105,7 +105,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             Ok::<_, Error>((project, namespace, repair))
         })
         .await?;
-    if let Err(error) = create_repository(backend, &project, &user, &repair.default_branch, new.with_readme).await {
+    if let Err(error) =
+        create_repository(backend, &project, &user, &repair.default_branch, new.with_readme).await
+    {
         delete_incomplete(backend, project.id).await?;
         return Err(error);
     }

@@ -311,18 +311,30 @@ async fn reserved_references_are_rejected_one_by_one() {
         let refs = [format!("main:{reference}"), format!("main:{other}")];
         let output = client(&clone, &["push", "--force", "origin", &refs[0], &refs[1]]).await;
         let text = stderr(&output);
-        assert!(!output.status.success() && text.contains("(deny updating a hidden ref)"), "{text}");
+        assert!(
+            !output.status.success() && text.contains("(deny updating a hidden ref)"),
+            "{text}"
+        );
         let applied = outcomes.recv().await.unwrap().unwrap();
         assert_eq!(applied.len(), 1, "{reference}");
-        assert_eq!((applied[0].reference.as_str(), applied[0].old), (other.as_str(), None));
+        assert_eq!(
+            (applied[0].reference.as_str(), applied[0].old),
+            (other.as_str(), None)
+        );
     }
-    assert_eq!(sample.git(&["rev-parse", "refs/merge-requests/1/head"]).trim(), kept);
+    assert_eq!(
+        sample.git(&["rev-parse", "refs/merge-requests/1/head"]).trim(),
+        kept
+    );
     assert_eq!(sample.repository.count_custom_references(10).await.unwrap(), 5);
     assert_eq!(sample.repository.count_custom_references(2).await.unwrap(), 2);
     // Heads of merge requests can be fetched, and other reserved references are hidden.
     let listed = client(&clone, &["ls-remote", "origin"]).await;
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.contains("refs/merge-requests/1/head") && listed.contains("refs/notes/0"), "{listed}");
+    assert!(
+        listed.contains("refs/merge-requests/1/head") && listed.contains("refs/notes/0"),
+        "{listed}"
+    );
     assert!(!listed.contains("keep-around"), "{listed}");
 }
 
