@@ -2,8 +2,11 @@
 
 use super::{Error, Result};
 
-/// Maximum length of a name in bytes.
-const MAX_NAME_BYTES: usize = 1024;
+/// Maximum length of a full name in bytes; libgit2 cannot read longer names.
+pub(super) const MAX_FULL_NAME_BYTES: usize = 1023;
+
+/// Maximum length of a name in bytes, so that the full name of a branch is not too long.
+const MAX_NAME_BYTES: usize = MAX_FULL_NAME_BYTES - "refs/heads/".len();
 
 /// Maximum length of a component in bytes; with `.lock` appended it must fit into a file name.
 const MAX_COMPONENT_BYTES: usize = 250;

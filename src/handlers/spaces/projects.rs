@@ -28,7 +28,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
     projects::ProjectSettings {
         description,
         tag_list: settings.tag_list,
-        topics: settings.topics,
+        topics: settings.topics.into_patch(),
         issues_enabled: settings.issues_enabled,
         merge_requests_enabled: settings.merge_requests_enabled,
         wiki_enabled: settings.wiki_enabled,

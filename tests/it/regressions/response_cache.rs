@@ -37,7 +37,7 @@ async fn every_change_is_visible_in_next_response(server: TestServer) {
     // The project, by ID and by path.
     root.put(&one, json!({"description": "new", "path": "moved"})).await.expect(200);
     assert_eq!(get_twice(&one, 200).await.json()["description"], "new");
-    get_twice("/projects/engines%2Fwork", 404).await;
+    assert_eq!(get_twice("/projects/engines%2Fwork", 200).await.json()["path"], "moved");
     get_twice("/projects/engines%2Fmoved", 200).await;
     let names = get_twice("/projects?membership=true&simple=true", 200).await.pluck("path");
     assert_eq!(names, ["moved"]);

@@ -38,7 +38,7 @@ async fn former_path_of_project_serves_reads_writes_and_git(server: TestServer) 
 async fn new_project_at_former_path_takes_precedence(server: TestServer) {
     let root = server.root();
     let old = project(&root, "work", json!({})).await;
-    root.put(&format!("/projects/{old}"), json!({"path": "moved"})).await.expect(200);
+    root.put(&format!("/projects/{old}"), json!({"path": "moved", "name": "moved"})).await.expect(200);
     let new = project(&root, "work", json!({})).await;
     assert_eq!(id_at(&root, "/projects/root%2Fwork").await, new);
     // The newest former project of a path counts.

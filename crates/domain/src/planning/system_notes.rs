@@ -159,37 +159,39 @@ pub fn title_changed(old: &str, new: &str) -> String {
 /// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
 pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    users_changed((old, new), ("assigned to", "unassigned"))
+    let (added, removed) = (difference(new, old), difference(old, new));
+    join_list(
+        [
+            added.map(|names| format!("assigned to {names}")),
+            removed.map(|names| format!("unassigned {names}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    )
 }
 
 /// Returns the text of changed reviewers, or `None` if they are unchanged.
 #[must_use]
 pub fn reviewers_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    users_changed(
-        (old, new),
-        ("requested review from", "removed review request for"),
+    let (added, removed) = (difference(new, old), difference(old, new));
+    join_list(
+        [
+            added.map(|names| format!("requested review from {names}")),
+            removed.map(|names| format!("removed review request for {names}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
     )
 }
 
-/// Returns the text of added and removed users, each with its verb.
-fn users_changed(
-    (old, new): (&[users::Model], &[users::Model]),
-    (added, removed): (&str, &str),
-) -> Option<String> {
-    let names = |users: &[users::Model], others: &[users::Model]| {
-        let difference = users
-            .iter()
-            .filter(|user| !others.iter().any(|other| other.id == user.id));
-        join_list(difference.map(|user| format!("@{}", user.username)).collect())
-    };
-    let parts: Vec<String> = [
-        names(new, old).map(|names| format!("{added} {names}")),
-        names(old, new).map(|names| format!("{removed} {names}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    join_list(parts)
+/// Returns the names of the users that are not among the others.
+fn difference(users: &[users::Model], others: &[users::Model]) -> Option<String> {
+    let difference = users
+        .iter()
+        .filter(|user| !others.iter().any(|other| other.id == user.id));
+    join_list(difference.map(|user| format!("@{}", user.username)).collect())
 }
 
 /// Joins parts as `a`, `a and b` or `a, b, and c`; returns `None` without parts.

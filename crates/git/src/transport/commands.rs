@@ -200,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn command_reader_reads_announced_options() {
         let command = format!("{ZERO} {A} refs/heads/new\0report-status push-options agent=git/2");
-        let options = |lines: &[&str]| [&packets(&[&command])[..], &packets(lines)].concat();
+        let options = |lines: &[&str]| [&packets(&[&command])[..], &packets(lines)[..]].concat();
         // The first list ends with the start of a pack, which the options replace.
         let body = |lines: &[&str]| {
             let bytes = options(lines);
@@ -212,10 +212,8 @@ mod tests {
         let head = read(&mut rest).await.unwrap();
         assert_eq!(head.options, ["merge_request.create", "a=b c"]);
         assert_eq!((rest, head.consumed.len()), (&b"PACK"[..], sent.len() - 4));
-        for lines in [
-            vec!["x"; OPTIONS + 1],
-            vec!["y".repeat(OPTION_BYTES + 1).as_str()],
-        ] {
+        let long = "y".repeat(OPTION_BYTES + 1);
+        for lines in [vec!["x"; OPTIONS + 1], vec![long.as_str()]] {
             let answer = read(&mut body(&lines).as_slice()).await;
             assert!(matches!(answer, Err(Error::LimitExceeded(_))), "{answer:?}");
         }

@@ -94,8 +94,6 @@ async fn list_group_shared_projects_returns_only_shares_of_the_group(server: Tes
     assert_eq!(simple[0].get("visibility"), None);
     root.get(&format!("{list}?page=501&per_page=100")).await.expect(405);
     root.get(&format!("{list}?order_by=size")).await.expect(400);
-    // The word is not the path of a project.
-    root.post(&list, json!({})).await.expect(405);
 }
 
 async fn list_group_projects_limits_pages_and_rejects_invalid_parameters(server: TestServer) {

@@ -27,7 +27,7 @@ const STORAGE: &str = "default";
 pub struct ProjectSettings {
     pub description: Patch<String>,
     pub tag_list: Option<String>,
-    pub topics: Option<Vec<String>>,
+    pub topics: Patch<Vec<String>>,
     pub issues_enabled: Option<bool>,
     pub merge_requests_enabled: Option<bool>,
     pub wiki_enabled: Option<bool>,
@@ -76,9 +76,10 @@ impl ProjectSettings {
     /// Returns a validation error for too many or too long topics.
     pub(super) fn topics(&self) -> Result<Option<BTreeSet<String>>> {
         let (attribute, topics): (_, Vec<&str>) = match (&self.topics, &self.tag_list) {
-            (Some(topics), _) => ("topics", topics.iter().map(String::as_str).collect()),
-            (None, Some(list)) => ("tag_list", list.split(',').collect()),
-            (None, None) => return Ok(None),
+            (Patch::Set(topics), _) => ("topics", topics.iter().map(String::as_str).collect()),
+            (Patch::Clear, _) => ("topics", Vec::new()),
+            (Patch::Keep, Some(list)) => ("tag_list", list.split(',').collect()),
+            (Patch::Keep, None) => return Ok(None),
         };
         let topics: BTreeSet<String> = topics
             .into_iter()
