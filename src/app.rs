@@ -12,6 +12,7 @@ use crate::config::ServerSettings;
 use crate::observability::scrape::CacheUsageSource;
 use crate::web;
 use crate::web::git_http::GitHttpMiddleware;
+use crate::web::pages::PageMiddleware;
 use crate::web::registry::RegistryMiddleware;
 use crate::web::uploads::UploadMiddleware;
 
@@ -53,10 +54,18 @@ pub fn endpoint(
     let uploads = UploadMiddleware {
         backend: backend.clone(),
     };
+    let pages = PageMiddleware {
+        backend: backend.clone(),
+    };
     let registry = RegistryMiddleware {
         backend: backend.clone(),
     };
-    web::wrap(routes.with(git).with(uploads).with(registry), backend, settings).boxed()
+    web::wrap(
+        routes.with(git).with(uploads).with(pages).with(registry),
+        backend,
+        settings,
+    )
+    .boxed()
 }
 
 /// Returns the routes of the contract.

@@ -76,6 +76,10 @@ mod m20261124_000071_mark_provisioned_users;
 mod m20261124_000074_create_two_factor_authentication;
 mod m20261124_000075_create_audit_events;
 mod m20261127_000076_store_messages_of_automatic_merges;
+mod m20261127_000080_store_default_branches_of_groups;
+mod m20261127_000081_create_merge_request_reviewers;
+mod m20261127_000082_store_squash_options_of_projects;
+mod m20261127_000083_create_former_paths;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -152,6 +156,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261124_000074_create_two_factor_authentication::Migration),
             Box::new(m20261124_000075_create_audit_events::Migration),
             Box::new(m20261127_000076_store_messages_of_automatic_merges::Migration),
+            Box::new(m20261127_000080_store_default_branches_of_groups::Migration),
+            Box::new(m20261127_000081_create_merge_request_reviewers::Migration),
+            Box::new(m20261127_000082_store_squash_options_of_projects::Migration),
+            Box::new(m20261127_000083_create_former_paths::Migration),
         ]
     }
 }

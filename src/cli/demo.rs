@@ -25,7 +25,7 @@ pub(super) struct DemoOptions {
     /// Local repository to add as a project
     #[arg(long)]
     repository: Option<PathBuf>,
-    /// Repeat X-Service-* headers under the names that clients of the reference service expect
+    /// Repeat X-Service-* headers under the names that clients of the reference service expect, and report its version
     #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
     compat: Option<bool>,
     /// Token of the administrator [default: generated and printed]

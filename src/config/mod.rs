@@ -3,6 +3,7 @@
 mod caches;
 mod error;
 mod networks;
+mod origins;
 mod settings_file;
 mod traces;
 
@@ -16,6 +17,7 @@ use serde::Deserialize;
 pub use caches::CacheSettings;
 pub use error::ConfigError;
 pub use networks::Networks;
+pub use origins::Origins;
 use traces::TraceOptions;
 pub use traces::TraceSettings;
 
@@ -49,9 +51,12 @@ pub struct ConfigOptions {
     /// Plan: free, starter, premium or ultimate [default: ultimate]
     #[arg(long, env = "HOLDFAST_PLAN")]
     pub plan: Option<String>,
-    /// Repeat X-Service-* headers under the names that clients of the reference service expect
+    /// Repeat X-Service-* headers under the names that clients of the reference service expect, and report its version
     #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
     pub compat: Option<bool>,
+    /// Version of the reference service that the API reports with --compat [default: 17.11.0-ee]
+    #[arg(long, env = "HOLDFAST_COMPAT_VERSION")]
+    pub compat_version: Option<String>,
     /// Allow webhooks to loopback and private addresses
     #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_webhooks: Option<bool>,
@@ -60,6 +65,11 @@ pub struct ConfigOptions {
     #[arg(long, env = "HOLDFAST_TRUSTED_PROXIES", value_delimiter = ',')]
     #[serde(deserialize_with = "settings_file::networks")]
     pub trusted_proxies: Option<Vec<String>>,
+    /// Comma-separated origins of web pages that can call the API, such as https://app.example; * allows every origin
+    /// [default: none]
+    #[arg(long, env = "HOLDFAST_CORS_ORIGINS", value_delimiter = ',')]
+    #[serde(deserialize_with = "settings_file::origins")]
+    pub cors_origins: Option<Vec<String>>,
     /// Maximum time of a REST request, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
     pub request_timeout: Option<u64>,
@@ -176,12 +186,16 @@ pub struct ServerSettings {
     pub worker_listen: Option<SocketAddr>,
     /// The plan.
     pub plan: InstancePlan,
-    /// Whether headers are repeated under the names of the reference service.
+    /// Whether headers are repeated under the names of the reference service, and its version is reported.
     pub compat: bool,
+    /// Version of the reference service that the API reports with `compat`.
+    pub compat_version: String,
     /// Whether webhooks may reach local addresses.
     pub allow_local_webhooks: bool,
     /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Networks,
+    /// Origins of web pages that can call the API.
+    pub cors_origins: Origins,
     /// Maximum time of a REST request.
     pub request_timeout: Duration,
     /// Maximum time to receive the head of a connection's next request.
@@ -227,8 +241,12 @@ pub struct ServerSettings {
 /// The settings file that is read by default if it exists.
 const DEFAULT_FILE: &str = "holdfast.toml";
 
+/// Default version of the reference service that the API reports.
+const COMPAT_VERSION: &str = "17.11.0-ee";
 /// Default maximum size of a file in a JSON response.
 const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
+/// Maximum length of the reported version, in bytes.
+const MAX_VERSION_LENGTH: usize = 64;
 /// Default maximum size of a container image layer.
 const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default of the free disk space below which low space is reported.
@@ -264,8 +282,10 @@ impl ConfigOptions {
             worker_listen: self.worker_listen.or(under.worker_listen),
             plan: self.plan.or(under.plan),
             compat: self.compat.or(under.compat),
+            compat_version: self.compat_version.or(under.compat_version),
             allow_local_webhooks: self.allow_local_webhooks.or(under.allow_local_webhooks),
             trusted_proxies: self.trusted_proxies.or(under.trusted_proxies),
+            cors_origins: self.cors_origins.or(under.cors_origins),
             request_timeout: self.request_timeout.or(under.request_timeout),
             idle_timeout: self.idle_timeout.or(under.idle_timeout),
             max_connections: self.max_connections.or(under.max_connections),
@@ -330,6 +350,11 @@ impl ConfigOptions {
             name: "trusted_proxies",
             cause,
         })?;
+        let cors_origins = Origins::parse(self.cors_origins.as_deref().unwrap_or_default());
+        let cors_origins = cors_origins.map_err(|cause| ConfigError::Value {
+            name: "cors_origins",
+            cause,
+        })?;
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(ServerSettings {
             listen: self
@@ -342,8 +367,10 @@ impl ConfigOptions {
             worker_listen: self.worker_listen,
             plan,
             compat: self.compat.unwrap_or(false),
+            compat_version: compat_version(self.compat_version.as_deref())?,
             allow_local_webhooks: self.allow_local_webhooks.unwrap_or(false),
             trusted_proxies,
+            cors_origins,
             request_timeout: Duration::from_secs(self.request_timeout.unwrap_or(60).max(1)),
             idle_timeout: Duration::from_secs(self.idle_timeout.unwrap_or(60).max(1)),
             max_connections: self
@@ -405,6 +432,24 @@ fn base_url(text: &str) -> Result<String, ConfigError> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
+/// Returns the version to report. Clients compare its three numbers.
+fn compat_version(given: Option<&str>) -> Result<String, ConfigError> {
+    let version = given.unwrap_or(COMPAT_VERSION);
+    let numbers = version.split('-').next().unwrap_or_default();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_valid = version.len() <= MAX_VERSION_LENGTH
+        && numbers.split('.').count() == 3
+        && numbers.split('.').all(is_number)
+        && version.bytes().all(|byte| byte.is_ascii_graphic());
+    match is_valid {
+        true => Ok(version.to_owned()),
+        false => Err(ConfigError::Value {
+            name: "compat_version",
+            cause: format!("\"{version}\" is not a version such as {COMPAT_VERSION}"),
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,5 +507,17 @@ mod tests {
             ..ConfigOptions::default()
         };
         assert!(error_of(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
+        let origins = ConfigOptions {
+            cors_origins: Some(vec!["app.example".to_owned()]),
+            ..ConfigOptions::default()
+        };
+        assert!(error_of(origins).is_some_and(|text| text.contains("cors_origins: app.example")));
+        for version in ["", "17.11", "17.x.0", "17.11.0-e e"] {
+            let version = ConfigOptions {
+                compat_version: Some(version.to_owned()),
+                ..ConfigOptions::default()
+            };
+            assert!(error_of(version).is_some_and(|text| text.contains("compat_version")));
+        }
     }
 }

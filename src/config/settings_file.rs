@@ -27,19 +27,37 @@ enum ListOrText {
     Text(String),
 }
 
-/// Reads a list of networks. A text is the syntax of the command line, so its error shows the list to write.
+/// Reads the networks of trusted proxies.
 pub(super) fn networks<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<String>>, D::Error> {
+    list(source, "trusted_proxies", "networks, such as [\"10.0.0.0/8\"]")
+}
+
+/// Reads the origins of web pages that can call the API.
+pub(super) fn origins<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<String>>, D::Error> {
+    list(
+        source,
+        "cors_origins",
+        "origins, such as [\"https://app.example\"]",
+    )
+}
+
+/// Reads a list of texts. A text is the syntax of the command line, so its error shows the list to write.
+fn list<'de, D: Deserializer<'de>>(
+    source: D,
+    name: &str,
+    content: &str,
+) -> Result<Option<Vec<String>>, D::Error> {
     match ListOrText::deserialize(source) {
         Ok(ListOrText::List(list)) => Ok(Some(list)),
         Ok(ListOrText::Text(text)) => {
             let list: Vec<&str> = text.split(',').map(str::trim).collect();
             Err(serde::de::Error::custom(format!(
-                "trusted_proxies is a text, but must be a list; write trusted_proxies = {list:?}"
+                "{name} is a text, but must be a list; write {name} = {list:?}"
             )))
         }
-        Err(_) => Err(serde::de::Error::custom(
-            "trusted_proxies must be a list of networks, such as [\"10.0.0.0/8\"]",
-        )),
+        Err(_) => Err(serde::de::Error::custom(format!(
+            "{name} must be a list of {content}"
+        ))),
     }
 }
 

@@ -144,6 +144,10 @@ async fn open_as(
         data_dir: settings.data_dir.clone(),
         low_disk_bytes: settings.low_disk_bytes,
         compat: settings.compat,
+        reported_version: match settings.compat {
+            true => settings.compat_version.clone(),
+            false => env!("CARGO_PKG_VERSION").to_owned(),
+        },
     };
     let webhooks = webhooks::WebhookClient::new(settings.allow_local_webhooks);
     let backend = Backend::new(BackendParts {

@@ -41,6 +41,7 @@ convert_enum! {
     contract::MergeRequestState = merge_requests::MergeRequestState { Opened, Closed, Locked, Merged }
     contract::MergeStatus = merge_requests::MergeStatus { Unchecked, CanBeMerged, CannotBeMerged }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }
+    contract::SquashOption = projects::SquashOption { Never, Always, DefaultOn, DefaultOff }
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }
     contract::ImportStatus = projects::ImportStatus { None, Scheduled, Started, Finished, Failed }
     contract::VariableType = ci_variables::VariableKind { EnvVar, File }

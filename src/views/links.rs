@@ -1,6 +1,6 @@
 //! URLs of pages and avatars.
 
-pub use domain::kernel::urls::avatar_url;
+pub use domain::kernel::urls::{avatar_url, user_avatar_url};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 

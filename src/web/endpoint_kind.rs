@@ -20,6 +20,7 @@ pub(super) fn endpoint_kind(path: &str) -> &'static str {
         "/api/v4/openapi.json" | "/api/v4/openapi.yaml" | "/-/session" => "page",
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => "health",
         _ if below("/api") => "unmatched",
+        _ if path.contains("/-/archive/") || path.contains("/-/raw/") || path.ends_with(".keys") => "page",
         _ if git_http::is_git_path(path) => "git",
         _ if registry::is_registry_path(path) => "registry",
         _ if below("/docs") || below("/users") || below("/oauth") || below("/.well-known") => "page",
@@ -45,6 +46,9 @@ mod tests {
             ("/docs/index.css", "page"),
             ("/oauth/token", "page"),
             ("/g/p/uploads/0/a.png", "page"),
+            ("/g/p/-/archive/main/p.zip", "page"),
+            ("/g/p/-/raw/main/a", "page"),
+            ("/ada.keys", "page"),
             ("/", "unmatched"),
             ("/wp-login.php", "unmatched"),
         ] {

@@ -10,7 +10,7 @@ use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
-use crate::web::{git_http, registry};
+use crate::web::{extra_slashes, git_http, registry};
 use contract::operation::ErrorFormat;
 use contract::table::operations;
 
@@ -66,7 +66,8 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
 }
 
 fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response {
-    let (allowed, format) = (allowed(path), error_format(path));
+    let trimmed = extra_slashes::without_extra_slash(path);
+    let (allowed, format) = (allowed(trimmed.as_deref().unwrap_or(path)), error_format(path));
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
         tracing::debug!(%method, path, "rejected method");
         return error_response::routing_error(format, StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));

@@ -9,6 +9,7 @@ use domain::identity::access::ProjectAccess;
 use domain::identity::git_access::{self, BasicCredentials};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
+use domain::spaces::projects;
 use git::TransportService;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{
@@ -215,7 +216,15 @@ impl<E> GitHttpEndpoint<E> {
             .at_ip_address(client_ip(request))
             .at_address(address_key(request));
         request_rate::use_database_share(request, &caller);
-        Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
+        let is_new_push = caller.is_signed_in()
+            && service == TransportService::ReceivePack
+            && target.endpoint == GitEndpoint::References;
+        match git_access::authorize(&self.backend, caller.clone(), &target.project, service).await {
+            Err(Error::NotFound(_)) if is_new_push => {
+                Ok(projects::create_for_push(&self.backend, &caller, &target.project).await?)
+            }
+            found => Ok(found?),
+        }
     }
 
     async fn references(&self, target: &GitRequest, request: &Request) -> Result<Response, GitRejection> {

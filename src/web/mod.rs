@@ -4,16 +4,18 @@ mod access_log;
 mod browser;
 mod compress;
 pub mod connections;
+mod cors;
 pub mod docs;
-mod duplicate_slashes;
 mod endpoint_kind;
 mod errors;
+mod extra_slashes;
 pub mod git_http;
 mod headers;
 pub mod health;
 mod limits;
 pub mod oauth;
 mod page;
+pub mod pages;
 mod rate_limit;
 pub mod registry;
 mod second_factor;
@@ -39,7 +41,7 @@ where
     E: Endpoint + 'static,
 {
     routes
-        .before(duplicate_slashes::remove_extra_slash)
+        .before(extra_slashes::remove_extra_slash)
         .with(errors::ErrorMiddleware {
             time_limit: settings.request_timeout,
         })
@@ -47,6 +49,9 @@ where
         .with(registry::RegistryErrorMiddleware)
         .with(rate_limit::RateLimitMiddleware {
             backend: backend.clone(),
+        })
+        .with(cors::CorsMiddleware {
+            origins: settings.cors_origins.clone(),
         })
         .with(headers::HeaderMiddleware {
             compat: settings.compat,

@@ -38,6 +38,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(merge_requests::run_update_head_ref)
         .run(maintain_repository::run)
         .run(auto_merge::run)
+        .run(merge_requests::run_create_merge_request)
         .run(process_commit_messages::run)
         .run(refresh_closing_issues::run)
         .run(pipeline_schedules::run_job)

@@ -71,7 +71,10 @@ pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
 pub use path::TreePath;
 pub use process::{ProgramVersion, VersionError, program_version};
-pub use ref_name::{check_branch_name, check_tag_name};
+pub use ref_name::{
+    check_branch_name, check_custom_reference_name, check_tag_name, is_custom_reference,
+    is_reserved_reference,
+};
 pub use refs::PageWindow;
 pub use repository::Repository;
 pub use slots::{SlotHolder, SlotUsage};

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::ref_name::{MAX_FULL_NAME_BYTES, is_custom_reference};
 use super::{Error, LockedRepository, Oid, Repository, Result};
 
 /// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
@@ -79,6 +80,24 @@ impl Repository {
         self.git2(move |repository| names.iter().map(|name| target(repository, name)).collect())
             .await
     }
+
+    /// Returns the number of references that are neither branches nor tags nor reserved, but at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn count_custom_references(&self, limit: usize) -> Result<usize> {
+        self.git2(move |repository| {
+            let mut count = 0;
+            for reference in repository.references()? {
+                count += usize::from(reference?.name().is_ok_and(is_custom_reference));
+                if count == limit {
+                    break;
+                }
+            }
+            Ok(count)
+        })
+        .await
+    }
 }
 
 impl LockedRepository {
@@ -101,9 +120,10 @@ impl LockedRepository {
 /// Returns the target of a full reference name; follows symbolic references.
 pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
     // libgit2 fails for invalid names and for names that no file can have; here such references do not exist.
-    let too_long = name
-        .split('/')
-        .any(|component| component.len() > MAX_FILE_NAME_BYTES);
+    let too_long = name.len() > MAX_FULL_NAME_BYTES
+        || name
+            .split('/')
+            .any(|component| component.len() > MAX_FILE_NAME_BYTES);
     if too_long || !git2::Reference::is_valid_name(name) {
         return Ok(None);
     }

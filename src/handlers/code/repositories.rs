@@ -3,10 +3,9 @@
 use domain::code::repositories::{self, TreeFilter};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::blob_content;
-use domain::kernel::download::{Download, DownloadContent};
+use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use futures_util::StreamExt;
 
 use crate::api::routes::RepositoriesApi;
 use crate::app::App;
@@ -119,13 +118,6 @@ impl App {
         };
         let archive =
             repositories::create_archive(&self.backend, access, revision.as_deref(), format).await?;
-        Ok(Download {
-            content_type: "application/octet-stream".to_owned(),
-            file_name: archive.file_name,
-            attachment: true,
-            etag: None,
-            headers: Vec::new(),
-            content: DownloadContent::Stream(archive.stream.boxed()),
-        })
+        Ok(views::code::archive::download(archive))
     }
 }

@@ -143,19 +143,7 @@ impl RepositoryFilesApi for App {
     async fn get_raw_file(&self, access: ProjectAccess, request: GetRawFileRequest) -> Result<Download> {
         let file = files::get(&self.backend, &access, request.file_path, request.r#ref).await?;
         let (content, is_text) = files::open(&self.backend, &access, &file).await?;
-        let content_type = if is_text {
-            "text/plain"
-        } else {
-            "application/octet-stream"
-        };
-        Ok(Download {
-            content_type: content_type.to_owned(),
-            file_name: file.name().to_owned(),
-            attachment: false,
-            etag: Some(file.blob.to_string()),
-            headers: view::headers(&file),
-            content,
-        })
+        Ok(view::raw(&file, content, is_text))
     }
 
     async fn get_raw_file_metadata(

@@ -11,9 +11,10 @@ use crate::app::App;
 use crate::views::delivery::pipeline::{ProjectLocation, pipeline, reference, variable};
 use crate::views::enums::Convert;
 use contract::{
-    CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
-    ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
-    PipelineScope, PipelineVariable, PipelineVariableCreate, RetryPipelineRequest, SortDirection,
+    CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetLatestPipelineRequest,
+    GetPipelineRequest, ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder,
+    PipelineReference, PipelineScope, PipelineVariable, PipelineVariableCreate, RetryPipelineRequest,
+    SortDirection,
 };
 
 impl App {
@@ -97,6 +98,15 @@ impl PipelinesApi for App {
 
     async fn get_pipeline(&self, access: ProjectAccess, request: GetPipelineRequest) -> Result<Pipeline> {
         let found = pipelines::get(&self.backend, &access, request.pipeline_id).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), found))
+    }
+
+    async fn get_latest_pipeline(
+        &self,
+        access: ProjectAccess,
+        request: GetLatestPipelineRequest,
+    ) -> Result<Pipeline> {
+        let found = pipelines::latest(&self.backend, &access, request.r#ref.as_deref()).await?;
         Ok(pipeline(self.at(&self.path_of(&access)), found))
     }
 

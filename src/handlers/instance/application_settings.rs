@@ -34,6 +34,7 @@ fn update(body: ApplicationSettingsUpdate) -> SettingsUpdate {
         allow_account_creation_by_groups: body.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: body.allow_local_requests_from_hooks_and_services,
         audit_event_retention_days: body.audit_event_retention_days,
+        default_branch_name: body.default_branch_name,
         default_group_visibility: body.default_group_visibility.map(Convert::convert),
         default_project_visibility: body.default_project_visibility.map(Convert::convert),
         default_projects_limit: body.default_projects_limit,

@@ -203,6 +203,7 @@ impl IssuesApi for App {
                     labels: body.labels.into_patch(),
                     add_labels: body.add_labels,
                     remove_labels: body.remove_labels,
+                    ..IssuableMetadata::default()
                 },
                 confidential: body.confidential,
                 due_date: body.due_date.into_patch(),

@@ -4,7 +4,7 @@ use domain::delivery::deployments;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::caller::Caller;
-use domain::kernel::error::{Error, Result};
+use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::planning::issuables::time_tracking::{self, TimeTrackingUpdate};
@@ -68,17 +68,6 @@ fn merge_request_order(order: contract::MergeRequestOrder) -> IssuableOrder {
         Name::LabelPriority => IssuableOrder::LabelPriority,
         Name::MilestoneDue => IssuableOrder::MilestoneDue,
         Name::Popularity => IssuableOrder::Popularity,
-    }
-}
-
-/// Rejects reviewers, which merge requests do not support.
-fn check_no_reviewers(ids: &[i64]) -> Result<()> {
-    match ids.iter().all(|id| *id == 0) {
-        true => Ok(()),
-        false => Err(Error::attribute(
-            "reviewer_ids",
-            "must be empty: merge requests have no reviewers; use assignee_ids",
-        )),
     }
 }
 
@@ -214,7 +203,6 @@ impl MergeRequestsApi for App {
     ) -> Result<MergeRequest> {
         let body = request.body;
         let assignee_ids = Patch::set_if_some(body.assignee_ids);
-        check_no_reviewers(&body.reviewer_ids.unwrap_or_default())?;
         let new = NewMergeRequest {
             source_branch: body.source_branch,
             target_branch: body.target_branch,
@@ -224,6 +212,7 @@ impl MergeRequestsApi for App {
             metadata: IssuableMetadata {
                 discussion_locked: body.discussion_locked,
                 assignee_ids: merge_assignee_ids(assignee_ids, Patch::set_if_some(body.assignee_id)),
+                reviewer_ids: Patch::set_if_some(body.reviewer_ids),
                 milestone_id: Patch::set_if_some(body.milestone_id),
                 labels: Patch::set_if_some(body.labels),
                 ..IssuableMetadata::default()
@@ -256,8 +245,6 @@ impl MergeRequestsApi for App {
         request: UpdateMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        let reviewer_ids = body.reviewer_ids.into_patch();
-        check_no_reviewers(reviewer_ids.value().map(Vec::as_slice).unwrap_or_default())?;
         let update = MergeRequestUpdate {
             metadata: IssuableMetadata {
                 discussion_locked: body.discussion_locked,
@@ -265,6 +252,7 @@ impl MergeRequestsApi for App {
                     body.assignee_ids.into_patch(),
                     body.assignee_id.into_patch(),
                 ),
+                reviewer_ids: body.reviewer_ids.into_patch(),
                 milestone_id: body.milestone_id.into_patch(),
                 labels: body.labels.into_patch(),
                 add_labels: body.add_labels,
@@ -280,7 +268,6 @@ impl MergeRequestsApi for App {
             remove_source_branch: body.remove_source_branch,
             squash: body.squash,
             allow_collaboration: body.allow_collaboration,
-            has_reviewer_ids: !reviewer_ids.is_keep(),
         };
         let detail =
             merge_requests::update(&self.backend, &access, request.merge_request_iid, update).await?;

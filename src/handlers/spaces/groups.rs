@@ -15,12 +15,13 @@ use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::enums::Convert;
 use crate::views::spaces::group::{detail, group};
-use crate::views::spaces::project::{ProjectViewOptions, project};
+use crate::views::spaces::project::ProjectViewOptions;
 use contract::{
-    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder, GroupSettings,
-    ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
-    ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
-    TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
+    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder,
+    GroupProjectFilter, GroupSettings, ListDescendantGroupsRequest, ListDescendantsRequest,
+    ListGroupProjectsRequest, ListGroupSharedProjectsRequest, ListGroupsRequest, ListSubgroupsRequest,
+    Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest, TransferProjectToGroupRequest,
+    UnshareGroupRequest, UpdateGroupRequest,
 };
 
 /// Returns the filter of a list.
@@ -43,6 +44,33 @@ fn group_filter(filter: GroupFilter, within: HierarchyPart) -> groups::GroupFilt
     }
 }
 
+/// Returns the filter and the additional attributes of a list of projects of a group.
+fn project_filter(
+    group: GroupProjects,
+    filter: GroupProjectFilter,
+) -> (projects::ProjectFilter, ProjectViewOptions) {
+    let parts = ProjectViewOptions {
+        simple: filter.simple,
+        custom_attributes: filter.with_custom_attributes,
+        ..ProjectViewOptions::default()
+    };
+    let filter = projects::ProjectFilter {
+        of_group: Some(group),
+        archived: filter.archived,
+        visibility: filter.visibility.map(Convert::convert),
+        search: filter.search,
+        owned: filter.owned,
+        starred: filter.starred,
+        with_issues_enabled: filter.with_issues_enabled,
+        with_merge_requests_enabled: filter.with_merge_requests_enabled,
+        min_access_level: filter.min_access_level,
+        order: crate::handlers::spaces::projects::order(filter.order_by),
+        ascending: filter.sort == Some(SortDirection::Asc),
+        ..projects::ProjectFilter::default()
+    };
+    (filter, parts)
+}
+
 /// Returns the settings in a body.
 fn group_settings(description: Option<String>, settings: GroupSettings) -> groups::GroupSettings {
     groups::GroupSettings {
@@ -58,6 +86,7 @@ fn group_settings(description: Option<String>, settings: GroupSettings) -> group
         mentions_disabled: settings.mentions_disabled.into_patch(),
         lfs_enabled: settings.lfs_enabled,
         default_branch_protection: settings.default_branch_protection,
+        default_branch: settings.default_branch.into_patch(),
         request_access_enabled: settings.request_access_enabled,
     }
 }
@@ -143,34 +172,24 @@ impl GroupsApi for App {
         request: ListGroupProjectsRequest,
         page: PageRequest,
     ) -> Result<Page<Project>> {
-        let filter = projects::ProjectFilter {
-            of_group: Some(GroupProjects {
-                id: access.group.id,
-                with_subgroups: request.include_subgroups,
-                with_shared: request.with_shared,
-            }),
-            archived: request.archived,
-            visibility: request.visibility.map(Convert::convert),
-            search: request.search,
-            owned: request.owned,
-            starred: request.starred,
-            with_issues_enabled: request.with_issues_enabled,
-            with_merge_requests_enabled: request.with_merge_requests_enabled,
-            min_access_level: request.min_access_level,
-            order: crate::handlers::spaces::projects::order(request.order_by),
-            ascending: request.sort == Some(SortDirection::Asc),
-            ..projects::ProjectFilter::default()
+        let group = GroupProjects::Inside {
+            id: access.group.id,
+            with_subgroups: request.include_subgroups,
+            with_shared: request.with_shared,
         };
-        let parts = ProjectViewOptions {
-            simple: request.simple,
-            custom_attributes: request.with_custom_attributes,
-            ..ProjectViewOptions::default()
-        };
-        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
-        if parts.custom_attributes {
-            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
-        }
-        Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
+        let (filter, parts) = project_filter(group, request.group_project_filter);
+        self.projects(&access.caller, filter, page, parts).await
+    }
+
+    async fn list_group_shared_projects(
+        &self,
+        access: GroupAccess,
+        request: ListGroupSharedProjectsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Project>> {
+        let group = GroupProjects::SharedWith(access.group.id);
+        let (filter, parts) = project_filter(group, request.group_project_filter);
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn create_group(

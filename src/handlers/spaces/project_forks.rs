@@ -1,6 +1,6 @@
 //! Forks of projects.
 
-use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::projects::ProjectFilter;
@@ -39,11 +39,7 @@ impl ProjectForksApi for App {
             forked_from: Some(access.project.id),
             ..project_filter(request.project_filter)
         };
-        let access = InstanceAccess {
-            caller: access.caller,
-            gate: None,
-        };
-        self.projects(access, filter, page, parts).await
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn create_fork_relation(

@@ -4,6 +4,7 @@ use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::code::code_analysis;
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
@@ -27,6 +28,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
     projects::ProjectSettings {
         description,
         tag_list: settings.tag_list,
+        topics: settings.topics.into_patch(),
         issues_enabled: settings.issues_enabled,
         merge_requests_enabled: settings.merge_requests_enabled,
         wiki_enabled: settings.wiki_enabled,
@@ -42,6 +44,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         snippets_access_level: settings.snippets_access_level.map(Convert::convert),
         container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
         merge_method: settings.merge_method.map(Convert::convert),
+        squash_option: settings.squash_option.map(Convert::convert),
         request_access_enabled: settings.request_access_enabled,
         lfs_enabled: settings.lfs_enabled,
         packages_enabled: settings.packages_enabled,
@@ -117,14 +120,14 @@ pub(crate) fn order(order: Option<ProjectOrder>) -> projects::ProjectOrder {
 impl App {
     pub(crate) async fn projects(
         &self,
-        access: InstanceAccess,
+        caller: &Caller,
         filter: projects::ProjectFilter,
         page: PageRequest,
         parts: project::ProjectViewOptions,
     ) -> Result<Page<Project>> {
-        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        let mut page = projects::list(&self.backend, caller, &filter, &page).await?;
         if parts.custom_attributes {
-            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
+            projects::add_custom_attributes(&self.backend, caller, &mut page.items).await?;
         }
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
@@ -155,7 +158,7 @@ impl ProjectsApi for App {
             last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
             ..project_filter(request.project_filter)
         };
-        self.projects(access, filter, page, parts).await
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn list_user_projects(
@@ -171,11 +174,7 @@ impl ProjectsApi for App {
             membership: false,
             ..project_filter(request.project_filter)
         };
-        let access = InstanceAccess {
-            caller: access.caller,
-            gate: None,
-        };
-        self.projects(access, filter, page, parts).await
+        self.projects(&access.caller, filter, page, parts).await
     }
 
     async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {

@@ -27,10 +27,10 @@ pub fn web_url(base: &str, user: &Model) -> String {
     format!("{base}/{}", user.username)
 }
 
-/// Returns the URL of a user's avatar.
+/// Returns the URL of a user's avatar, which only deleted users do not have.
 #[must_use]
 pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
-    links::avatar_url(base, "user", user.id, user.avatar.as_deref())
+    Some(links::user_avatar_url(base, user.id, user.avatar.as_deref()))
 }
 
 /// Returns a user inside of another resource.
@@ -40,7 +40,7 @@ pub fn reference(base: &str, user: impl Into<UserSummary>) -> UserReference {
     UserReference {
         id: user.id,
         state: state(user.state),
-        avatar_url: links::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+        avatar_url: Some(links::user_avatar_url(base, user.id, user.avatar.as_deref())),
         web_url: format!("{base}/{}", user.username),
         username: user.username,
         name: user.name,
@@ -130,6 +130,9 @@ pub fn without_profile(base: &str, user: impl Into<UserSummary>) -> User {
         website_url: None,
         organization: MaybeUndefined::Undefined,
         job_title: MaybeUndefined::Undefined,
+        bot: None,
+        namespace_id: MaybeUndefined::Undefined,
+        commit_email: None,
         last_sign_in_at: MaybeUndefined::Undefined,
         confirmed_at: MaybeUndefined::Undefined,
         last_activity_on: MaybeUndefined::Undefined,
@@ -176,10 +179,13 @@ fn add_public(view: &mut User, user: Model) {
     view.website_url = Some(user.website_url);
     view.organization = nullable(user.organization);
     view.job_title = nullable(user.job_title);
+    view.bot = Some(user.bot);
 }
 
 fn add_rest(view: &mut User, user: Model, known: UserExtras) {
     view.can_create_project = Some(can_create_project(&user, &known));
+    view.namespace_id = nullable(known.namespace_id);
+    view.commit_email = Some(user.email.clone());
     view.identities = Some(identities(known));
     view.last_sign_in_at = nullable(user.last_sign_in_at);
     view.confirmed_at = nullable(user.confirmed_at);
@@ -218,6 +224,9 @@ pub fn current(user: Model, known: UserExtras, base: &str) -> CurrentUser {
         avatar_url: avatar_url(base, &user),
         web_url: web_url(base, &user),
         can_create_project: can_create_project(&user, &known),
+        bot: user.bot,
+        namespace_id: known.namespace_id,
+        commit_email: user.email.clone(),
         username: user.username,
         name: user.name,
         created_at: Some(user.created_at.into()),

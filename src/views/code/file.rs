@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::code::files::{BlamedLines, FileDetail};
+use domain::kernel::download::{Download, DownloadContent};
 use git::Commit;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 
@@ -22,6 +23,23 @@ pub fn headers(file: &FileDetail) -> Vec<(&'static str, String)> {
         ("X-Service-Ref", header_text(&file.revision)),
         ("X-Service-Size", file.size.to_string()),
     ]
+}
+
+/// Returns the download of the content of a file. `is_text` is whether the content is text.
+#[must_use]
+pub fn raw(file: &FileDetail, content: DownloadContent, is_text: bool) -> Download {
+    let content_type = match is_text {
+        true => "text/plain",
+        false => "application/octet-stream",
+    };
+    Download {
+        content_type: content_type.to_owned(),
+        file_name: file.name().to_owned(),
+        attachment: false,
+        etag: Some(file.blob.to_string()),
+        headers: headers(file),
+        content,
+    }
 }
 
 /// Returns a text for a header, percent-encoded if it contains control characters.

@@ -1,5 +1,6 @@
 //! Views of repositories: branches, tags, commits, files, snippets and templates.
 
+pub mod archive;
 pub mod blob;
 pub mod branch;
 pub mod commit;

@@ -17,6 +17,7 @@ pub fn application_settings(settings: InstanceSettings, plan: InstancePlan) -> A
         allow_account_creation_by_groups: settings.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_hooks_and_services,
         audit_event_retention_days: number(settings.audit_event_retention_days),
+        default_branch_name: settings.default_branch_name,
         default_group_visibility: settings.default_group_visibility.convert(),
         default_project_visibility: settings.default_project_visibility.convert(),
         default_projects_limit: settings.default_projects_limit.into(),

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::kernel::Instance;
 use domain::planning::issuables::time_tracking::TrackedTimes;
-use domain::review::merge_requests::{MergeRequestDetail, MergeRequestExtras, is_draft};
+use domain::review::merge_requests::{self, MergeRequestDetail, MergeRequestExtras, is_draft};
 use storage::entities::merge_requests::{MergeRequestState, MergeStatus, Model};
 use storage::entities::pipelines;
 use storage::entities::users::UserSummary;
@@ -16,7 +16,8 @@ use crate::views::planning::issue::{IssueViewOptions, label, time_stats};
 use crate::views::planning::milestone::milestone;
 use contract::MaybeUndefined;
 use contract::{
-    DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
+    DetailedMergeStatus, DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References,
+    TaskCompletionStatus,
 };
 
 /// Returns a merge request in the format of the contract.
@@ -33,7 +34,9 @@ pub fn merge_request(
         author,
         closed_by,
         merged_by,
+        auto_merge_user,
         assignees,
+        reviewers,
         labels,
         milestone: milestone_detail,
         unresolved,
@@ -45,6 +48,7 @@ pub fn merge_request(
     let draft = is_draft(&merge_request.title);
     let simple = simple(base, &project_path, merge_request.clone());
     let view = MergeRequest {
+        merge_user: user(merged_by.clone().or(auto_merge_user)),
         merged_by: user(merged_by),
         merged_at: nullable(merge_request.merged_at.map(Into::into)),
         closed_by: user(closed_by),
@@ -56,6 +60,7 @@ pub fn merge_request(
         downvotes: Some(merge_request.downvotes.into()),
         assignee: nullable(assignees.first().map(|user| reference(base, user))),
         assignees: Some(assignees.iter().map(|user| reference(base, user)).collect()),
+        reviewers: Some(reviewers.iter().map(|user| reference(base, user)).collect()),
         author: Some(creator(base, author)),
         source_project_id: nullable(merge_request.source_project_id),
         target_project_id: Some(merge_request.target_project_id),
@@ -70,6 +75,8 @@ pub fn merge_request(
         milestone: nullable(milestone_detail.map(|detail| milestone(base, detail))),
         merge_when_pipeline_succeeds: Some(merge_request.merge_when_pipeline_succeeds),
         merge_status: Some(merge_request.merge_status.convert()),
+        prepared_at: Some(merge_request.created_at.into()),
+        imported: Some(false),
         sha: Some(merge_request.head_sha.clone()),
         merge_commit_sha: nullable(merge_request.merge_commit_sha.clone()),
         squash_commit_sha: nullable(merge_request.squash_commit_sha.clone()),
@@ -129,6 +136,7 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
         created_at: merge_request.created_at.into(),
         updated_at: merge_request.updated_at.into(),
         merged_by: MaybeUndefined::Undefined,
+        merge_user: MaybeUndefined::Undefined,
         merged_at: MaybeUndefined::Undefined,
         closed_by: MaybeUndefined::Undefined,
         closed_at: MaybeUndefined::Undefined,
@@ -139,6 +147,7 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
         downvotes: None,
         assignee: MaybeUndefined::Undefined,
         assignees: None,
+        reviewers: None,
         author: None,
         source_project_id: MaybeUndefined::Undefined,
         target_project_id: None,
@@ -148,6 +157,9 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
         milestone: MaybeUndefined::Undefined,
         merge_when_pipeline_succeeds: None,
         merge_status: None,
+        detailed_merge_status: None,
+        prepared_at: None,
+        imported: None,
         sha: None,
         merge_commit_sha: MaybeUndefined::Undefined,
         squash_commit_sha: MaybeUndefined::Undefined,
@@ -194,6 +206,7 @@ fn with_extras(base: &str, view: MergeRequest, row: &Model, extras: MergeRequest
         time(&found.pipeline).map(Into::into)
     };
     MergeRequest {
+        detailed_merge_status: Some(detailed_status(extras.detailed_status)),
         subscribed: extras.subscribed,
         changes_count: nullable(extras.changes_count),
         merge_error: nullable(row.merge_error.clone()),
@@ -222,6 +235,21 @@ fn with_extras(base: &str, view: MergeRequest, row: &Model, extras: MergeRequest
             .map(|count| i64::try_from(count).unwrap_or(i64::MAX)),
         rebase_in_progress: extras.rebase_in_progress,
         ..view
+    }
+}
+
+fn detailed_status(status: merge_requests::DetailedMergeStatus) -> DetailedMergeStatus {
+    use merge_requests::DetailedMergeStatus as Status;
+    match status {
+        Status::NotOpen => DetailedMergeStatus::NotOpen,
+        Status::Unchecked => DetailedMergeStatus::Unchecked,
+        Status::Draft => DetailedMergeStatus::DraftStatus,
+        Status::DiscussionsNotResolved => DetailedMergeStatus::DiscussionsNotResolved,
+        Status::NeedRebase => DetailedMergeStatus::NeedRebase,
+        Status::Conflict => DetailedMergeStatus::Conflict,
+        Status::CiStillRunning => DetailedMergeStatus::CiStillRunning,
+        Status::CiMustPass => DetailedMergeStatus::CiMustPass,
+        Status::Mergeable => DetailedMergeStatus::Mergeable,
     }
 }
 

@@ -35,6 +35,7 @@ pub fn group(instance: &Instance, row: GroupSummary, custom_attributes: Option<V
         mentions_disabled: group.mentions_disabled,
         lfs_enabled: group.lfs_enabled,
         default_branch_protection: group.default_branch_protection.into(),
+        default_branch: group.default_branch,
         request_access_enabled: group.request_access_enabled,
         full_name: row.full_name,
         full_path: group.full_path,

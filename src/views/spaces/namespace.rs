@@ -13,7 +13,7 @@ pub fn namespace(base: &str, namespace: &namespaces::Model, owner: Option<&UserS
     let (web_url, avatar_url) = match owner {
         Some(user) => (
             format!("{base}/{}", namespace.full_path),
-            links::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+            Some(links::user_avatar_url(base, user.id, user.avatar.as_deref())),
         ),
         None => (
             links::group(base, &namespace.full_path),

@@ -279,6 +279,8 @@ const AREAS: &[Area] = &[
             "changed the description",
             "assigned to {}",
             "unassigned {}",
+            "requested review from {}",
+            "removed review request for {}",
             "{} and {}",
             "{}, and {}",
             "changed milestone to %{}",

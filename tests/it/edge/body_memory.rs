@@ -61,11 +61,11 @@ async fn large_commit_is_parsed_from_file(server: TestServer) {
         let path = format!("large{number}.txt");
         let content = "line with \"quotes\" and ä\n".repeat(80_000);
         let body = json!({
-            "branch": "master", "commit_message": "Add",
+            "branch": "main", "commit_message": "Add",
             "actions": [{"action": "create", "file_path": path, "content": content}],
         });
         commit(&root, "root%2Fwork", serde_json::to_vec(&body).expect("JSON"), is_chunked).await.expect(201);
-        let sent = root.get(&format!("/projects/root%2Fwork/repository/files/{path}/raw?ref=master")).await.expect(200);
+        let sent = root.get(&format!("/projects/root%2Fwork/repository/files/{path}/raw?ref=main")).await.expect(200);
         assert!(sent.text() == content, "{path}");
     }
     assert_eq!(server.backend.budgets.memory.used(), 0);
@@ -76,10 +76,10 @@ async fn large_form_is_accepted_up_to_its_limit(server: TestServer) {
     project(&root, "work", json!({"initialize_with_readme": true})).await;
     let url = "/projects/root%2Fwork/repository/files/form.txt";
     let content = "x".repeat(2 << 20);
-    let pairs = [("branch", "master"), ("commit_message", "Add"), ("content", &content)];
+    let pairs = [("branch", "main"), ("commit_message", "Add"), ("content", &content)];
     root.post_form(url, &pairs).await.expect(201);
     let content = "x".repeat(33 << 20);
-    let pairs = [("branch", "master"), ("commit_message", "Change"), ("content", &content)];
+    let pairs = [("branch", "main"), ("commit_message", "Change"), ("content", &content)];
     let response = root.send(root.request(Method::PUT, url).form(&pairs)).await;
     assert_eq!(response.status, 413);
 }
@@ -104,7 +104,7 @@ async fn body_beyond_memory_returns_503_and_changes_nothing(server: TestServer) 
     let root = server.root();
     project(&root, "work", json!({"initialize_with_readme": true})).await;
     let body = json!({
-        "branch": "master", "commit_message": "Add",
+        "branch": "main", "commit_message": "Add",
         "actions": [{"action": "create", "file_path": "a", "content": "x".repeat(2 << 20)}],
     });
     let body = serde_json::to_vec(&body).expect("JSON");
@@ -112,7 +112,7 @@ async fn body_beyond_memory_returns_503_and_changes_nothing(server: TestServer) 
         let response = commit(&root, "root%2Fwork", body.clone(), is_chunked).await.expect(503);
         assert_eq!(response.header("retry-after"), "5");
     }
-    root.get("/projects/root%2Fwork/repository/files/a?ref=master").await.expect(404);
+    root.get("/projects/root%2Fwork/repository/files/a?ref=main").await.expect(404);
     assert_eq!(server.backend.budgets.memory.used(), 0);
 }
 

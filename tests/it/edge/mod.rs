@@ -8,3 +8,4 @@ mod error_order;
 mod parameters;
 mod rate_limits;
 mod slow_bodies;
+mod trailing_slashes;

@@ -1,10 +1,13 @@
 //! The real git client against the server.
 
 mod access;
+mod custom_refs;
 mod early_response;
 mod memory_limits;
 mod protocol;
+mod push_creation;
 mod push_decision;
+mod push_options;
 mod rules;
 mod sandbox;
 mod slow_clients;

@@ -89,8 +89,8 @@ async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
     server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let work = Work::new().await;
-    let output = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
-    assert!(output.contains("Only branches and tags can be pushed"), "{output}");
+    let output = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/tags/refs/x"]).await;
+    assert!(output.contains("The tag name refs/x is not allowed."), "{output}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
     let pending = ref_updates::pending(server.backend.database.read(), None).await;

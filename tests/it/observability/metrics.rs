@@ -87,7 +87,7 @@ async fn server_reports_every_metric_of_the_table(site: Site) {
     work.git(&["clone", "--quiet", &address, "c"]).await;
     let clone = work.below("c");
     clone.commit("a", "1").await;
-    clone.git(&["push", "--quiet", "origin", "master"]).await;
+    clone.git(&["push", "--quiet", "origin", "main"]).await;
     clone.fails(&["fetch", "--quiet", &address, &"1".repeat(40)]).await;
 
     let is_complete = |found: &Exposition| {

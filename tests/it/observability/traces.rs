@@ -135,7 +135,7 @@ async fn request_has_spans_of_its_database_and_git_children(site: Site) {
     let server = serve(&site, &collector.url, &arguments).await;
     let root = Client::new(&server.base, Some(TOKEN));
     root.post("/projects", json!({"name": "p", "initialize_with_readme": true})).await.expect(201);
-    let path = "/projects/root%2Fp/repository/archive.tar?sha=master";
+    let path = "/projects/root%2Fp/repository/archive.tar?sha=main";
     let archive = traced(&root, "01").get(path).await.expect(200);
     let find = |collected: &Collected| {
         let spans = collected.of_trace(TRACE);

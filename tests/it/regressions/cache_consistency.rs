@@ -33,7 +33,7 @@ impl StoredValue {
         let project = project(client, &format!("value-{number}"), attributes).await;
         let value = Self { project, is_file: number == 0, acknowledged: AtomicU64::new(0) };
         if value.is_file {
-            let file = json!({"branch": "master", "commit_message": "0", "content": "0"});
+            let file = json!({"branch": "main", "commit_message": "0", "content": "0"});
             client.post(&value.file(), file).await.expect(201);
         }
         value
@@ -48,7 +48,7 @@ impl StoredValue {
         let number = self.acknowledged.load(Ordering::SeqCst) + 1;
         let text = number.to_string();
         let (path, body) = match self.is_file {
-            true => (self.file(), json!({"branch": "master", "commit_message": text, "content": text})),
+            true => (self.file(), json!({"branch": "main", "commit_message": text, "content": text})),
             false => (format!("/projects/{}", self.project), json!({"description": text})),
         };
         client.put(&path, body).await.expect(200);
@@ -59,7 +59,7 @@ impl StoredValue {
     async fn check(&self, client: &Client) {
         let least = self.acknowledged.load(Ordering::SeqCst);
         let text = match self.is_file {
-            true => client.get(&format!("{}/raw?ref=master", self.file())).await.expect(200).text(),
+            true => client.get(&format!("{}/raw?ref=main", self.file())).await.expect(200).text(),
             false => {
                 let project = client.get(&format!("/projects/{}", self.project)).await.expect(200);
                 project.json()["description"].as_str().expect("a description").to_owned()

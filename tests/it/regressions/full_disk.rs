@@ -56,7 +56,7 @@ async fn full_disk_loses_nothing(kind: DatabaseKind) {
     let project = format!("/projects/{}", created.json()["id"]);
     let add = async |name: &str| {
         let content = hex::encode(rand::random::<[u8; 32]>()).repeat(500);
-        let body = json!({"branch": "master", "content": content, "commit_message": "Add"});
+        let body = json!({"branch": "main", "content": content, "commit_message": "Add"});
         root.post(&format!("{project}/repository/files/{name}"), body).await
     };
     add("kept").await.expect(201);
@@ -97,24 +97,21 @@ async fn full_disk_loses_nothing(kind: DatabaseKind) {
             statuses.push(root.post(&format!("{project}/issues"), issue.clone()).await.status);
         }
     }
-    root.get(&format!("{project}/repository/files/kept?ref=master")).await.expect(200);
-    root.get(&format!("{project}/repository/files/lost?ref=master")).await.expect(404);
+    root.get(&format!("{project}/repository/files/kept?ref=main")).await.expect(200);
+    root.get(&format!("{project}/repository/files/lost?ref=main")).await.expect(404);
     let clones = Work::empty();
     let address = server.address("p");
     clones.git(&["clone", "--quiet", &address, "c"]).await;
     let clone = clones.below("c");
     let tip = clone.commit("pushed", &hex::encode(rand::random::<[u8; 32]>())).await;
-    assert!(!clone.run(&["push", "--quiet", "origin", "master"]).await.status.success());
+    assert!(!clone.run(&["push", "--quiet", "origin", "main"]).await.status.success());
     let report = mounts::run(&site, &server, &["doctor"]).await;
     assert!(report.contains("less than the 1024 MiB of low_disk_bytes"), "{report}");
 
     std::fs::remove_file(ballast).unwrap();
     readiness(200, "low").await;
-    clone.git(&["push", "--quiet", "origin", "master"]).await;
-    assert_eq!(
-        root.get(&format!("{project}/repository/branches/master")).await.expect(200).json()["commit"]["id"],
-        tip
-    );
+    clone.git(&["push", "--quiet", "origin", "main"]).await;
+    assert_eq!(root.get(&format!("{project}/repository/branches/main")).await.expect(200).json()["commit"]["id"], tip);
     add("lost").await.expect(201);
     for (file, response) in files.write_all().await {
         assert_eq!(response.status, 201, "{file}: {}", response.text());

@@ -72,14 +72,14 @@ impl World {
         let older = json!({"title": "older", "created_at": "2020-01-01T00:00:00Z"});
         issues::open(root, number, older).await;
         for branch in ["topic", "other"] {
-            let commit = json!({"branch": branch, "start_branch": "master", "commit_message": "m", "content": "c"});
+            let commit = json!({"branch": branch, "start_branch": "main", "commit_message": "m", "content": "c"});
             root.post(&format!("{work}/repository/files/{branch}"), commit).await.expect(201);
         }
         let mut proposed = shown;
         proposed["description"] = json!("Closes #1");
-        merge_requests::propose(root, number, "topic", "master", proposed.clone()).await;
+        merge_requests::propose(root, number, "topic", "main", proposed.clone()).await;
         // The second one has the same assignee and label, but is closed.
-        merge_requests::propose(root, number, "other", "master", proposed).await;
+        merge_requests::propose(root, number, "other", "main", proposed).await;
         root.put(&format!("{work}/merge_requests/2"), json!({"state_event": "close"})).await.expect(200);
         let as_ada = root.clone().header("Sudo", "ada");
         let note = as_ada.post(&format!("{work}/issues/1/notes"), json!({"body": "Yes"})).await.expect(201).json();

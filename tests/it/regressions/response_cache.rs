@@ -37,14 +37,14 @@ async fn every_change_is_visible_in_next_response(server: TestServer) {
     // The project, by ID and by path.
     root.put(&one, json!({"description": "new", "path": "moved"})).await.expect(200);
     assert_eq!(get_twice(&one, 200).await.json()["description"], "new");
-    get_twice("/projects/engines%2Fwork", 404).await;
+    assert_eq!(get_twice("/projects/engines%2Fwork", 200).await.json()["path"], "moved");
     get_twice("/projects/engines%2Fmoved", 200).await;
     let names = get_twice("/projects?membership=true&simple=true", 200).await.pluck("path");
     assert_eq!(names, ["moved"]);
 
     // The repository, changed through the API and by a push.
     let before = get_twice(&raw, 200).await.text();
-    let content = json!({"branch": "master", "commit_message": "m", "content": "by the interface"});
+    let content = json!({"branch": "main", "commit_message": "m", "content": "by the interface"});
     root.put(&format!("/projects/{work}/repository/files/README.md"), content).await.expect(200);
     let after = get_twice(&raw, 200).await.text();
     assert_ne!(before, after);
@@ -55,7 +55,7 @@ async fn every_change_is_visible_in_next_response(server: TestServer) {
     clones.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "engines/moved"), "c"]).await;
     let clone = clones.below("c");
     clone.commit("README.md", "by a push").await;
-    clone.git(&["push", "--quiet", "origin", "HEAD:master"]).await;
+    clone.git(&["push", "--quiet", "origin", "HEAD:main"]).await;
     assert_eq!(get_twice(&raw, 200).await.text(), "by a push");
     assert_eq!(get_twice(&commits, 200).await.json().as_array().expect("a list").len(), 3);
 
@@ -95,7 +95,7 @@ async fn cached_responses_are_not_shared_between_callers(server: TestServer) {
 async fn cached_raw_file_supports_ranges_and_conditional_requests(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let path = format!("/projects/{work}/repository/files/README.md/raw?ref=master");
+    let path = format!("/projects/{work}/repository/files/README.md/raw?ref=main");
     server.finish_jobs().await;
     let full = root.get(&path).await.expect(200);
     for _ in 0..2 {
@@ -125,7 +125,7 @@ async fn repeated_request_uses_no_database_statements(server: TestServer) {
         "/projects".to_owned(),
         format!("/projects/{work}"),
         format!("/projects/{work}/repository/commits"),
-        format!("/projects/{work}/repository/files/README.md/raw?ref=master"),
+        format!("/projects/{work}/repository/files/README.md/raw?ref=main"),
     ];
     for path in paths {
         let first = server.statements();

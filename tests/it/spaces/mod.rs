@@ -1,6 +1,7 @@
 //! Tests of projects, groups, namespaces and members.
 
 pub mod badges;
+mod former_paths;
 pub mod groups;
 pub mod members;
 pub mod namespaces;

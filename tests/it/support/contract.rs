@@ -53,6 +53,10 @@ fn matches(template: &[&str], sent: &[&str]) -> bool {
 pub fn check(method: &str, path: &str, response: &ApiResponse) {
     let body = || String::from_utf8_lossy(&response.body).chars().take(2_000).collect::<String>();
     assert_ne!(response.status, 500, "{method} {path} failed: {}", body());
+    // Preflight requests are not part of the contract.
+    if method == "OPTIONS" && response.status == 204 {
+        return;
+    }
     // Duplicate slashes are accepted in some paths.
     let normalized = path.replace("//", "/");
     let normalized = normalized.strip_suffix('/').unwrap_or(&normalized);

@@ -9,6 +9,7 @@ pub mod files;
 pub mod jobs;
 pub mod push_decision;
 pub mod push_events;
+mod push_options;
 pub mod receive_pack;
 pub mod ref_updates;
 pub mod repositories;

@@ -7,6 +7,7 @@
 use git::RefCommand;
 
 use crate::code::branch_protection::{self, BranchRules};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::identity::git_access;
 use crate::kernel::Backend;
@@ -15,6 +16,9 @@ use crate::kernel::policy::Role;
 
 /// Error if the caller may push to the branch, but not discard its commits.
 const FORCE_PUSH_NOT_ALLOWED: &str = "You are not allowed to force push into this branch";
+
+/// Maximum number of refs of a repository that are neither branches nor tags nor reserved.
+const MAX_CUSTOM_REFS: usize = 10_000;
 
 /// A requested update of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub enum Verdict {
     FastForwardOnly(String),
     /// The update is not allowed.
     Rejected(String),
+    /// The ref is reserved. Git rejects the update, and applies the other updates of the push.
+    Reserved,
 }
 
 impl ProposedUpdate {
@@ -105,15 +111,41 @@ pub async fn decide(
 /// Returns the verdict on each update for a caller who was authorized just now.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns an error if the database or the repository fails.
 pub async fn verdicts(
     backend: &Backend,
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
 ) -> Result<Vec<Verdict>> {
     let rules = branch_protection::branch_rules(backend, access).await?;
-    let verdicts = updates.iter().map(|update| verdict(&rules, access, update));
+    let can_create = can_create_custom_refs(backend, access, updates).await?;
+    let verdicts = updates.iter().map(|update| match can_create || !is_new_custom_ref(update) {
+        true => verdict(&rules, access, update),
+        false => Verdict::Rejected(format!(
+            "The project has too many refs other than branches and tags (maximum is {MAX_CUSTOM_REFS}). Delete some of \
+             them and push again."
+        )),
+    });
     Ok(verdicts.collect())
+}
+
+/// Returns whether the repository can have all custom refs that the updates create.
+async fn can_create_custom_refs(
+    backend: &Backend,
+    access: &ProjectAccess,
+    updates: &[ProposedUpdate],
+) -> Result<bool> {
+    let added = updates.iter().filter(|update| is_new_custom_ref(update)).count();
+    if added == 0 {
+        return Ok(true);
+    }
+    let repository = repository_access::open(backend, access);
+    let present = repository.count_custom_references(MAX_CUSTOM_REFS).await?;
+    Ok(present + added <= MAX_CUSTOM_REFS)
+}
+
+fn is_new_custom_ref(update: &ProposedUpdate) -> bool {
+    update.kind == ProposalKind::Create && git::is_custom_reference(&update.reference)
 }
 
 /// Checks that the caller may discard commits of a branch, by the rule for a forced push. The caller is authorized again.
@@ -150,9 +182,18 @@ fn verdict(rules: &BranchRules, access: &ProjectAccess, update: &ProposedUpdate)
     if let Some(branch) = update.reference.strip_prefix("refs/heads/") {
         return branch_verdict(rules, access, branch, update.kind);
     }
+    if git::is_reserved_reference(&update.reference) {
+        return Verdict::Reserved;
+    }
+    if update.kind != ProposalKind::Create {
+        return Verdict::Accepted;
+    }
     match update.reference.strip_prefix("refs/tags/") {
-        Some(tag) if update.kind == ProposalKind::Create && git::check_tag_name(tag).is_err() => {
+        Some(tag) if git::check_tag_name(tag).is_err() => {
             Verdict::Rejected(format!("The tag name {tag} is not allowed."))
+        }
+        None if git::check_custom_reference_name(&update.reference).is_err() => {
+            Verdict::Rejected(format!("The ref name {} is not allowed.", update.reference))
         }
         _ => Verdict::Accepted,
     }

@@ -11,6 +11,7 @@ use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::code::push_options;
 use crate::code::ref_updates::{self, UpdateAuthority};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -44,16 +45,21 @@ pub async fn receive(
     let updates: Vec<ProposedUpdate> = push.commands().iter().map(ProposedUpdate::from).collect();
     // The first verdicts save a second check of the fast-forwards; the decision counts.
     let verdicts = push_decision::verdicts(backend, access, &updates).await?;
+    let merge_request = push_options::merge_request_options(push.options());
     let policy = ReceivePolicy {
         rules: push_rules(&updates, verdicts),
         max_bytes,
+        message: push_options::message(access, &updates, merge_request.is_some()),
     };
     let decider = decider(backend, access, updates);
-    let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
+    let names = push.commands().iter().map(|command| command.reference.clone());
+    // Other requests can change reserved refs at the same time.
+    let planned = names.filter(|name| !git::is_reserved_reference(name)).collect();
     let update = RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: RefUpdateKind::Push,
+        merge_request,
     };
     let protocol = protocol.map(str::to_owned);
     let (sender, started) = oneshot::channel::<ByteStream>();
@@ -119,7 +125,7 @@ fn push_rules(updates: &[ProposedUpdate], verdicts: Vec<Verdict>) -> PushRules {
     for (update, verdict) in updates.iter().zip(verdicts) {
         let reference = update.reference.clone();
         match verdict {
-            Verdict::Accepted => {}
+            Verdict::Accepted | Verdict::Reserved => {}
             Verdict::FastForwardOnly(text) => rules.fast_forward_only.push((reference, text)),
             Verdict::Rejected(text) => rules.rejected.push((reference, text)),
         }

@@ -79,7 +79,7 @@ impl UpdateAuthority {
         let verdicts = push_decision::decide(backend, &caller.access, &caller.updates).await?;
         match verdicts
             .iter()
-            .any(|verdict| matches!(verdict, Verdict::Rejected(_)))
+            .any(|verdict| matches!(verdict, Verdict::Rejected(_) | Verdict::Reserved))
         {
             true => Err((caller.refused)()),
             false => Ok(()),
@@ -403,6 +403,7 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
             project_id: intent.project_id,
             user_id: intent.user_id,
             kind: intent.kind,
+            merge_request: None,
         };
         complete(backend, intent.id, &update, &changes).await?;
     }

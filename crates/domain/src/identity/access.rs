@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::access as levels;
 use storage::entities::access::visible_groups;
-use storage::entities::{namespaces, now, projects, saml_providers, users};
+use storage::entities::{former_paths, namespaces, now, projects, saml_providers, users};
 
 use crate::audit::AuditEntity;
 use crate::instance::feature_gates::{self, GateActors};
@@ -161,7 +161,8 @@ impl ProjectAccess {
         }
     }
 
-    /// Finds a project and the caller's role in it.
+    /// Finds a project and the caller's role in it. A former path of a renamed or transferred project finds it, too, unless
+    /// another project has the path now.
     ///
     /// # Errors
     /// Returns `Error::NotFound` if the project does not exist or the caller cannot see it.
@@ -170,7 +171,14 @@ impl ProjectAccess {
         let user = caller.as_user().map(|user| user.id);
         let look_up = async {
             let db = backend.database.read();
-            let found = levels::project_with_role(db, reference, user, now().date_naive()).await?;
+            let today = now().date_naive();
+            let mut found = levels::project_with_role(db, reference, user, today).await?;
+            if found.is_none()
+                && reference.contains('/')
+                && let Some(id) = former_paths::current_project(db, reference).await?
+            {
+                found = levels::project_with_role(db, &id.to_string(), user, today).await?;
+            }
             let ((project, namespace), role) = found.ok_or_else(hidden)?;
             Ok::<_, Error>(Arc::new(CachedProject {
                 project,
@@ -229,7 +237,7 @@ impl InstanceAccess {
 }
 
 impl GroupAccess {
-    /// Finds a group and the caller's role in it.
+    /// Finds a group and the caller's role in it, also by a former path.
     ///
     /// # Errors
     /// Returns `Error::NotFound` if the group does not exist or the caller cannot see it.
@@ -238,7 +246,13 @@ impl GroupAccess {
         let user = caller.as_user().map(|user| user.id);
         let look_up = async {
             let db = backend.database.read();
-            let found = levels::group_with_role(db, reference, user, now().date_naive()).await?;
+            let today = now().date_naive();
+            let mut found = levels::group_with_role(db, reference, user, today).await?;
+            if found.is_none()
+                && let Some(id) = former_paths::current_namespace(db, reference).await?
+            {
+                found = levels::group_with_role(db, &id.to_string(), user, today).await?;
+            }
             let (group, role) = found.ok_or_else(hidden)?;
             // A user with a visible project in a group may see the group itself, as lists do, but nothing
             // else.

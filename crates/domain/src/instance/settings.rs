@@ -21,6 +21,8 @@ pub struct SettingsUpdate {
     pub allow_local_requests_from_hooks_and_services: Option<bool>,
     /// Days after which audit events are deleted; 0 never deletes them.
     pub audit_event_retention_days: Option<i64>,
+    /// Default branch of new projects.
+    pub default_branch_name: Option<String>,
     /// Default visibility of groups.
     pub default_group_visibility: Option<Visibility>,
     /// Default visibility of projects.
@@ -96,6 +98,10 @@ pub async fn update(backend: &Backend, actor: &Actor, change: SettingsUpdate) ->
             return Err(Error::attribute(name, "is not supported by this server"));
         }
     }
+    if let Some(name) = &change.default_branch_name {
+        git::check_branch_name(name)
+            .map_err(|_| Error::attribute("default_branch_name", "is not a valid branch name"))?;
+    }
     let changed = rows(change)?;
     if changed.is_empty() && !sent {
         return Err(Error::no_parameters(&["settings"]));
@@ -149,6 +155,7 @@ fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
         allow_account_creation_by_groups: change.allow_account_creation_by_groups,
         allow_local_requests_from_hooks_and_services: change.allow_local_requests_from_hooks_and_services,
         audit_event_retention_days: change.audit_event_retention_days,
+        default_branch_name: change.default_branch_name,
         default_group_visibility: change.default_group_visibility,
         default_project_visibility: change.default_project_visibility,
         default_projects_limit: change.default_projects_limit,

@@ -73,6 +73,8 @@ pub struct Instance {
     pub low_disk_bytes: u64,
     /// Whether `X-Service-*` headers are also sent under the names of the reference service.
     pub compat: bool,
+    /// Version that the API reports: that of the reference service with `compat`, otherwise that of this server.
+    pub reported_version: String,
 }
 
 impl Backend {

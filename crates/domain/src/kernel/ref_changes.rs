@@ -52,6 +52,27 @@ pub struct RefUpdate {
     pub user_id: Option<i64>,
     /// The kind of the update.
     pub kind: RefUpdateKind,
+    /// Attributes of the merge requests to create for the updated branches, if the pusher requests them.
+    pub merge_request: Option<MergeRequestOptions>,
+}
+
+/// Attributes of a merge request that a push creates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeRequestOptions {
+    /// The target branch; the default branch by default.
+    pub target: Option<String>,
+    /// The title; by default that of the newest commit.
+    pub title: Option<String>,
+    /// The description.
+    pub description: Option<String>,
+    /// Whether it is a draft.
+    pub draft: bool,
+    /// Titles of the labels.
+    pub labels: Vec<String>,
+    /// Whether to squash the commits; by default that of the project.
+    pub squash: Option<bool>,
+    /// Whether to delete the source branch after the merge.
+    pub remove_source_branch: Option<bool>,
 }
 
 /// Refs that were updated together, before their effects are recorded.

@@ -6,6 +6,9 @@ use storage::entities::Visibility;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 
+/// Default branch of new projects, unless the settings name another one.
+const DEFAULT_BRANCH: &str = "main";
+
 /// The current settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -16,6 +19,8 @@ pub struct InstanceSettings {
     pub allow_local_requests_from_hooks_and_services: bool,
     /// Days after which audit events are deleted; 0 never deletes them.
     pub audit_event_retention_days: u64,
+    /// Default branch of new projects.
+    pub default_branch_name: String,
     /// Default visibility of new groups.
     pub default_group_visibility: Visibility,
     /// Default visibility of new projects.
@@ -46,6 +51,7 @@ impl Default for InstanceSettings {
             allow_account_creation_by_groups: true,
             allow_local_requests_from_hooks_and_services: false,
             audit_event_retention_days: 0,
+            default_branch_name: DEFAULT_BRANCH.to_owned(),
             default_group_visibility: Visibility::Private,
             default_project_visibility: Visibility::Private,
             default_projects_limit: 100_000,

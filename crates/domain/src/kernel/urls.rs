@@ -5,10 +5,20 @@ use url::Url;
 
 use crate::kernel::error::{Error, Result};
 
-/// Returns the URL of an avatar, if there is one. `kind` is `user`, `group` or `project`.
+/// Returns the URL of an avatar, if there is one. `kind` is `group` or `project`.
 #[must_use]
 pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
     file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
+}
+
+/// File name of the image that is generated for a user without an avatar. No uploaded avatar is an SVG.
+pub const IDENTICON: &str = "identicon.svg";
+
+/// Returns the URL of the avatar of a user, or of the image that is generated for a user without one.
+#[must_use]
+pub fn user_avatar_url(base: &str, id: i64, file: Option<&str>) -> String {
+    let file = file.unwrap_or(IDENTICON);
+    format!("{base}/uploads/-/system/user/avatar/{id}/{file}")
 }
 
 /// Returns the full path of a project.

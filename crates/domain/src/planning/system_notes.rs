@@ -159,20 +159,39 @@ pub fn title_changed(old: &str, new: &str) -> String {
 /// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
 pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    let names = |users: &[users::Model], others: &[users::Model]| {
-        let difference = users
-            .iter()
-            .filter(|user| !others.iter().any(|other| other.id == user.id));
-        join_list(difference.map(|user| format!("@{}", user.username)).collect())
-    };
-    let parts: Vec<String> = [
-        names(new, old).map(|names| format!("assigned to {names}")),
-        names(old, new).map(|names| format!("unassigned {names}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    join_list(parts)
+    let (added, removed) = (difference(new, old), difference(old, new));
+    join_list(
+        [
+            added.map(|names| format!("assigned to {names}")),
+            removed.map(|names| format!("unassigned {names}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    )
+}
+
+/// Returns the text of changed reviewers, or `None` if they are unchanged.
+#[must_use]
+pub fn reviewers_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
+    let (added, removed) = (difference(new, old), difference(old, new));
+    join_list(
+        [
+            added.map(|names| format!("requested review from {names}")),
+            removed.map(|names| format!("removed review request for {names}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    )
+}
+
+/// Returns the names of the users that are not among the others.
+fn difference(users: &[users::Model], others: &[users::Model]) -> Option<String> {
+    let difference = users
+        .iter()
+        .filter(|user| !others.iter().any(|other| other.id == user.id));
+    join_list(difference.map(|user| format!("@{}", user.username)).collect())
 }
 
 /// Joins parts as `a`, `a and b` or `a, b, and c`; returns `None` without parts.

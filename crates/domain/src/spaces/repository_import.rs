@@ -48,6 +48,7 @@ pub async fn import(
         project_id: project.id,
         user_id: Some(author.id),
         kind: RefUpdateKind::Push,
+        merge_request: None,
     };
     let default_branch = project.default_branch.clone();
     let work = async move {

@@ -34,7 +34,7 @@ const DECISION_TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Reason for a push on which the server could not decide.
 const NOT_DECIDED: &str = "The server could not check the rules of this project. Push again.";
 
-/// Rules for the commands of a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
+/// Rules for the commands of a push. Git always rejects commands for reserved references, and applies the others.
 #[derive(Debug, Clone, Default)]
 pub struct PushRules {
     /// Full names of references that must not change, each with the reason shown to the pusher. A command
@@ -69,13 +69,6 @@ impl HookRules {
             let name = command.reference.as_str();
             if let Some(reason) = rejected.get(name) {
                 lines.rejected.push_str(&one_line(reason));
-            } else if !["refs/heads/", "refs/tags/"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
-            {
-                lines.rejected.push_str(&one_line(&format!(
-                    "Only branches and tags can be pushed, not {name}."
-                )));
             }
             if let Some(reason) = fast_forward_only.get(name)
                 && let (Some(old), Some(new)) = (command.old, command.new)

@@ -21,6 +21,9 @@ use crate::{Error, Repository, Result};
 /// Environment variable with the directory of the push.
 pub(super) const PUSH_DIRECTORY: &str = "HOLDFAST_PUSH";
 
+/// File with the text for the pusher.
+const MESSAGE: &str = "message";
+
 /// Output of a script for `--probe`.
 const PROBE_ANSWER: &[u8] = b"holdfast\n";
 
@@ -69,9 +72,10 @@ done
 
 /// Runs after references have moved, with the list of updates as input.
 const POST_RECEIVE: &str = r#"#!/bin/sh
-# Records the applied commands.
+# Records the applied commands, and shows the message for the pusher.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
 cat >"$HOLDFAST_PUSH/applied"
+cat "$HOLDFAST_PUSH/message" >&2
 "#;
 
 const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
@@ -107,8 +111,12 @@ impl InstalledHooks {
 ///
 /// Git silently skips a hook that it cannot execute, for example on a file system mounted with `noexec`. This function
 /// must fail instead.
-pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Result<InstalledHooks> {
-    let store = repository.clone();
+pub(super) async fn install(
+    repository: &Repository,
+    rules: &HookRules,
+    message: &str,
+) -> Result<InstalledHooks> {
+    let (store, message) = (repository.clone(), message.to_owned());
     let (rejected, forward) = (rules.rejected(), rules.forward());
     repository
         .blocking(move |_| {
@@ -135,6 +143,7 @@ pub(super) async fn install(repository: &Repository, rules: &HookRules) -> Resul
             let push = PushDirectory::create()?;
             fs::write(push.path().join(REFUSED), rejected)?;
             fs::write(push.path().join(FORWARD), forward)?;
+            fs::write(push.path().join(MESSAGE), message)?;
             DecisionPipes::create(push.path())?;
             Ok(InstalledHooks { directory, push })
         })

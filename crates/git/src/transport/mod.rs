@@ -27,6 +27,7 @@ pub use push_directory::remove_abandoned_push_directories;
 
 use super::memory_budget::MemoryNeed;
 use super::process::{Program, ProgramKind};
+use super::ref_name;
 use super::spool::{Body, Excess, IDLE, Spool, SpoolLimit};
 use super::stream::{self, ByteStream};
 use super::{Error, Repository, Result};
@@ -73,11 +74,19 @@ impl TransportService {
 
     fn program(self, protocol: Option<&str>) -> Program {
         let program = match self {
-            Self::UploadPack => Program::new("upload-pack")
+            Self::UploadPack => ref_name::hidden_from_fetches()
+                .fold(Program::new("upload-pack"), |program, namespace| {
+                    program.config("uploadpack.hideRefs", namespace)
+                })
                 .config("uploadpack.allowFilter", "true")
                 .config("uploadpack.allowReachableSHA1InWant", "true"),
-            Self::ReceivePack => Program::new("receive-pack")
+            // Git rejects the commands of hidden references one by one.
+            Self::ReceivePack => ref_name::hidden_from_pushes()
+                .fold(Program::new("receive-pack"), |program, namespace| {
+                    program.config("receive.hideRefs", namespace)
+                })
                 .writes()
+                .config("receive.advertisePushOptions", "true")
                 .config("receive.autogc", "false")
                 // Packs are stored as received: unpacking would compress large files again, in memory.
                 .config("receive.unpackLimit", "1")
@@ -165,7 +174,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::Protocol`] if the commands violate the protocol, [`Error::LimitExceeded`] if there are too many
-    /// commands, [`Error::Timeout`], and [`Error::Busy`] if other requests already use too much space.
+    /// commands or options, [`Error::Timeout`], and [`Error::Busy`] if other requests already use too much space.
     pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<OpenPush>
     where
         R: AsyncRead + Send + 'static,
@@ -173,10 +182,12 @@ impl Repository {
         let mut body = unpacked(body, gzip);
         let mut space = self.request_space();
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body, &mut space));
-        let (commands, consumed) = opening.await.map_err(|_| Error::Timeout)??;
+        let head = opening.await.map_err(|_| Error::Timeout)??;
+        let consumed = head.consumed;
         Ok(OpenPush {
             repository: self.clone(),
-            commands,
+            commands: head.commands,
+            options: head.options,
             sideband: commands::wants_sideband(&consumed),
             command_bytes: consumed.len() as u64,
             body: Box::pin(Cursor::new(consumed).chain(body)),

@@ -33,6 +33,7 @@ const EARLY_BYTES: u64 = 4 << 20;
 pub struct OpenPush {
     pub(super) repository: Repository,
     pub(super) commands: Vec<RefCommand>,
+    pub(super) options: Vec<String>,
     /// Whether the response consists of packets with sidebands.
     pub(super) sideband: bool,
     /// Number of bytes before the pack.
@@ -49,6 +50,8 @@ pub struct ReceivePolicy {
     pub rules: PushRules,
     /// Maximum size of the pack in bytes.
     pub max_bytes: Option<u64>,
+    /// Text for the pusher after references have moved; can be empty.
+    pub message: String,
 }
 
 /// A push that was received and is being executed.
@@ -77,6 +80,12 @@ impl OpenPush {
     #[must_use]
     pub fn commands(&self) -> &[RefCommand] {
         &self.commands
+    }
+
+    /// Returns the push options in the client's order.
+    #[must_use]
+    pub fn options(&self) -> &[String] {
+        &self.options
     }
 
     /// Receives the pack, and starts to execute the commands if `policy`, Git and the decision allow it. `decider` is called
@@ -236,7 +245,7 @@ impl ReceivingPush<'_> {
     /// Installs the hooks for one execution of the program.
     async fn prepare(&self) -> Result<(InstalledHooks, HookRules, DecisionPipes)> {
         let rules = HookRules::new(&self.commands, &self.policy.rules);
-        let hooks = hooks::install(&self.repository, &rules).await?;
+        let hooks = hooks::install(&self.repository, &rules, &self.policy.message).await?;
         // Opened before the program starts, so that the hook finds the pipes open while this server runs.
         let pipes = DecisionPipes::open(hooks.push_directory())?;
         Ok((hooks, rules, pipes))

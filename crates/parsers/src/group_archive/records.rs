@@ -44,6 +44,8 @@ pub struct GroupRecord {
     pub lfs_enabled: Option<bool>,
     /// Protection of default branches, as a number.
     pub default_branch_protection: Option<i64>,
+    /// Default branch of new projects.
+    pub default_branch: Option<String>,
     /// Whether users may request access.
     pub request_access_enabled: Option<bool>,
 }

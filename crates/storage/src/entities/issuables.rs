@@ -95,6 +95,9 @@ impl IssuableKind {
     }
 }
 
+/// Table of the reviewers of merge requests.
+pub const REVIEWERS: &str = "merge_request_reviewers";
+
 /// Returns the assignees of several issuables in one statement, in assignment order, without entries for
 /// issuables without assignees.
 ///
@@ -105,9 +108,22 @@ pub async fn assignees_of(
     kind: IssuableKind,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, Vec<users::Model>>, DbErr> {
+    linked_users(db, kind, kind.assignees(), ids).await
+}
+
+/// Returns the users that a table links to several issuables in one statement, in the order in which they were linked.
+///
+/// # Errors
+/// Any database error.
+pub async fn linked_users(
+    db: &impl ConnectionTrait,
+    kind: IssuableKind,
+    table: &'static str,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, Vec<users::Model>>, DbErr> {
     let mut statement = users::Entity::find().into_query();
-    join_association(&mut statement, kind, kind.assignees(), ("user_id", "users"), ids)
-        .order_by((kind.assignees(), "id"), Order::Asc);
+    join_association(&mut statement, kind, table, ("user_id", "users"), ids)
+        .order_by((table, "id"), Order::Asc);
     grouped(db, &statement).await
 }
 
@@ -132,7 +148,21 @@ pub async fn labels_of(
 /// Returns a part with the assignees of several issuables, in assignment order; none without issuables.
 #[must_use]
 pub fn assignees_part(database: DbBackend, kind: IssuableKind, ids: &[i64]) -> Option<RelatedPart> {
-    let table = kind.assignees();
+    linked_users_part(database, kind, kind.assignees(), ids)
+}
+
+/// Returns a part with the reviewers of several merge requests, in the order of the requests; none without merge requests.
+#[must_use]
+pub fn reviewers_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    linked_users_part(database, IssuableKind::MergeRequest, REVIEWERS, ids)
+}
+
+fn linked_users_part(
+    database: DbBackend,
+    kind: IssuableKind,
+    table: &'static str,
+    ids: &[i64],
+) -> Option<RelatedPart> {
     let link = LinkTable {
         name: table,
         owner_column: kind.key(),

@@ -3,7 +3,8 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::sea_query::{BinOper, Func, Query};
 use sea_orm::{
-    ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*,
+    ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, JoinType, QueryOrder, QuerySelect,
+    Statement, entity::prelude::*,
 };
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +99,8 @@ pub struct Model {
     pub lfs_enabled: bool,
     /// Default branch protection of new projects: 0 none, 1 partial, 2 full.
     pub default_branch_protection: i32,
+    /// The default branch of new projects; inherited if absent.
+    pub default_branch: Option<String>,
     /// Whether users may request access.
     pub request_access_enabled: bool,
     /// The directory group for synchronization.
@@ -202,6 +205,22 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
 /// Any database error.
 pub async fn of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(Column::OwnerId.eq(user_id)).one(db).await
+}
+
+/// Returns the default branch of new projects that the nearest group at or above a namespace names.
+///
+/// # Errors
+/// Any database error.
+pub async fn default_branch(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Option<String>, DbErr> {
+    let nearest = Entity::find()
+        .select_only()
+        .column(Column::DefaultBranch)
+        .join(JoinType::InnerJoin, ancestors::Relation::Ancestor.def().rev())
+        .filter(ancestors::Column::NamespaceId.eq(namespace_id))
+        .filter(Column::DefaultBranch.is_not_null())
+        .order_by_asc(ancestors::Column::Depth)
+        .limit(1);
+    nearest.into_tuple().one(db).await
 }
 
 /// Locks a namespace until the transaction ends. Code that creates, moves or renames a group or project below
@@ -348,4 +367,12 @@ pub fn full_paths_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> 
     let rows = Query::select().from(Entity).take();
     let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
     Some(part.with_texts([Column::FullPath.into_expr()]))
+}
+
+/// Returns a part with the ID of the personal namespace of each user; none without IDs.
+#[must_use]
+pub fn personal_part(database: DbBackend, user_ids: &[i64]) -> Option<RelatedPart> {
+    let rows = Query::select().from(Entity).take();
+    let part = RelatedPart::of_owners(database, rows, Column::OwnerId.into_expr(), user_ids)?;
+    Some(part.with_id(Column::Id.into_expr()))
 }

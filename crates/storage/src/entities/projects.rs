@@ -35,6 +35,39 @@ pub enum MergeMethod {
     Ff,
 }
 
+/// Whether merge requests are squashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum SquashOption {
+    /// Never, regardless of the merge request.
+    Never,
+    /// Always, regardless of the merge request.
+    Always,
+    /// By default.
+    DefaultOn,
+    /// Only if a merge request requires it.
+    DefaultOff,
+}
+
+impl SquashOption {
+    /// Returns whether a new merge request is squashed that requires nothing.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        matches!(self, Self::Always | Self::DefaultOn)
+    }
+
+    /// Returns whether a merge request is squashed that requires this.
+    #[must_use]
+    pub fn applies_to(self, is_required: bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Always => true,
+            Self::DefaultOn | Self::DefaultOff => is_required,
+        }
+    }
+}
+
 /// Deployment strategy of Auto DevOps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
@@ -138,6 +171,8 @@ pub struct Model {
     pub pages_access_level: FeatureAccess,
     /// How merge requests are merged.
     pub merge_method: MergeMethod,
+    /// Whether merge requests are squashed.
+    pub squash_option: SquashOption,
     /// Whether users may request access.
     pub request_access_enabled: bool,
     /// Whether jobs of a public project are public.

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
@@ -39,7 +39,7 @@ async fn user_avatar_can_be_created_replaced_and_removed(server: TestServer) {
     // An update without `avatar` keeps it.
     assert_eq!(root.put(&one, json!({ "name": "A" })).await.expect(200).json()["avatar_url"], address("b.jpg"));
     let changed = root.put(&one, json!({ "avatar": "" })).await.expect(200).json();
-    assert_eq!((&changed["avatar_url"], &changed["name"]), (&Value::Null, &json!("A")));
+    assert_eq!((&changed["avatar_url"], &changed["name"]), (&json!(address("identicon.svg")), &json!("A")));
     server.anonymous().get(&path("b.jpg")).await.expect(404);
 }
 
@@ -80,11 +80,31 @@ async fn invalid_avatars_are_rejected_and_updates_require_administrator(server: 
         send(client, Method::PUT, &format!("/users/{}", ada.id), Form::new(), "a.png", PNG).await.expect(status);
         send(client, Method::POST, "/users", Form::new(), "a.png", PNG).await.expect(status);
     }
-    assert_eq!(root.get(&format!("/users/{}", ada.id)).await.json()["avatar_url"], Value::Null);
+    let avatar = root.get(&format!("/users/{}", ada.id)).await.json()["avatar_url"].clone();
+    assert!(avatar.as_str().is_some_and(|url| url.ends_with("/identicon.svg")), "{avatar}");
+}
+
+async fn user_without_avatar_has_generated_image(server: TestServer) {
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    let path = |id: i64| format!("//uploads/-/system/user/avatar/{id}/identicon.svg");
+    let image = server.anonymous().get(&path(ada.id)).await.expect(200);
+    assert_eq!(image.header("content-type"), "image/svg+xml");
+    assert!(image.header("content-security-policy").contains("sandbox"));
+    assert!(image.text().starts_with("<svg ") && image.text().ends_with("</svg>"));
+    assert_eq!(server.anonymous().get(&path(ada.id)).await.expect(200).body, image.body);
+    assert_ne!(server.anonymous().get(&path(bob.id)).await.expect(200).body, image.body);
+    server.anonymous().get(&path(999_999)).await.expect(404);
+    // The address of the image remains valid when the user gets an avatar.
+    let one = format!("/users/{}", ada.id);
+    send(&server.root(), Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(200);
+    server.anonymous().get(&path(ada.id)).await.expect(200);
+    // Projects and groups have no generated image.
+    server.anonymous().get("//uploads/-/system/project/avatar/1/identicon.svg").await.expect(404);
 }
 
 on_every_database![
     user_avatar_can_be_created_replaced_and_removed,
     delete_user_deletes_avatar,
     invalid_avatars_are_rejected_and_updates_require_administrator,
+    user_without_avatar_has_generated_image,
 ];

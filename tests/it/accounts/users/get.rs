@@ -26,7 +26,10 @@ async fn get_current_user_returns_all_fields(server: TestServer) {
     for text in ["skype", "linkedin", "twitter", "website_url"] {
         assert_eq!(account[text], "", "{text}");
     }
-    for null in ["avatar_url", "bio", "location", "organization", "last_sign_in_at", "current_sign_in_at"] {
+    let identicon = format!("{}/uploads/-/system/user/avatar/{}/identicon.svg", server.base, ada.id);
+    assert_eq!((&account["avatar_url"], &account["commit_email"]), (&json!(identicon), &account["email"]));
+    assert_eq!(account["namespace_id"], server.personal_namespace(ada.id).await.id);
+    for null in ["bio", "location", "organization", "last_sign_in_at", "current_sign_in_at"] {
         assert!(account[null].is_null(), "{null}");
     }
     for (flag, value) in [
@@ -35,6 +38,7 @@ async fn get_current_user_returns_all_fields(server: TestServer) {
         ("two_factor_enabled", false),
         ("external", false),
         ("private_profile", false),
+        ("bot", false),
     ] {
         assert_eq!(account[flag], value, "{flag}");
     }
@@ -195,10 +199,13 @@ async fn get_user_fields_depend_on_caller(server: TestServer) {
             "website_url",
             "organization",
             "job_title",
+            "bot",
         ]
     );
     let full = server.root().get(&path).await.expect(200).json();
     assert_eq!((&full["email"], &full["is_admin"]), (&json!("bob@example.com"), &json!(false)));
+    assert_eq!((&full["commit_email"], &full["bot"]), (&full["email"], &json!(false)));
+    assert_eq!(full["namespace_id"], server.personal_namespace(bob.id).await.id);
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     let token = server.create_token(ada.id, &["read_repository"]).await;
     assert_eq!(server.with_token(&token).get(&path).await.status, 403);

@@ -21,7 +21,7 @@ async fn insert_intent(server: &TestServer, project: &Project<'_>) {
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let update = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push };
+    let update = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push, merge_request: None };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();

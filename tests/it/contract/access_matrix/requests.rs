@@ -167,6 +167,7 @@ impl Fixture<'_> {
             "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
             // Developers cannot push to `main`.
             "create_pipeline" => body["ref"] = json!("feature/x"),
+            "revert_commit" | "cherry_pick_commit" => body["branch"] = json!("missing"),
             "create_environment" => body["name"] = json!(format!("e{number}")),
             "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),

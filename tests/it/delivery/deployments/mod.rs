@@ -55,7 +55,7 @@ async fn deployment_lifecycle(server: TestServer) {
             "id": created["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": created["created_at"],
             "updated_at": created["created_at"],
             "status": "created", "deployable": null,
-            "user": { "id": 1, "username": "root", "name": created["user"]["name"], "state": "active", "avatar_url": null, "web_url": created["user"]["web_url"] },
+            "user": { "id": 1, "username": "root", "name": created["user"]["name"], "state": "active", "avatar_url": created["user"]["avatar_url"], "web_url": created["user"]["web_url"] },
             "environment": { "id": created["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
         })
     );

@@ -289,6 +289,38 @@ async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
     }
 }
 
+async fn get_latest_pipeline_returns_newest_of_current_commit(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "latest", Visibility::Private).await;
+    let latest = format!("/projects/{}/pipelines/latest", project.id);
+    let missing = root.get(&latest).await.expect(404);
+    assert_eq!(missing.message(), "404 Pipeline Not Found");
+    pipeline(&root, project.id, "main").await;
+    let newest = pipeline(&root, project.id, "main").await;
+    let side = pipeline(&root, project.id, "feature/x").await;
+    let shown = root.get(&format!("/projects/{}/pipelines/{newest}", project.id)).await.expect(200).json();
+    for query in ["", "?ref=", "?ref=main", "?ref=refs/heads/main"] {
+        assert_eq!(root.get(&format!("{latest}{query}")).await.expect(200).json(), shown, "{query}");
+    }
+    assert_eq!(id(&root.get(&format!("{latest}?ref=feature%2Fx")).await.expect(200).json()), side);
+    // A tag of the same commit has no pipeline of its own.
+    project.git(&["tag", "v1", "main"]);
+    for name in ["v1", "missing", "..", "main~1"] {
+        root.get(&format!("{latest}?ref={name}")).await.expect(404);
+    }
+    // Pipelines of earlier commits do not count.
+    project.git(&["update-ref", "refs/heads/main", "main~1"]);
+    server.backend.database.invalidate();
+    root.get(&latest).await.expect(404);
+    for (name, role, status) in [("guest", AccessLevel::Guest, 403), ("reporter", AccessLevel::Reporter, 200)] {
+        let member = project.member(name, role).await;
+        member.get(&format!("{latest}?ref=feature%2Fx")).await.expect(status);
+    }
+    server.anonymous().get(&latest).await.expect(404);
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    root.get(&format!("/projects/{}/pipelines/latest", empty.id)).await.expect(404);
+}
+
 async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "stopped", Visibility::Private).await;
@@ -386,6 +418,7 @@ on_every_database![
     pipeline_permissions_depend_on_role_and_branch_protection,
     public_project_shows_pipelines_unless_public_jobs_is_disabled,
     list_pipelines_applies_filters_and_orders,
+    get_latest_pipeline_returns_newest_of_current_commit,
     cancel_and_retry_change_pipeline_and_job_statuses,
     cancel_and_retry_keep_updated_at_of_successful_pipeline,
     freeze_period_sets_ci_deploy_freeze_variable,

@@ -1,30 +1,57 @@
 //! Updates of merge requests: fields, system notes, permissions and validation.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::entities::{AccessLevel, merge_requests};
 
 use super::{propose, public_project, row, system_notes, titles};
 use crate::support::{TestServer, on_every_database};
 
-async fn reviewer_ids_must_be_empty(server: TestServer) {
+async fn reviewers_are_set_replaced_and_removed(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "reviewed").await;
+    let (ann, bob) = (server.create_user("ann").await, server.create_user("bob").await);
+    let blocked = server.create_user("eve").await;
+    root.post(&format!("/users/{}/block", blocked.id), json!({})).await.expect(201);
+    let ids = json!({"reviewer_ids": [bob.id, ann.id, blocked.id, 999_999, bob.id]});
+    let iid = propose(&root, project.id, "feature/x", "main", ids).await;
     let all = format!("/projects/{}/merge_requests", project.id);
-    let body = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
-    let rejected = root.post(&all, body).await.expect(400).json();
-    let text = "must be empty: merge requests have no reviewers; use assignee_ids";
-    assert_eq!(rejected["message"]["reviewer_ids"], json!([text]));
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-    let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": []})).await;
     let path = format!("{all}/{iid}");
-    let rejected = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
-    assert_eq!(rejected["message"]["reviewer_ids"], json!([text]));
+    let names = |shown: &Value| {
+        let reviewers = shown["reviewers"].as_array().expect("a list").iter();
+        reviewers.map(|user| user["username"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&root.get(&path).await.expect(200).json()), ["bob", "ann"]);
+    assert_eq!(names(&root.get(&all).await.expect(200).json()[0]), ["bob", "ann"]);
+    // Assignees and reviewers are separate.
+    let changed = json!({"assignee_ids": [ann.id], "reviewer_ids": [ann.id]});
+    let changed = root.put(&path, changed).await.expect(200).json();
+    assert_eq!((names(&changed), &changed["assignees"]), (vec!["ann".to_owned()], &changed["reviewers"]));
+    let changed = root.put(&path, json!({"reviewer_ids": [ann.id, bob.id]})).await.expect(200).json();
+    assert_eq!(names(&changed), ["ann", "bob"]);
+    let unchanged = root.put(&path, json!({"reviewer_ids": [ann.id, bob.id]})).await.expect(200).json();
+    assert_eq!(unchanged["updated_at"], changed["updated_at"]);
     for empty_ids in [json!([]), json!([0]), json!(null)] {
-        let changed = root.put(&path, json!({"title": "u", "reviewer_ids": empty_ids})).await.expect(200).json();
-        assert_eq!(changed["title"], "u");
+        root.put(&path, json!({"reviewer_ids": [ann.id]})).await.expect(200);
+        let removed = root.put(&path, json!({"reviewer_ids": empty_ids})).await.expect(200).json();
+        assert_eq!(names(&removed), [""; 0], "{empty_ids}");
+    }
+    let notes = system_notes(&server, project.id, iid).await;
+    for text in ["removed review request for @bob", "requested review from @bob", "requested review from @ann"] {
+        assert!(notes.iter().any(|note| note.contains(text)), "{text}: {notes:?}");
     }
     root.put(&path, json!({"reviewer_ids": "ada"})).await.expect(400);
+}
+
+async fn deleted_user_is_no_reviewer(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "left").await;
+    let ann = server.create_user("ann").await;
+    let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": [ann.id]})).await;
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    let path = format!("/projects/{}/merge_requests/{iid}", project.id);
+    assert_eq!(root.get(&path).await.expect(200).json()["reviewers"], json!([]));
 }
 
 async fn update_merge_request_accepts_only_an_empty_list(server: TestServer) {
@@ -311,7 +338,8 @@ async fn time_tracking_sets_adds_and_resets_times(server: TestServer) {
 }
 
 on_every_database![
-    reviewer_ids_must_be_empty,
+    reviewers_are_set_replaced_and_removed,
+    deleted_user_is_no_reviewer,
     update_merge_request_accepts_only_an_empty_list,
     update_merge_request_changes_sent_fields_and_writes_system_notes,
     update_merge_request_rejects_invalid_attributes,

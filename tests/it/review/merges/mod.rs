@@ -2,6 +2,7 @@
 
 mod auto_merge;
 mod conditions;
+mod detailed_status;
 mod methods;
 mod races;
 mod rebases;

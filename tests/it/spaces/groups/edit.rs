@@ -16,7 +16,7 @@ async fn update_group_changes_only_sent_attributes(server: TestServer) {
         "project_creation_level": "noone", "subgroup_creation_level": "owner", "lfs_enabled": false,
         "default_branch_protection": 0, "request_access_enabled": false, "two_factor_grace_period": 1,
         "require_two_factor_authentication": true, "share_with_group_lock": true, "membership_lock": true,
-        "mentions_disabled": false,
+        "mentions_disabled": false, "default_branch": "trunk",
     });
     let changed = root.put(&one, change.clone()).await.expect(200).json();
     for (field, value) in change.as_object().expect("an object") {
@@ -41,8 +41,9 @@ async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
     let moved = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
     assert_eq!((&moved["id"], &moved["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
-    root.get("/groups/outer%2Finner").await.expect(404);
-    root.get("/projects/outer%2Finner%2Flow%2Fwork").await.expect(404);
+    // The former paths find the same groups and projects.
+    assert_eq!(root.get("/groups/outer%2Finner").await.expect(200).json()["id"], inner);
+    assert_eq!(root.get("/projects/outer%2Finner%2Flow%2Fwork").await.expect(200).json(), moved);
     // Only the case changes.
     root.put(&format!("/groups/{outer}"), json!({"path": "rim"})).await.expect(200);
     assert_eq!(path(low).await, json!("rim/Inner/low"));

@@ -62,6 +62,40 @@ async fn list_group_projects_filters_own_shared_and_subgroup_projects(server: Te
     assert!(root.get(&with("")).await.expect(200).json()[0]["permissions"].is_object());
 }
 
+async fn list_group_shared_projects_returns_only_shares_of_the_group(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({"visibility": "public"})).await;
+    let inner = group(&root, "inner", json!({"parent_id": top})).await;
+    let other = group(&root, "other", json!({})).await;
+    project(&root, "own", json!({"namespace_id": top, "visibility": "public"})).await;
+    for (path, target, ended) in [("lent", top, false), ("past", top, true), ("deep", inner, false)] {
+        let project_id = project(&root, path, json!({"namespace_id": other})).await;
+        share(&server, project_id, target, ended).await;
+    }
+    let list = format!("/groups/{top}/projects/shared");
+    assert_eq!(paths(&root, &list).await, ["lent"]);
+    assert_eq!(paths(&root, &format!("/groups/{inner}/projects/shared/")).await, ["deep"]);
+    assert_eq!(paths(&server.anonymous(), &list).await, [] as [Value; 0]);
+    let ada = server.create_user("ada").await;
+    join(&root, &format!("/groups/{top}"), ada.id, 20).await;
+    assert_eq!(paths(&ada.client, &list).await, ["lent"]);
+    for (query, found) in [
+        ("visibility=public", vec![]),
+        ("search=LEN", vec!["lent"]),
+        ("archived=true", vec![]),
+        ("starred=true", vec![]),
+        ("min_access_level=30", vec![]),
+        ("with_issues_enabled=true", vec!["lent"]),
+        ("order_by=name&sort=asc", vec!["lent"]),
+    ] {
+        assert_eq!(paths(&ada.client, &format!("{list}?{query}")).await, found, "{query}");
+    }
+    let simple = root.get(&format!("{list}?simple=true")).await.expect(200).json();
+    assert_eq!(simple[0].get("visibility"), None);
+    root.get(&format!("{list}?page=501&per_page=100")).await.expect(405);
+    root.get(&format!("{list}?order_by=size")).await.expect(400);
+}
+
 async fn list_group_projects_limits_pages_and_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
@@ -100,6 +134,7 @@ async fn list_group_projects_statement_count_is_constant(server: TestServer) {
 
 on_every_database![
     list_group_projects_filters_own_shared_and_subgroup_projects,
+    list_group_shared_projects_returns_only_shares_of_the_group,
     list_group_projects_limits_pages_and_rejects_invalid_parameters,
     list_group_projects_statement_count_is_constant,
 ];

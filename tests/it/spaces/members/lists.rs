@@ -27,7 +27,8 @@ async fn list_members_filters_by_name_email_and_id(server: TestServer) {
     assert_eq!(
         shown,
         json!({
-            "id": ada.id, "username": "ada", "name": "Name of ada", "state": "active", "avatar_url": null,
+            "id": ada.id, "username": "ada", "name": "Name of ada", "state": "active",
+            "avatar_url": format!("{}/uploads/-/system/user/avatar/{}/identicon.svg", server.base, ada.id),
             "web_url": format!("{}/ada", server.base), "access_level": 30, "expires_at": null,
             "group_saml_identity": null,
         })

@@ -15,7 +15,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 async fn fork_copies_settings_of_its_source(server: TestServer) {
     let root = server.root();
     let copied = json!({
-        "description": "Brass", "tag_list": "steam,brass", "merge_method": "ff",
+        "description": "Brass", "tag_list": "steam,brass", "merge_method": "ff", "squash_option": "always",
         "issues_access_level": "private", "wiki_access_level": "disabled", "snippets_access_level": "disabled",
         "merge_requests_access_level": "private", "builds_access_level": "private", "repository_access_level": "private",
         "forking_access_level": "private", "container_registry_enabled": false, "packages_enabled": false,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use storage::jobs;
 
 use crate::support::spaces::{group, id, project};
-use crate::support::{TestServer, on_every_database};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn create_project_returns_defaults_and_empty_repository(server: TestServer) {
     let ada = server.create_user("ada").await;
@@ -23,6 +23,8 @@ async fn create_project_returns_defaults_and_empty_repository(server: TestServer
         ("issues_enabled", json!(true)),
         ("ci_default_git_depth", json!(50)),
         ("tag_list", json!([])),
+        ("topics", json!([])),
+        ("squash_option", json!("default_off")),
         ("creator_id", json!(ada.id)),
         ("http_url_to_repo", json!(format!("{base}/ada/foo-project.git"))),
         ("ssh_url_to_repo", json!("git@127.0.0.1:ada/foo-project.git")),
@@ -44,11 +46,11 @@ async fn initialize_with_readme_creates_first_commit_on_default_branch(server: T
     let root = server.root();
     let body = json!({"name": "Engine", "description": "Steam", "initialize_with_readme": true, "tag_list": "b, a,,b"});
     let created = root.post("/projects", body).await.expect(201).json();
-    assert_eq!((&created["default_branch"], &created["empty_repo"]), (&json!("master"), &json!(false)));
+    assert_eq!((&created["default_branch"], &created["empty_repo"]), (&json!("main"), &json!(false)));
     assert_eq!(created["tag_list"], json!(["a", "b"]));
-    assert_eq!(created["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
+    assert_eq!(created["readme_url"], format!("{}/root/engine/-/blob/main/README.md", server.base));
     let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&created)));
-    let tip = repository.resolve_commit("master").await.expect("a commit");
+    let tip = repository.resolve_commit("main").await.expect("a commit");
     let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
     let blob = repository.blob(file.id, 1_000).await.expect("a blob");
     assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
@@ -84,6 +86,8 @@ async fn create_project_rejects_invalid_attributes_by_field(server: TestServer) 
         json!({"name": {"a": 1}}),
         json!({"name": "a", "visibility": "open"}),
         json!({"name": "a", "merge_method": "squash"}),
+        json!({"name": "a", "squash_option": "off"}),
+        json!({"name": "a", "topics": vec!["x"; 101]}),
         json!({"name": "a", "ci_default_git_depth": 1001}),
         json!({"name": "a", "approvals_before_merge": 4_000_000_000_i64}),
     ] {
@@ -164,12 +168,12 @@ async fn missing_repository_is_created_by_the_job(server: TestServer) {
     let store = &server.backend.repositories;
     // Simulates a server that was killed after the insert and before the repository was created.
     store.remove(&repository).await.expect("a removal");
-    let job = || CreateRepository { project_id: work, default_branch: "master".to_owned() };
+    let job = || CreateRepository { project_id: work, default_branch: "main".to_owned() };
     for _ in 0..2 {
         create_repository::run(server.backend.clone(), job()).await.expect("a run");
         assert!(store.exists(&repository).await.expect("a look"));
     }
-    let absent = CreateRepository { project_id: 999_999, default_branch: "master".to_owned() };
+    let absent = CreateRepository { project_id: 999_999, default_branch: "main".to_owned() };
     create_repository::run(server.backend.clone(), absent).await.expect("a run");
     assert!(!store.exists(&RepositoryId::of_project(999_999)).await.expect("a look"));
 }
@@ -180,7 +184,7 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     // Another repository exists at the path of the next one.
     let store = &server.backend.repositories;
     let next = RepositoryId::of_project(last + 1);
-    let repository = store.create(&next, "master").await.expect("a repository");
+    let repository = store.create(&next, "main").await.expect("a repository");
     repository.create_branch("x", "HEAD").await.expect_err("nothing to branch from");
     let author = git::Signature::now("a", "a@example.com");
     let request = git::CommitRequest {
@@ -201,7 +205,60 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     assert!(!store.exists(&next).await.expect("a look"));
 }
 
+/// Returns the branch that HEAD of a new project names.
+async fn new_default_branch(client: &Client, server: &TestServer, body: Value) -> String {
+    let created = client.post("/projects", body).await.expect(201).json();
+    let id = RepositoryId::of_project(created["id"].as_i64().expect("an ID"));
+    server.backend.repositories.repository(&id).default_branch().await.expect("a branch")
+}
+
+async fn default_branch_follows_request_then_group_then_instance(server: TestServer) {
+    let root = server.root();
+    let branch = async |body: Value| new_default_branch(&root, &server, body).await;
+    let top = group(&root, "top", json!({})).await;
+    let inner = group(&root, "inner", json!({ "parent_id": top })).await;
+    let old = project(&root, "old", json!({ "namespace_id": top, "initialize_with_readme": true })).await;
+    assert_eq!(branch(json!({ "path": "a" })).await, "main");
+    assert_eq!(branch(json!({ "path": "a", "namespace_id": inner })).await, "main");
+    root.put("/application/settings", json!({ "default_branch_name": "trunk" })).await.expect(200);
+    assert_eq!(branch(json!({ "path": "b" })).await, "trunk");
+    assert_eq!(branch(json!({ "path": "b", "namespace_id": inner })).await, "trunk");
+    root.put(&format!("/groups/{top}"), json!({ "default_branch": "group/main" })).await.expect(200);
+    assert_eq!(branch(json!({ "path": "c" })).await, "trunk");
+    assert_eq!(branch(json!({ "path": "c", "namespace_id": top })).await, "group/main");
+    assert_eq!(branch(json!({ "path": "c", "namespace_id": inner })).await, "group/main");
+    root.put(&format!("/groups/{inner}"), json!({ "default_branch": "inner" })).await.expect(200);
+    assert_eq!(branch(json!({ "path": "d", "namespace_id": inner })).await, "inner");
+    let chosen = json!({ "path": "e", "namespace_id": inner, "default_branch": "own" });
+    assert_eq!(branch(chosen).await, "own");
+    root.put(&format!("/groups/{inner}"), json!({ "default_branch": null })).await.expect(200);
+    let created = json!({ "path": "f", "namespace_id": inner, "initialize_with_readme": true });
+    let created = root.post("/projects", created).await.expect(201).json();
+    assert_eq!(created["default_branch"], "group/main");
+    // Existing projects and their forks do not change.
+    assert_eq!(root.get(&format!("/projects/{old}")).await.expect(200).json()["default_branch"], "main");
+    let fork = root.post(&format!("/projects/{old}/fork"), json!({})).await.expect(201).json();
+    server.finish_jobs().await;
+    let fork = root.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
+    assert_eq!(fork["default_branch"], "main");
+}
+
+async fn default_branch_of_group_must_be_a_branch_name(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let expected = json!({ "default_branch": ["is not a valid branch name"] });
+    for name in ["a..b", "-x", "x.lock", "a b"] {
+        let body = json!({ "default_branch": name });
+        let rejected = root.put(&format!("/groups/{top}"), body.clone()).await.expect(400);
+        assert_eq!(rejected.json()["message"], expected, "{name}");
+        let settings = root.put("/application/settings", json!({ "default_branch_name": name })).await.expect(400);
+        assert!(settings.message().contains("is not a valid branch name"), "{name}");
+    }
+}
+
 on_every_database![
+    default_branch_follows_request_then_group_then_instance,
+    default_branch_of_group_must_be_a_branch_name,
     create_project_returns_defaults_and_empty_repository,
     initialize_with_readme_creates_first_commit_on_default_branch,
     create_project_rejects_invalid_attributes_by_field,

@@ -51,7 +51,7 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     for (field, value) in sent.as_object().expect("an object") {
         assert_eq!(&changed[field], value, "{field}");
     }
-    root.get("/projects/root%2Fwork").await.expect(404);
+    assert_eq!(root.get("/projects/root%2Fwork").await.expect(200).json()["id"], work);
     assert_eq!(root.get("/projects/root%2Fnew-path").await.expect(200).json()["id"], work);
     let cleared = root
         .put(
@@ -62,6 +62,16 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let cleared = cleared.expect(200).json();
     assert_eq!((&cleared["description"], &cleared["ci_default_git_depth"]), (&json!(null), &json!(null)));
     assert_eq!((&cleared["tag_list"], &cleared["name"]), (&json!(["x"]), &json!("New Name")));
+    // `topics` is a list or a text, and overrides `tag_list`.
+    for (sent, shown) in [
+        (json!({"topics": ["b", "a", "b"], "tag_list": "c"}), json!(["a", "b"])),
+        (json!({"topics": "d, e"}), json!(["d", "e"])),
+        (json!({"topics": ""}), json!([])),
+        (json!({"tag_list": "x"}), json!(["x"])),
+    ] {
+        let changed = root.put(&format!("/projects/{work}"), sent.clone()).await.expect(200).json();
+        assert_eq!((&changed["topics"], &changed["tag_list"]), (&shown, &shown), "{sent}");
+    }
 }
 
 async fn update_project_rejects_invalid_attributes_and_changes_nothing(server: TestServer) {
@@ -95,7 +105,7 @@ async fn update_default_branch_changes_repository_head(server: TestServer) {
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let store = &server.backend.repositories;
     let repository = store.repository(&git::RepositoryId::of_project(work));
-    repository.create_branch("next", "master").await.expect("a branch");
+    repository.create_branch("next", "main").await.expect("a branch");
     let changed = root.put(&format!("/projects/{work}"), json!({"default_branch": "next"})).await.expect(200);
     assert_eq!(changed.json()["default_branch"], "next");
     assert_eq!(repository.default_branch().await.expect("HEAD"), "next");

@@ -14,7 +14,7 @@ use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Fields of the short form.
-const SIMPLE: [&str; 17] = [
+const SIMPLE: [&str; 18] = [
     "id",
     "description",
     "default_branch",
@@ -23,6 +23,7 @@ const SIMPLE: [&str; 17] = [
     "web_url",
     "readme_url",
     "tag_list",
+    "topics",
     "name",
     "name_with_namespace",
     "path",
@@ -36,7 +37,7 @@ const SIMPLE: [&str; 17] = [
 
 /// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
 /// that are returned on request: `license`, `license_url` and `statistics`.
-const FULL: [&str; 49] = [
+const FULL: [&str; 50] = [
     "visibility",
     "owner",
     "issues_enabled",
@@ -64,6 +65,7 @@ const FULL: [&str; 49] = [
     "remove_source_branch_after_merge",
     "request_access_enabled",
     "merge_method",
+    "squash_option",
     "auto_devops_enabled",
     "auto_devops_deploy_strategy",
     "repository_storage",

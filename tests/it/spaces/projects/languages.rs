@@ -81,7 +81,7 @@ async fn maintenance_job_updates_statistics_languages_and_license(server: TestSe
     let root = server.root();
     let created = root.post("/projects", json!({"path": "code", "initialize_with_readme": true})).await.expect(201);
     let id = created.json()["id"].as_i64().expect("an id");
-    let commit = json!({"branch": "master", "commit_message": "x", "actions": [
+    let commit = json!({"branch": "main", "commit_message": "x", "actions": [
         {"action": "create", "file_path": "a.py", "content": "print(1)\n"},
         {"action": "create", "file_path": "LICENSE", "content": MIT}]});
     root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
@@ -95,7 +95,7 @@ async fn maintenance_job_updates_statistics_languages_and_license(server: TestSe
         json!({"key": "mit", "name": "MIT License", "nickname": null,
         "html_url": "https://spdx.org/licenses/MIT.html", "source_url": "https://opensource.org/licenses/MIT"})
     );
-    assert_eq!(read["license_url"], format!("{}/root/code/-/blob/master/LICENSE", server.base));
+    assert_eq!(read["license_url"], format!("{}/root/code/-/blob/main/LICENSE", server.base));
     for (level, found) in [(AccessLevel::Guest, vec![]), (AccessLevel::Reporter, vec![json!(id)])] {
         let user = server.create_user(&format!("{level:?}").to_lowercase()).await;
         server.insert_member(id, user.id, level).await;

@@ -206,7 +206,7 @@ async fn basic_attributes_are_returned_on_request_and_to_anonymous(server: TestS
         list[0].as_object().expect("a project").len()
     };
     let short = keys(&root, "simple=true").await;
-    assert_eq!(short, 18);
+    assert_eq!(short, 19);
     assert_eq!(keys(&server.anonymous(), "simple=false").await, short);
     assert!(keys(&root, "").await > 60);
     let list = root.get("/projects?statistics=true").await.expect(200).json();

@@ -58,17 +58,17 @@ async fn transfer_preserves_content_members_and_relations(server: TestServer) {
     );
     assert_eq!(moved["forked_from_project"]["id"], source.id);
     assert!(moved["owner"].is_null() && moved["runners_token"].is_string());
-    // The project is available only at the new path, over API, Git and uploads.
+    // The project is available at the new path and at the former one, over API, Git and uploads.
     let new = root.get("/projects/engines%2Flow%2Fwork").await.expect(200).json();
     assert_eq!(new["id"], work);
-    root.get("/projects/ada%2Fwork").await.expect(404);
+    assert_eq!(root.get("/projects/ada%2Fwork").await.expect(200).json(), new);
     let work_tree = Work::empty();
     let token = |path: &str| address(&server.base, "ada", &ada.token, path);
     work_tree.git(&["clone", "--quiet", &token("engines/low/work"), "c"]).await;
-    work_tree.fails(&["clone", "--quiet", &token("ada/work"), "d"]).await;
+    work_tree.git(&["clone", "--quiet", &token("ada/work"), "d"]).await;
     let file = upload["url"].as_str().expect("an address");
     assert_eq!(root.get(&format!("//engines/low/work{file}")).await.expect(200).text(), "kept");
-    root.get(&format!("//ada/work{file}")).await.expect(404);
+    assert_eq!(root.get(&format!("//ada/work{file}")).await.expect(200).text(), "kept");
     // Webhooks, forks and members remain, and the members of the group have access.
     assert_eq!(bob.client.get(&format!("{one}/hooks")).await.expect(200).json().as_array().map(Vec::len), Some(1));
     let fork = root.get(&format!("/projects/{copy}")).await.expect(200).json();

@@ -42,7 +42,8 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
         json!({
             "object_kind": "push", "event_name": "push", "before": before, "after": after, "ref": "refs/heads/main",
             "checkout_sha": after, "message": null, "user_id": 1, "user_name": "Administrator",
-            "user_username": "root", "user_email": delivery.body["user_email"], "user_avatar": null, "project_id": project.id,
+            "user_username": "root", "user_email": delivery.body["user_email"],
+            "user_avatar": format!("{base}/uploads/-/system/user/avatar/1/identicon.svg"), "project_id": project.id,
             "project": {
                 "id": project.id, "name": "p", "description": null, "web_url": web, "avatar_url": null,
                 "git_ssh_url": ssh, "git_http_url": format!("{web}.git"), "namespace": delivery.body["project"]["namespace"],

@@ -3,10 +3,13 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
 
+use super::identicon;
 use crate::accounts::avatars::{self, AvatarOwner, HasAvatar};
+use crate::accounts::uploads;
 use crate::kernel::Backend;
-use crate::kernel::download::Download;
+use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
+use crate::kernel::urls::IDENTICON;
 
 impl HasAvatar for users::Model {
     fn owner(&self) -> AvatarOwner {
@@ -25,7 +28,7 @@ impl HasAvatar for users::Model {
     }
 }
 
-/// Returns the avatar of the user with this ID for download.
+/// Returns the avatar of the user with this ID for download, or the image that is generated for a user without one.
 ///
 /// # Errors
 /// Returns `NotFound` if the user does not exist or has no avatar with this name.
@@ -35,5 +38,15 @@ pub async fn avatar(backend: &Backend, user_id: i64, file_name: &str) -> Result<
         .one(backend.database.read())
         .await?;
     let user = found.ok_or_else(|| Error::not_found("File"))?;
-    avatars::open(backend, &user, file_name).await
+    if file_name != IDENTICON {
+        return avatars::open(backend, &user, file_name).await;
+    }
+    Ok(Download {
+        content_type: "image/svg+xml".to_owned(),
+        file_name: IDENTICON.to_owned(),
+        attachment: false,
+        etag: None,
+        headers: uploads::safe_headers(),
+        content: DownloadContent::Bytes(identicon::svg(user.id).into()),
+    })
 }

@@ -2,6 +2,7 @@
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+    QuerySelect,
 };
 use storage::database::Violation;
 use storage::entities::taken_fingerprints::{self, FingerprintOwner};
@@ -25,6 +26,18 @@ const MAX_KEYS: u64 = 100;
 /// Returns an error if a database query fails.
 pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
     page_of(backend.database.read(), user_keys::of_user(user_id), page).await
+}
+
+/// Returns the public keys of the user with this name in the format of `authorized_keys`, one in each line.
+///
+/// # Errors
+/// Returns `NotFound` if the user does not exist.
+pub async fn authorized_keys(backend: &Backend, username: &str) -> Result<String> {
+    let db = backend.database.read();
+    let user = users::by_username(db, username).await?;
+    let user = user.ok_or_else(|| Error::not_found("User"))?;
+    let keys = user_keys::of_user(user.id).limit(MAX_KEYS).all(db).await?;
+    Ok(keys.into_iter().map(|key| format!("{}\n", key.key)).collect())
 }
 
 /// Returns a key of a user.

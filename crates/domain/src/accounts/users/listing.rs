@@ -42,6 +42,8 @@ pub enum ProfileDetail {
 pub struct UserExtras {
     /// Identities at providers.
     pub identities: Vec<user_identities::Model>,
+    /// The personal namespace; bots have none.
+    pub namespace_id: Option<i64>,
     /// Number of projects in the personal namespace.
     pub personal_projects: u64,
 }
@@ -292,6 +294,7 @@ pub(crate) fn matching(text: &str, admin: bool) -> Condition {
 /// The parts of a statement with the data of users outside their rows.
 struct ExtraParts {
     identities: PartKey,
+    namespaces: PartKey,
     personal_projects: PartKey,
 }
 
@@ -299,6 +302,7 @@ impl ExtraParts {
     fn add(related: &mut RelatedRows, database: DbBackend, ids: &[i64]) -> Self {
         Self {
             identities: related.add(user_identities::part(database, ids)),
+            namespaces: related.add(namespaces::personal_part(database, ids)),
             personal_projects: related.add(projects::personal_counts_part(database, ids)),
         }
     }
@@ -309,6 +313,9 @@ impl ExtraParts {
         for row in rows.take(self.identities) {
             let extras = known.entry(row.owner_id).or_default();
             extras.identities.push(user_identities::read(row));
+        }
+        for row in rows.take(self.namespaces) {
+            known.entry(row.owner_id).or_default().namespace_id = Some(row.id);
         }
         for row in rows.take(self.personal_projects) {
             let count = u64::try_from(row.number.unwrap_or_default());

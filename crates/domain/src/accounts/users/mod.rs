@@ -6,7 +6,8 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::{
-    Visibility, fold, namespace_ancestors, namespaces, now, row_changes, taken_emails, user_identities, users,
+    Visibility, fold, former_paths, namespace_ancestors, namespaces, now, row_changes, taken_emails,
+    user_identities, users,
 };
 
 use crate::audit::{self, Actor};
@@ -22,6 +23,7 @@ mod auditing;
 mod avatar;
 pub mod deletion;
 pub mod emails;
+mod identicon;
 pub mod keys;
 pub mod listing;
 pub mod memberships;
@@ -303,6 +305,11 @@ pub async fn update(
             }
             row.updated_at = Set(now());
             let user = save(transaction, row, &former.email_key).await?;
+            if user.username_key != former.username_key
+                && let Some(namespace) = namespaces::of_user(transaction, id).await?
+            {
+                former_paths::record_namespace(transaction, None, &former.username, namespace.id).await?;
+            }
             let mut events = auditing::changes(&former, &user, new_password);
             events.extend(auditing::identity_added(&user, identity.as_ref()));
             store_identity(transaction, id, identity).await?;

@@ -64,6 +64,7 @@ pub(crate) fn ref_update(access: &ProjectAccess) -> RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: RefUpdateKind::Api,
+        merge_request: None,
     }
 }
 

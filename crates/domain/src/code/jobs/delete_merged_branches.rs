@@ -64,6 +64,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
         project_id,
         user_id: job.user_id,
         kind: RefUpdateKind::Api,
+        merge_request: None,
     };
     let prepare = async move { Ok(repository.lock().await?) };
     let database = backend.clone();

@@ -54,6 +54,28 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<P
     with_user(db, pipeline).await
 }
 
+/// Returns the newest pipeline of a branch or tag, by default the default branch, for its current commit.
+///
+/// # Errors
+/// Returns `NotFound` if the ref does not exist or the commit has no pipeline of the ref, and `Forbidden` as
+/// [`check_can_read`].
+pub async fn latest(
+    backend: &Backend,
+    access: &ProjectAccess,
+    ref_name: Option<&str>,
+) -> Result<PipelineDetail> {
+    check_can_read(access)?;
+    let missing = || Error::not_found("Pipeline");
+    let name = ref_name.filter(|name| !name.trim().is_empty());
+    let name = name
+        .or(access.project.default_branch.as_deref())
+        .ok_or_else(missing)?;
+    let found = resolve_ref(backend, access, name).await?.ok_or_else(missing)?;
+    let db = backend.database.read();
+    let newest = pipelines::newest(db, access.project.id, &found.sha, Some(&found.name)).await?;
+    with_user(db, newest.ok_or_else(missing)?).await
+}
+
 /// Returns a pipeline of a project.
 ///
 /// # Errors

@@ -5,7 +5,9 @@ use sea_orm::{
     QueryFilter, QuerySelect,
 };
 use storage::entities::members::{self, MembershipSource};
-use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now, users};
+use storage::entities::{
+    AccessLevel, Scope, fold, former_paths, namespace_ancestors, namespaces, now, users,
+};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::{GroupAccess, ProjectAccess};
@@ -64,6 +66,7 @@ pub async fn transfer_as(
                 .await
                 .map_err(rules::map_unique_violation)?;
             namespaces::rename_below(transaction, &current, &moved.full_path).await?;
+            former_paths::record_namespace(transaction, current.parent_id, &current.path, moved.id).await?;
             let before = namespace_ancestors::of(transaction, moved.id).await?;
             namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
             let after = namespace_ancestors::of(transaction, moved.id).await?;

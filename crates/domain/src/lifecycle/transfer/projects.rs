@@ -6,7 +6,7 @@ use sea_orm::{
 };
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::namespaces::{self, NamespaceKind};
-use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects, users};
+use storage::entities::{AccessLevel, Scope, former_paths, namespace_ancestors, now, projects, users};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
@@ -95,6 +95,7 @@ async fn transfer_as(
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
             let moved = row.update(transaction).await.map_err(map_unique_violation)?;
+            former_paths::record_project(transaction, source.id, &current.path, project_id).await?;
             inherited.reassign(transaction).await?;
             let entity = AuditEntity::project(&target, &moved);
             let event = AuditEvent::of(AuditKind::ProjectTransferred, entity.clone());

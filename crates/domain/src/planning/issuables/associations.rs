@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::issuables::{assignees_part, labels_part};
+use storage::entities::issuables::{assignees_part, labels_part, reviewers_part};
 use storage::entities::labels::LabelSummary;
 use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
@@ -31,8 +31,8 @@ pub(crate) trait Issuable {
     fn project_id(&self) -> i64;
     /// Returns the ID of its author.
     fn author_id(&self) -> Option<i64>;
-    /// Returns the IDs of the other users in its representation, who closed or merged it.
-    fn other_user_ids(&self) -> [Option<i64>; 2];
+    /// Returns the IDs of the other users in its representation, who closed or merged it, or will merge it.
+    fn other_user_ids(&self) -> [Option<i64>; 3];
     /// Returns the ID of its milestone.
     fn milestone_id(&self) -> Option<i64>;
 
@@ -64,8 +64,8 @@ impl Issuable for issues::Model {
         self.author_id
     }
 
-    fn other_user_ids(&self) -> [Option<i64>; 2] {
-        [self.closed_by_id, None]
+    fn other_user_ids(&self) -> [Option<i64>; 3] {
+        [self.closed_by_id, None, None]
     }
 
     fn milestone_id(&self) -> Option<i64> {
@@ -92,8 +92,8 @@ impl Issuable for merge_requests::Model {
         self.author_id
     }
 
-    fn other_user_ids(&self) -> [Option<i64>; 2] {
-        [self.closed_by_id, self.merged_by_id]
+    fn other_user_ids(&self) -> [Option<i64>; 3] {
+        [self.closed_by_id, self.merged_by_id, self.merge_user_id]
     }
 
     fn milestone_id(&self) -> Option<i64> {
@@ -136,6 +136,8 @@ pub(crate) struct Associations {
 struct LinkedRows {
     labels: HashMap<i64, Vec<LabelSummary>>,
     assignees: HashMap<i64, Vec<UserSummary>>,
+    /// Only of merge requests.
+    reviewers: HashMap<i64, Vec<UserSummary>>,
 }
 
 /// References of issues that the viewer can see.
@@ -218,6 +220,12 @@ impl Associations {
         rows.assignees.remove(&issuable.id()).unwrap_or_default()
     }
 
+    /// Returns the reviewers of a merge request in the order of the requests.
+    pub fn reviewers(&mut self, merge_request: &merge_requests::Model) -> Vec<UserSummary> {
+        let reviewers = &mut self.of_merge_requests.reviewers;
+        reviewers.remove(&merge_request.id).unwrap_or_default()
+    }
+
     /// Returns the labels, sorted by title.
     pub fn labels<T: Issuable>(&mut self, issuable: &T) -> Vec<LabelSummary> {
         let rows = self.linked_rows(T::KIND);
@@ -257,16 +265,16 @@ impl Associations {
 /// IDs of the rows to which an issuable refers.
 struct References {
     project_id: i64,
-    user_ids: [Option<i64>; 3],
+    user_ids: [Option<i64>; 4],
     milestone_group_id: Option<i64>,
 }
 
 impl References {
     fn of((issuable, milestone): &WithMilestone<impl Issuable>) -> Self {
-        let [closed_by, merged_by] = issuable.other_user_ids();
+        let [closed_by, merged_by, merge_user] = issuable.other_user_ids();
         Self {
             project_id: issuable.project_id(),
-            user_ids: [issuable.author_id(), closed_by, merged_by],
+            user_ids: [issuable.author_id(), closed_by, merged_by, merge_user],
             milestone_group_id: milestone.as_ref().and_then(|milestone| milestone.namespace_id),
         }
     }
@@ -276,6 +284,7 @@ impl References {
 struct LinkedParts {
     labels: PartKey,
     assignees: PartKey,
+    reviewers: PartKey,
 }
 
 impl LinkedParts {
@@ -288,6 +297,10 @@ impl LinkedParts {
         Self {
             labels: related.add(labels_part(database, T::KIND, &ids)),
             assignees: related.add(assignees_part(database, T::KIND, &ids)),
+            reviewers: related.add(match T::KIND {
+                IssuableKind::Issue => None,
+                IssuableKind::MergeRequest => reviewers_part(database, &ids),
+            }),
         }
     }
 
@@ -295,6 +308,7 @@ impl LinkedParts {
         Ok(LinkedRows {
             labels: rows.take_grouped(self.labels, |row| Ok(LabelSummary::read(row)))?,
             assignees: rows.take_grouped(self.assignees, UserSummary::read)?,
+            reviewers: rows.take_grouped(self.reviewers, UserSummary::read)?,
         })
     }
 }

@@ -7,7 +7,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use serde_json::json;
 use storage::database::Violation;
-use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::issuables::{REVIEWERS, labels_of, linked_users};
 use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
@@ -33,6 +33,8 @@ pub struct IssuableMetadata {
     pub discussion_locked: Option<bool>,
     /// IDs of the assignees.
     pub assignee_ids: Patch<Vec<i64>>,
+    /// IDs of the reviewers. Issues have none.
+    pub reviewer_ids: Patch<Vec<i64>>,
     /// ID of the milestone.
     pub milestone_id: Patch<i64>,
     /// Titles of all labels; replaces the present ones.
@@ -57,6 +59,7 @@ pub fn merge_assignee_ids(ids: Patch<Vec<i64>>, id: Patch<i64>) -> Patch<Vec<i64
 pub(crate) struct PreparedMetadata {
     metadata: IssuableMetadata,
     assignees: Option<Vec<users::Model>>,
+    reviewers: Option<Vec<users::Model>>,
     milestone: Patch<milestones::Model>,
     /// IDs of the labels to add, after they are locked.
     labels: Vec<i64>,
@@ -86,18 +89,21 @@ impl IssuableMetadata {
         kind: IssuableKind,
     ) -> Result<PreparedMetadata> {
         let mut metadata = self;
-        // The free plan has one assignee.
-        if let (true, Patch::Set(ids)) = (
-            backend.instance.plan < InstancePlan::Starter,
-            &mut metadata.assignee_ids,
-        ) {
-            ids.truncate(1);
+        // The free plan has one assignee and one reviewer.
+        if backend.instance.plan < InstancePlan::Starter {
+            for list in [&mut metadata.assignee_ids, &mut metadata.reviewer_ids] {
+                if let Patch::Set(ids) = list {
+                    ids.truncate(1);
+                }
+            }
         }
-        let assignees = match &metadata.assignee_ids {
-            Patch::Keep => None,
-            Patch::Clear => Some(Vec::new()),
-            Patch::Set(ids) => Some(assignable_users(backend, access, kind, ids).await?),
+        let assignable = async |list: &Patch<Vec<i64>>| match list {
+            Patch::Keep => Ok(None),
+            Patch::Clear => Ok(Some(Vec::new())),
+            Patch::Set(ids) => assignable_users(backend, access, kind, ids).await.map(Some),
         };
+        let assignees = assignable(&metadata.assignee_ids).await?;
+        let reviewers = assignable(&metadata.reviewer_ids).await?;
         let milestone = match metadata.milestone_id {
             Patch::Keep => Patch::Keep,
             Patch::Clear | Patch::Set(0) => Patch::Clear,
@@ -113,6 +119,7 @@ impl IssuableMetadata {
         Ok(PreparedMetadata {
             metadata,
             assignees,
+            reviewers,
             milestone,
             labels: Vec::new(),
         })
@@ -195,7 +202,7 @@ impl PreparedMetadata {
             .map(|_| system_notes::discussion_lock_changed(T::KIND.noun(), locked))
     }
 
-    /// Writes the assignees and labels, which are already locked.
+    /// Writes the assignees, the reviewers, and the labels, which are already locked.
     ///
     /// # Errors
     /// Returns `Error::InvalidAttributes` if a user was deleted meanwhile. Returns an error if the database
@@ -209,25 +216,15 @@ impl PreparedMetadata {
     ) -> Result<MetadataEffects> {
         let mut effects = MetadataEffects::default();
         if let Some(assignees) = &self.assignees {
-            let before = match new {
-                true => Vec::new(),
-                false => assignees_of(transaction, kind, [id])
-                    .await?
-                    .remove(&id)
-                    .unwrap_or_default(),
-            };
-            replace_assignees(transaction, (kind, id), &before, assignees).await?;
-            let added = assignees
-                .iter()
-                .filter(|user| !before.iter().any(|other| other.id == user.id));
-            effects.newly_assigned = added.map(|user| user.id).collect();
-            if !new {
-                effects
-                    .notes
-                    .extend(system_notes::assignees_changed(&before, assignees));
-                let ids = |users: &[users::Model]| users.iter().map(|user| user.id).collect::<Vec<_>>();
-                effects.record("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
-            }
+            let list = UserList::Assignees;
+            let before = list.replace(transaction, (kind, id), assignees, new).await?;
+            effects.newly_assigned = difference(assignees, &before);
+            effects.record_users(list, &before, assignees, new);
+        }
+        if let Some(reviewers) = &self.reviewers {
+            let list = UserList::Reviewers;
+            let before = list.replace(transaction, (kind, id), reviewers, new).await?;
+            effects.record_users(list, &before, reviewers, new);
         }
         self.link_labels(transaction, access, (kind, id), new, &mut effects)
             .await?;
@@ -275,7 +272,12 @@ impl PreparedMetadata {
         if removed.is_empty() && added.is_empty() {
             return Ok(());
         }
-        let table = (kind, kind.labels(), "label_id");
+        let table = LinkTable {
+            kind,
+            name: kind.labels(),
+            column: "label_id",
+            attribute: "labels",
+        };
         delete_links(transaction, table, id, removed).await?;
         insert_links(transaction, table, id, added).await?;
         label_priorities::refresh(transaction, LabeledItems::Things(kind, &[id])).await?;
@@ -291,6 +293,19 @@ fn invalid_milestone() -> Error {
 }
 
 impl MetadataEffects {
+    /// Records a change of users, unless the issuable is new.
+    fn record_users(&mut self, list: UserList, before: &[users::Model], after: &[users::Model], new: bool) {
+        if new {
+            return;
+        }
+        self.notes.extend(match list {
+            UserList::Assignees => system_notes::assignees_changed(before, after),
+            UserList::Reviewers => system_notes::reviewers_changed(before, after),
+        });
+        let ids = |users: &[users::Model]| users.iter().map(|user| user.id).collect::<Vec<_>>();
+        self.record(list.attribute(), json!(ids(before)), json!(ids(after)));
+    }
+
     fn record(&mut self, field: &str, previous: serde_json::Value, current: serde_json::Value) {
         if previous != current {
             self.changes
@@ -365,29 +380,74 @@ async fn existing_users(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<us
     Ok(users.all(db).await?)
 }
 
-/// Replaces the assignees.
-async fn replace_assignees(
-    transaction: &DatabaseTransaction,
-    (kind, id): (IssuableKind, i64),
-    before: &[users::Model],
-    after: &[users::Model],
-) -> Result<()> {
-    let difference = |users: &[users::Model], others: &[users::Model]| {
-        let ids = users.iter().map(|user| user.id);
-        ids.filter(|id| !others.iter().any(|other| other.id == *id))
-            .collect::<Vec<_>>()
-    };
-    let table = (kind, kind.assignees(), "user_id");
-    delete_links(transaction, table, id, difference(before, after)).await?;
-    insert_links(transaction, table, id, difference(after, before)).await
+/// A list of users of an issuable.
+#[derive(Debug, Clone, Copy)]
+enum UserList {
+    /// The assignees.
+    Assignees,
+    /// The reviewers of a merge request.
+    Reviewers,
 }
 
-/// A table that links issuables of a kind to other rows, with the column of the other rows.
-type LinkTable = (IssuableKind, &'static str, &'static str);
+impl UserList {
+    fn attribute(self) -> &'static str {
+        match self {
+            Self::Assignees => "assignee_ids",
+            Self::Reviewers => "reviewer_ids",
+        }
+    }
+
+    /// Replaces the users and returns the former ones.
+    async fn replace(
+        self,
+        transaction: &DatabaseTransaction,
+        (kind, id): (IssuableKind, i64),
+        after: &[users::Model],
+        new: bool,
+    ) -> Result<Vec<users::Model>> {
+        let table = LinkTable {
+            kind,
+            name: match self {
+                Self::Assignees => kind.assignees(),
+                Self::Reviewers => REVIEWERS,
+            },
+            column: "user_id",
+            attribute: self.attribute(),
+        };
+        let before = match new {
+            true => Vec::new(),
+            false => linked_users(transaction, kind, table.name, [id])
+                .await?
+                .remove(&id)
+                .unwrap_or_default(),
+        };
+        delete_links(transaction, table, id, difference(&before, after)).await?;
+        insert_links(transaction, table, id, difference(after, &before)).await?;
+        Ok(before)
+    }
+}
+
+/// Returns the IDs of the users that are not among the others.
+fn difference(users: &[users::Model], others: &[users::Model]) -> Vec<i64> {
+    let ids = users.iter().map(|user| user.id);
+    ids.filter(|id| !others.iter().any(|other| other.id == *id))
+        .collect()
+}
+
+/// A table that links issuables of a kind to other rows.
+#[derive(Debug, Clone, Copy)]
+struct LinkTable {
+    kind: IssuableKind,
+    name: &'static str,
+    /// The column of the other rows.
+    column: &'static str,
+    /// The attribute of the API that sets the links.
+    attribute: &'static str,
+}
 
 async fn insert_links(
     transaction: &DatabaseTransaction,
-    (kind, table, column): LinkTable,
+    table: LinkTable,
     id: i64,
     other_ids: Vec<i64>,
 ) -> Result<()> {
@@ -395,8 +455,8 @@ async fn insert_links(
         return Ok(());
     }
     let mut rows = Query::insert()
-        .into_table(table)
-        .columns([kind.key(), column])
+        .into_table(table.name)
+        .columns([table.kind.key(), table.column])
         .take();
     for other_id in other_ids {
         rows.values([id.into(), other_id.into()])
@@ -406,7 +466,7 @@ async fn insert_links(
         Ok(_) => Ok(()),
         Err(error) => Err(match Violation::of(&error) {
             // Labels are locked, so a user was deleted.
-            Some(Violation::ForeignKey(_)) => Error::attribute("assignee_ids", "are invalid"),
+            Some(Violation::ForeignKey(_)) => Error::attribute(table.attribute, "are invalid"),
             _ => error.into(),
         }),
     }
@@ -414,7 +474,7 @@ async fn insert_links(
 
 async fn delete_links(
     transaction: &DatabaseTransaction,
-    (kind, table, column): LinkTable,
+    table: LinkTable,
     id: i64,
     other_ids: Vec<i64>,
 ) -> Result<()> {
@@ -422,9 +482,9 @@ async fn delete_links(
         return Ok(());
     }
     let rows = Query::delete()
-        .from_table(table)
-        .and_where(Expr::col(kind.key()).eq(id))
-        .and_where(Expr::col(column).is_in(other_ids))
+        .from_table(table.name)
+        .and_where(Expr::col(table.kind.key()).eq(id))
+        .and_where(Expr::col(table.column).is_in(other_ids))
         .take();
     transaction.execute(&rows).await?;
     Ok(())

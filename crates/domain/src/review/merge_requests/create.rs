@@ -43,8 +43,8 @@ pub struct NewMergeRequest {
     pub metadata: IssuableMetadata,
     /// Whether to delete the source branch after the merge.
     pub remove_source_branch: Option<bool>,
-    /// Whether to squash the commits.
-    pub squash: bool,
+    /// Whether to squash the commits; by default that of the target project.
+    pub squash: Option<bool>,
     /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: bool,
 }
@@ -104,7 +104,9 @@ pub async fn create(
         base_sha: Set(base_sha),
         start_sha: Set(heads.start.to_string()),
         merge_status: Set(MergeStatus::Unchecked),
-        squash: Set(new.squash),
+        squash: Set(new
+            .squash
+            .unwrap_or_else(|| target.project.squash_option.is_default())),
         force_remove_source_branch: Set(new.remove_source_branch),
         allow_collaboration: Set(new.allow_collaboration),
         tasks: Set(tasks),

@@ -222,7 +222,8 @@ async fn merge_options(
     let head = oid(&merge_request.head_sha)?;
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
-    let squash = match params.squash.unwrap_or(merge_request.squash) {
+    let is_required = params.squash.unwrap_or(merge_request.squash);
+    let squash = match access.project.squash_option.applies_to(is_required) {
         true => squash(backend, repository, merge_request, params, &committer).await?,
         false => None,
     };

@@ -22,9 +22,10 @@ use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::planning::issuables::events::{IssuableChange, publish};
+use crate::review::jobs::create_merge_request::CreateMergeRequest;
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
-use crate::review::merge_requests::auto_merge;
+use crate::review::merge_requests::{auto_merge, push_creation};
 
 /// Maximum number of branches in one statement.
 const BATCH_SIZE: usize = 500;
@@ -58,6 +59,8 @@ struct MergeRequestEffects {
     merged: Vec<(i64, Option<MergePlan>)>,
     /// Branches that are the target of open merge requests.
     targets: Vec<String>,
+    /// Merge requests that the push requests.
+    requested: Vec<CreateMergeRequest>,
 }
 
 /// A merge request whose source changed.
@@ -83,6 +86,10 @@ impl RefUpdateListener for MergeRequestUpdates {
     ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
         Box::pin(async move {
             let planned = plan(database.read(), refs.project.id, refs.repository, refs.changes).await?;
+            let planned = MergeRequestEffects {
+                requested: push_creation::requested(refs),
+                ..planned
+            };
             Ok(Box::new(planned) as Box<dyn PlannedEffect>)
         })
     }
@@ -278,6 +285,11 @@ async fn apply(
             row.closed_by_id = Set(update.user_id);
             save(transaction, update, &before, row, vec!["closed".to_owned()]).await?;
         }
+    }
+    for request in &effects.requested {
+        jobs::enqueue(transaction, request)
+            .await
+            .map_err(Error::internal)?;
     }
     for (id, plan) in &effects.merged {
         record_merge(transaction, update, *id, plan.as_ref()).await?;

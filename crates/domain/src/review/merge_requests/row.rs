@@ -13,6 +13,7 @@ use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, Rela
 use storage::entities::users::UserSummary;
 use storage::entities::{notes, now};
 
+use super::detailed_status::{self, DetailedMergeStatus, PipelineState};
 use super::head_pipeline::{self, HeadPipeline};
 use super::joined_row::JoinedMergeRequest;
 use super::{diff, mergeability};
@@ -38,8 +39,12 @@ pub struct MergeRequestDetail {
     pub closed_by: Option<UserSummary>,
     /// The user who merged it; `None` if it was not merged or the user was deleted.
     pub merged_by: Option<UserSummary>,
+    /// The user who enabled the automatic merge; `None` if it is not enabled or the user was deleted.
+    pub auto_merge_user: Option<UserSummary>,
     /// The assignees, in the order of assignment.
     pub assignees: Vec<UserSummary>,
+    /// The reviewers, in the order of the requests.
+    pub reviewers: Vec<UserSummary>,
     /// The labels, by title.
     pub labels: Vec<LabelSummary>,
     /// The milestone.
@@ -69,6 +74,8 @@ pub struct MergeRequestExtras {
     pub pipeline: Option<HeadPipeline>,
     /// Time of the first deployment to production, if visible to the caller.
     pub first_deployed_to_production_at: Option<DateTime<Utc>>,
+    /// Whether it can be merged, and otherwise why not.
+    pub detailed_status: DetailedMergeStatus,
 }
 
 /// Data to load for a single merge request, if requested or already known.
@@ -122,6 +129,7 @@ pub(super) async fn load_found(
 ) -> Result<MergeRequestDetail> {
     let milestone = found.milestone;
     let merge_request = mergeability::update(backend, found.merge_request).await?;
+    let pipeline_state = PipelineState::of(&access.project, found.pipeline.as_ref());
     let pipeline = match found.pipeline {
         Some(pipeline) => head_pipeline::if_visible(backend, access, pipeline).await?,
         None => None,
@@ -130,10 +138,12 @@ pub(super) async fn load_found(
         Some(count) => Some(count),
         None => diff::count_changes(backend, &merge_request).await?,
     };
-    let diverged_commits_count = match include.diverged_commits_count {
+    let may_need_rebase = detailed_status::may_need_rebase(&access.project, &merge_request);
+    let diverged = match include.diverged_commits_count || may_need_rebase {
         true => diff::count_diverged(backend, &merge_request).await?,
         false => None,
     };
+    let diverged_commits_count = diverged.filter(|_| include.diverged_commits_count);
     let mut related = RelatedRows::default();
     let parts = ExtraParts::add(&mut related, access, &merge_request);
     let found = vec![(merge_request, milestone)];
@@ -156,9 +166,19 @@ pub(super) async fn load_found(
     });
     let details = with_associations(found, &mut associations);
     let mut detail = details.into_iter().next().ok_or_else(missing)?;
+    let detailed_status = DetailedMergeStatus::of(
+        &access.project,
+        &detail.merge_request,
+        detailed_status::MergeFacts {
+            is_unresolved: detail.unresolved,
+            pipeline: pipeline_state,
+            needs_rebase: may_need_rebase && diverged.is_some_and(|count| count > 0),
+        },
+    );
     detail.extras = Some(MergeRequestExtras {
         changes_count,
         diverged_commits_count,
+        detailed_status,
         // Rebases finish within the request, so none is ever in progress.
         rebase_in_progress: include.rebase_in_progress.then_some(false),
         pipeline,
@@ -290,7 +310,13 @@ pub(crate) fn with_associations(
             author: associations.user(merge_request.author_id),
             closed_by: associations.user(merge_request.closed_by_id),
             merged_by: associations.user(merge_request.merged_by_id),
+            auto_merge_user: associations.user(
+                merge_request
+                    .merge_user_id
+                    .filter(|_| merge_request.merge_when_pipeline_succeeds),
+            ),
             assignees: associations.assignees(&merge_request),
+            reviewers: associations.reviewers(&merge_request),
             labels: associations.labels(&merge_request),
             milestone: associations.milestone(&merge_request),
             unresolved: associations.is_unresolved(&merge_request),

@@ -44,8 +44,6 @@ pub struct MergeRequestUpdate {
     pub squash: Option<bool>,
     /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: Option<bool>,
-    /// Whether an empty list of reviewers was sent, which changes nothing.
-    pub has_reviewer_ids: bool,
 }
 
 /// Names of the fields, for the error of an update without any.

@@ -7,7 +7,9 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter,
 };
-use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, projects, row_changes};
+use storage::entities::{
+    Visibility, fold, former_paths, namespace_ancestors, namespaces, projects, row_changes,
+};
 
 use super::rules::{self, GroupSettings, visibility_name};
 use crate::identity::access::GroupAccess;
@@ -145,6 +147,9 @@ async fn changed(
     audit::record_all(transaction, caller, auditing::changes(&current, &group)).await?;
     if moved.is_some() {
         namespaces::rename_below(transaction, &current, &group.full_path).await?;
+    }
+    if group.full_path_key != current.full_path_key {
+        former_paths::record_namespace(transaction, current.parent_id, &current.path, group.id).await?;
     }
     Ok(group)
 }

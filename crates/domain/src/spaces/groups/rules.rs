@@ -47,6 +47,8 @@ pub struct GroupSettings {
     pub lfs_enabled: Option<bool>,
     /// Default branch protection of new projects, 0 to 3.
     pub default_branch_protection: Option<i64>,
+    /// Default branch of new projects.
+    pub default_branch: Patch<String>,
     /// Whether users can request access.
     pub request_access_enabled: Option<bool>,
 }
@@ -55,7 +57,7 @@ impl GroupSettings {
     /// Applies the settings to a row.
     ///
     /// # Errors
-    /// Returns `Error::InvalidAttributes` if a number is out of range.
+    /// Returns `Error::InvalidAttributes` if a number is out of range or the default branch is not a branch name.
     pub(crate) fn apply(self, backend: &Backend, row: &mut namespaces::ActiveModel) -> Result<()> {
         let grace = self.two_factor_grace_period.map(i32::try_from).transpose();
         let grace =
@@ -63,6 +65,10 @@ impl GroupSettings {
         let protection = self.default_branch_protection.map(i32::try_from).transpose();
         let protection = protection
             .map_err(|_| Error::attribute("default_branch_protection", "is not included in the list"))?;
+        if let Patch::Set(name) = &self.default_branch {
+            git::check_branch_name(name)
+                .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
+        }
         let locks = self
             .membership_lock
             .filter(|_| backend.instance.plan >= InstancePlan::Starter);
@@ -81,6 +87,7 @@ impl GroupSettings {
         self.mentions_disabled.apply_to(&mut row.mentions_disabled);
         assign(&mut row.lfs_enabled, self.lfs_enabled);
         assign(&mut row.default_branch_protection, protection);
+        self.default_branch.apply_to(&mut row.default_branch);
         assign(&mut row.request_access_enabled, self.request_access_enabled);
         Ok(())
     }

@@ -25,11 +25,9 @@ use crate::instance::settings;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
+use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
 use crate::secrets::Token;
-
-/// The default branch of new projects.
-pub(super) const DEFAULT_BRANCH: &str = "master";
 
 /// Attributes of a new project.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +40,7 @@ pub struct NewProject {
     pub namespace_id: Option<i64>,
     /// The visibility; by default that of the instance settings.
     pub visibility: Option<Visibility>,
-    /// The branch that HEAD names.
+    /// The branch that HEAD names; by default that of the nearest group with one, or of the instance settings.
     pub default_branch: Option<String>,
     /// Whether to create an initial commit.
     pub with_readme: bool,
@@ -61,9 +59,10 @@ pub struct NewProject {
 pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Result<ProjectAccess> {
     let user = caller.signed_in()?.clone();
     let (name, path) = names(new.name, new.path)?;
-    let branch = new.default_branch.unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
-    git::check_branch_name(&branch)
-        .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
+    if let Some(branch) = &new.default_branch {
+        git::check_branch_name(branch)
+            .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
+    }
     let topics = new.settings.topics()?.unwrap_or_default();
     let in_force = settings::get(backend).await?;
     let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
@@ -95,7 +94,10 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             events::record(transaction, event).await?;
             let repair = CreateRepository {
                 project_id: project.id,
-                default_branch: branch.clone(),
+                default_branch: match new.default_branch {
+                    Some(branch) => branch,
+                    None => default_branch(transaction, &namespace, &in_force).await?,
+                },
             };
             jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE_PERIOD)
                 .await
@@ -103,7 +105,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             Ok::<_, Error>((project, namespace, repair))
         })
         .await?;
-    if let Err(error) = create_repository(backend, &project, &user, &branch, new.with_readme).await {
+    if let Err(error) =
+        create_repository(backend, &project, &user, &repair.default_branch, new.with_readme).await
+    {
         delete_incomplete(backend, project.id).await?;
         return Err(error);
     }
@@ -111,6 +115,19 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
         .await
         .map(|access| ProjectAccess { namespace, ..access })
+}
+
+/// Returns the default branch of a new project: that of the nearest group that names one, or of the instance.
+async fn default_branch(
+    db: &impl ConnectionTrait,
+    namespace: &namespaces::Model,
+    settings: &InstanceSettings,
+) -> Result<String> {
+    let of_group = match (&namespace.default_branch, namespace.parent_id) {
+        (None, Some(parent_id)) => namespaces::default_branch(db, parent_id).await?,
+        (own, _) => own.clone(),
+    };
+    Ok(of_group.unwrap_or_else(|| settings.default_branch_name.clone()))
 }
 
 /// Inserts only the row of a project whose name equals its path, which must pass [`naming`]. Its visibility
@@ -428,6 +445,7 @@ async fn create_repository(
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::RefUpdateKind::Api,
+        merge_request: None,
     };
     let author = Signature::now(user.name.clone(), user.email.clone());
     let request = CommitRequest {

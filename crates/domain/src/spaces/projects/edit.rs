@@ -5,7 +5,9 @@ use crate::audit;
 use git::{Repository, RepositoryId};
 use sea_orm::{ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
 use storage::database::Violation;
-use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects, row_changes};
+use storage::entities::{
+    AccessLevel, Visibility, fold, former_paths, namespaces, now, projects, row_changes,
+};
 use storage::jobs;
 
 use super::ProjectSettings;
@@ -36,7 +38,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 45] = [
+const FIELDS: [&str; 47] = [
     "name",
     "path",
     "visibility",
@@ -44,6 +46,7 @@ const FIELDS: [&str; 45] = [
     "mirror_user_id",
     "description",
     "tag_list",
+    "topics",
     "issues_enabled",
     "merge_requests_enabled",
     "wiki_enabled",
@@ -59,6 +62,7 @@ const FIELDS: [&str; 45] = [
     "snippets_access_level",
     "container_registry_access_level",
     "merge_method",
+    "squash_option",
     "request_access_enabled",
     "lfs_enabled",
     "packages_enabled",
@@ -179,6 +183,9 @@ pub async fn update(
             }
             let project = row_changes::update_if_changed(transaction, &current, row).await;
             let project = project.map_err(map_update_error)?;
+            if project.path_key != current.path_key {
+                former_paths::record_project(transaction, namespace.id, &current.path, project.id).await?;
+            }
             let audited = auditing::changes(&namespace, &current, &project);
             audit::record_all(transaction, &caller, audited).await?;
             if closing_branch(&project) != closing_branch(&current) {

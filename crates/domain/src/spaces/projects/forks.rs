@@ -129,6 +129,7 @@ fn copy_settings(fork: &mut projects::ActiveModel, source: &projects::Model) {
         forking_access_level,
         pages_access_level,
         merge_method,
+        squash_option,
         public_jobs,
         shared_runners_enabled,
         lfs_enabled,
@@ -330,6 +331,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::RefUpdateKind::Api,
+        merge_request: None,
     };
     let repositories = backend.repositories.clone();
     let (source, id) = (
@@ -360,7 +362,8 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub async fn mark_failed(backend: &Backend, job: &ForkRepository) -> Result<()> {
-    ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    let settings = settings::get(backend).await?;
+    ensure_repository(backend, job.project_id, &settings.default_branch_name).await?;
     let why = "The repository could not be copied";
     set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
 }

@@ -68,13 +68,18 @@ impl ProjectOrder {
 
 /// Selects the projects of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupProjects {
-    /// The group.
-    pub id: i64,
-    /// Whether to include projects of subgroups.
-    pub with_subgroups: bool,
-    /// Whether to include projects shared with the group.
-    pub with_shared: bool,
+pub enum GroupProjects {
+    /// Projects in the group.
+    Inside {
+        /// The group.
+        id: i64,
+        /// Whether to include projects of subgroups.
+        with_subgroups: bool,
+        /// Whether to include projects shared with the group.
+        with_shared: bool,
+    },
+    /// Projects shared with the group.
+    SharedWith(i64),
 }
 
 /// Filter of a list of projects; conditions are combined with AND. The names are those of the contract.
@@ -392,17 +397,21 @@ fn uses_language(language: &str, caller: &Caller) -> Condition {
 /// by ID; many are filtered while the list is read. If another condition looks up IDs already, this one only
 /// filters: PostgreSQL turns two lists of IDs into their product of lookups.
 async fn of_group(db: &impl ConnectionTrait, group: GroupProjects, few_others: bool) -> Result<Condition> {
-    let inside = |namespace: Expr| match group.with_subgroups {
-        true => namespace.in_subquery(namespace_ancestors::at_or_below(group.id)),
-        false => namespace.eq(group.id),
+    let (id, with_subgroups, with_shared) = match group {
+        GroupProjects::Inside {
+            id,
+            with_subgroups,
+            with_shared,
+        } => (id, with_subgroups, with_shared),
+        GroupProjects::SharedWith(id) => {
+            return Ok(Condition::all().add(Column::Id.in_subquery(shared_with(id))));
+        }
     };
-    let shared = project_shares::Entity::find()
-        .select_only()
-        .column_as(project_shares::Column::ProjectId, TARGET_ID)
-        .filter(project_shares::Column::GroupId.eq(group.id))
-        .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
-        .into_query();
-    let shared = group.with_shared.then_some(shared);
+    let inside = |namespace: Expr| match with_subgroups {
+        true => namespace.in_subquery(namespace_ancestors::at_or_below(id)),
+        false => namespace.eq(id),
+    };
+    let shared = with_shared.then(|| shared_with(id));
     let mut all = projects::Entity::find()
         .select_only()
         .column_as(Column::Id, TARGET_ID)
@@ -411,7 +420,7 @@ async fn of_group(db: &impl ConnectionTrait, group: GroupProjects, few_others: b
     if let Some(shared) = &shared {
         all.union(UnionType::All, shared.clone());
     }
-    if !group.with_subgroups {
+    if !with_subgroups {
         // A single group is small enough for a lookup by ID.
         return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
@@ -422,6 +431,16 @@ async fn of_group(db: &impl ConnectionTrait, group: GroupProjects, few_others: b
             .add(inside(unindexed(Column::NamespaceId)))
             .add_option(shared.map(|shared| unindexed(Column::Id).in_subquery(shared))),
     })
+}
+
+/// Selects the IDs of the projects that are shared with a group.
+fn shared_with(group_id: i64) -> sea_orm::sea_query::SelectStatement {
+    project_shares::Entity::find()
+        .select_only()
+        .column_as(project_shares::Column::ProjectId, TARGET_ID)
+        .filter(project_shares::Column::GroupId.eq(group_id))
+        .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
+        .into_query()
 }
 
 /// A condition that is never true.

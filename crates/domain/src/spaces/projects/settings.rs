@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::project_topics;
-use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
+use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod, SquashOption};
 
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -27,6 +27,7 @@ const STORAGE: &str = "default";
 pub struct ProjectSettings {
     pub description: Patch<String>,
     pub tag_list: Option<String>,
+    pub topics: Patch<Vec<String>>,
     pub issues_enabled: Option<bool>,
     pub merge_requests_enabled: Option<bool>,
     pub wiki_enabled: Option<bool>,
@@ -42,6 +43,7 @@ pub struct ProjectSettings {
     pub snippets_access_level: Option<FeatureAccess>,
     pub container_registry_access_level: Option<FeatureAccess>,
     pub merge_method: Option<MergeMethod>,
+    pub squash_option: Option<SquashOption>,
     pub request_access_enabled: Option<bool>,
     pub lfs_enabled: Option<bool>,
     pub packages_enabled: Option<bool>,
@@ -68,30 +70,33 @@ pub struct ProjectSettings {
 }
 
 impl ProjectSettings {
-    /// Returns the given topics, trimmed and deduplicated.
+    /// Returns the given topics, trimmed and deduplicated. The older attribute `tag_list` counts only without `topics`.
     ///
     /// # Errors
     /// Returns a validation error for too many or too long topics.
     pub(super) fn topics(&self) -> Result<Option<BTreeSet<String>>> {
-        let Some(list) = &self.tag_list else {
-            return Ok(None);
+        let (attribute, topics): (_, Vec<&str>) = match (&self.topics, &self.tag_list) {
+            (Patch::Set(topics), _) => ("topics", topics.iter().map(String::as_str).collect()),
+            (Patch::Clear, _) => ("topics", Vec::new()),
+            (Patch::Keep, Some(list)) => ("tag_list", list.split(',').collect()),
+            (Patch::Keep, None) => return Ok(None),
         };
-        let topics: BTreeSet<String> = list
-            .split(',')
+        let topics: BTreeSet<String> = topics
+            .into_iter()
             .map(str::trim)
             .filter(|topic| !topic.is_empty())
             .map(str::to_owned)
             .collect();
         if topics.len() > MAX_TOPICS {
             let text = format!("has too many topics (maximum is {MAX_TOPICS})");
-            return Err(Error::attribute("tag_list", text));
+            return Err(Error::attribute(attribute, text));
         }
         if topics
             .iter()
             .any(|topic| topic.chars().count() > MAX_TOPIC_LENGTH)
         {
             let text = format!("is too long (maximum is {MAX_TOPIC_LENGTH} characters)");
-            return Err(Error::attribute("tag_list", text));
+            return Err(Error::attribute(attribute, text));
         }
         Ok(Some(topics))
     }
@@ -137,6 +142,7 @@ impl ProjectSettings {
             self.container_registry_access_level,
         );
         assign(&mut row.merge_method, self.merge_method);
+        assign(&mut row.squash_option, self.squash_option);
         assign(&mut row.request_access_enabled, self.request_access_enabled);
         assign(&mut row.lfs_enabled, self.lfs_enabled);
         assign(&mut row.packages_enabled, self.packages_enabled);

@@ -143,6 +143,7 @@ fn attributes(group: namespaces::Model) -> GroupRecord {
         mentions_disabled: group.mentions_disabled,
         lfs_enabled: Some(group.lfs_enabled),
         default_branch_protection: Some(group.default_branch_protection.into()),
+        default_branch: group.default_branch,
         request_access_enabled: Some(group.request_access_enabled),
     }
 }

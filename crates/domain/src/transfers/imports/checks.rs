@@ -55,7 +55,7 @@ pub fn check_group(validator: &dyn RecordValidator, group: &GroupRecord) -> Resu
         json!({
             "name": group.name, "path": group.path, "description": group.description,
             "two_factor_grace_period": group.two_factor_grace_period,
-            "default_branch_protection": group.default_branch_protection,
+            "default_branch_protection": group.default_branch_protection, "default_branch": group.default_branch,
         }),
     )?;
     check_one_of("visibility_level", group.visibility_level, |level| {

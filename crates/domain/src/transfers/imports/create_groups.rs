@@ -215,6 +215,7 @@ fn settings_of(record: &GroupRecord) -> GroupSettings {
         mentions_disabled: nullable(record.mentions_disabled),
         lfs_enabled: record.lfs_enabled,
         default_branch_protection: record.default_branch_protection,
+        default_branch: Patch::set_if_some(record.default_branch.clone()),
         request_access_enabled: record.request_access_enabled,
     }
 }

@@ -123,7 +123,7 @@ pub(super) fn visibility_level(visibility: Visibility) -> u8 {
 
 /// Returns the URL of a user's avatar.
 pub(super) fn avatar_url(base_url: &str, user: &users::Model) -> Option<String> {
-    urls::avatar_url(base_url, "user", user.id, user.avatar.as_deref())
+    Some(urls::user_avatar_url(base_url, user.id, user.avatar.as_deref()))
 }
 
 impl ProjectPart {

@@ -41,7 +41,7 @@ impl Hook {
     async fn new() -> Self {
         let sample = TestRepository::with_history();
         let rules = HookRules::new(&[], &PushRules::default());
-        let installed = hooks::install(&sample.repository, &rules).await.unwrap();
+        let installed = hooks::install(&sample.repository, &rules, "").await.unwrap();
         Self { sample, installed }
     }
 

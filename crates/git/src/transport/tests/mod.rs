@@ -27,7 +27,7 @@ type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
 fn with_rules(rules: PushRules) -> ReceivePolicy {
     ReceivePolicy {
         rules,
-        max_bytes: None,
+        ..ReceivePolicy::default()
     }
 }
 
@@ -290,24 +290,52 @@ async fn protected_ref_accepts_only_fast_forward() {
 }
 
 #[tokio::test]
-async fn only_branches_and_tags_can_be_pushed() {
+async fn reserved_references_are_rejected_one_by_one() {
     let sample = TestRepository::with_history();
+    let kept = sample.id("main").to_string();
+    sample.git(&["update-ref", "refs/keep-around/old", &kept]);
+    sample.git(&["update-ref", "refs/merge-requests/1/head", &kept]);
     let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
     let clone = clone_with_commit(&sample, &address).await;
-    for reference in [
+    for (number, reference) in [
         "refs/keep-around/x",
         "refs/merge-requests/1/head",
+        "refs/merge-requests/2/head",
         "refs/replace/x",
-    ] {
-        let output = client(&clone, &["push", "origin", &format!("main:{reference}")]).await;
+        "refs/holdfast/x",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let other = format!("refs/notes/{number}");
+        let refs = [format!("main:{reference}"), format!("main:{other}")];
+        let output = client(&clone, &["push", "--force", "origin", &refs[0], &refs[1]]).await;
+        let text = stderr(&output);
         assert!(
-            stderr(&output).contains("Only branches and tags can be pushed"),
-            "{}",
-            stderr(&output)
+            !output.status.success() && text.contains("(deny updating a hidden ref)"),
+            "{text}"
         );
-        assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+        let applied = outcomes.recv().await.unwrap().unwrap();
+        assert_eq!(applied.len(), 1, "{reference}");
+        assert_eq!(
+            (applied[0].reference.as_str(), applied[0].old),
+            (other.as_str(), None)
+        );
     }
-    assert!(!sample.git(&["for-each-ref"]).contains("keep-around"));
+    assert_eq!(
+        sample.git(&["rev-parse", "refs/merge-requests/1/head"]).trim(),
+        kept
+    );
+    assert_eq!(sample.repository.count_custom_references(10).await.unwrap(), 5);
+    assert_eq!(sample.repository.count_custom_references(2).await.unwrap(), 2);
+    // Heads of merge requests can be fetched, and other reserved references are hidden.
+    let listed = client(&clone, &["ls-remote", "origin"]).await;
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(
+        listed.contains("refs/merge-requests/1/head") && listed.contains("refs/notes/0"),
+        "{listed}"
+    );
+    assert!(!listed.contains("keep-around"), "{listed}");
 }
 
 #[tokio::test]

@@ -1,17 +1,16 @@
-//! Paths with an extra slash: annotations end with one in the API, and a common client adds one to feature
-//! gates and the older template lists. The slash is optional in all of them.
+//! Paths of the API with an extra slash: a trailing slash, which some clients append to every path, and the second slash
+//! that a common client sends before the name of a feature gate.
 
 use poem::http::Uri;
 use poem::{Request, Result};
 
-/// Suffix of annotation paths.
-const ANNOTATIONS: &str = "/metrics_dashboard/annotations/";
+/// Prefix of the paths of the API.
+const API: &str = "/api/";
 /// Prefix of feature gate paths.
 const GATES: &str = "/api/v4/features/";
-/// Prefix of the older template list paths.
-const TEMPLATES: &str = "/api/v4/templates/";
 
-/// Removes the extra slash from such a path. In all other paths slashes are significant.
+/// Removes the extra slash from such a path. The request is not redirected, because clients do not repeat the body of
+/// a write after a redirect. In all other paths slashes are significant.
 ///
 /// # Errors
 /// Never fails.
@@ -23,7 +22,7 @@ pub async fn remove_extra_slash(mut request: Request) -> Result<Request> {
 }
 
 fn trimmed(uri: &Uri) -> Option<Uri> {
-    let path = path_of(uri.path())?;
+    let path = without_extra_slash(uri.path())?;
     let mut parts = uri.clone().into_parts();
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     parts.path_and_query = Some(format!("{path}{query}").parse().ok()?);
@@ -31,16 +30,13 @@ fn trimmed(uri: &Uri) -> Option<Uri> {
 }
 
 /// Returns the path without the extra slash, if it has one.
-fn path_of(path: &str) -> Option<String> {
+pub(super) fn without_extra_slash(path: &str) -> Option<String> {
     if let Some(gate) = path.strip_prefix(GATES).and_then(|rest| rest.strip_prefix('/')) {
-        return Some(format!("{GATES}{gate}"));
+        return Some(format!("{GATES}{}", gate.strip_suffix('/').unwrap_or(gate)));
     }
-    let list = path
-        .strip_prefix(TEMPLATES)
-        .and_then(|rest| rest.strip_suffix('/'));
-    let list = list.is_some_and(|name| !name.is_empty() && !name.contains('/'));
-    let at_end = list || path == GATES || path.ends_with(ANNOTATIONS);
-    path.strip_suffix('/').filter(|_| at_end).map(str::to_owned)
+    let shorter = path.strip_suffix('/')?;
+    // Two slashes at the end are an empty name, which is not the resource above it.
+    (shorter.starts_with(API) && !shorter.ends_with('/')).then(|| shorter.to_owned())
 }
 
 #[cfg(test)]
@@ -54,12 +50,26 @@ mod tests {
     #[test]
     fn extra_slash_is_removed() {
         let annotations = "/api/v4/environments/1/metrics_dashboard/annotations";
-        let list = "/api/v4/templates/dockerfiles";
         for (sent, expected) in [
             (format!("{annotations}/"), annotations.to_owned()),
             (format!("{annotations}/?a=%2F"), format!("{annotations}?a=%2F")),
-            (format!("{list}/?page=2"), format!("{list}?page=2")),
+            (
+                "/api/v4/projects/?page=2".to_owned(),
+                "/api/v4/projects?page=2".to_owned(),
+            ),
+            (
+                "/api/v4/projects/a%2Fb/".to_owned(),
+                "/api/v4/projects/a%2Fb".to_owned(),
+            ),
+            (
+                "/api/scim/v2/groups/a/Users/".to_owned(),
+                "/api/scim/v2/groups/a/Users".to_owned(),
+            ),
             ("/api/v4/features/".to_owned(), "/api/v4/features".to_owned()),
+            (
+                "/api/v4/features/walk/".to_owned(),
+                "/api/v4/features/walk".to_owned(),
+            ),
             (
                 "/api/v4/features//walk?value=1".to_owned(),
                 "/api/v4/features/walk?value=1".to_owned(),
@@ -73,16 +83,13 @@ mod tests {
     fn slashes_of_other_paths_are_unchanged() {
         for path in [
             "/api/v4/environments/1/metrics_dashboard/annotations",
-            "/api/v4/templates/dockerfiles",
-            "/api/v4/templates/dockerfiles/Rust/",
-            "/api/v4/templates/",
             "/api/v4/templates//",
             "/api/v4/features",
             "/api/v4/features/walk",
-            "/api/v4/features/walk/",
-            "/api/v4/projects/",
-            "/api/v4/projects/1/variables/",
-            "/api/v4/projects/1/templates/dockerfiles/",
+            "/api/v4/projects//",
+            "/api/",
+            "/docs/",
+            "/v2/",
             "/",
         ] {
             assert_eq!(after(path), None, "{path}");
