@@ -1,6 +1,6 @@
 //! Models that are read by the positions of their columns.
 
-use sea_orm::{EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{EntityTrait, QueryOrder};
 
 use super::fixtures::World;
 use crate::{
