@@ -24,11 +24,13 @@ advisories:
 sbom:
     .ci/sbom
 
-# Regenerate the published document from openapi/
+# Regenerate the published documents from openapi/
 openapi:
     cargo build --quiet --workspace --all-targets
-    target/debug/holdfast openapi --format json > target/openapi.json.new
+    target/debug/holdfast openapi > target/openapi.json.new
+    target/debug/holdfast openapi --openapi-version 3.1 > target/openapi-3.1.json.new
     mv target/openapi.json.new openapi/dist/openapi.json
+    mv target/openapi-3.1.json.new openapi/dist/openapi-3.1.json
 
 # Run a fuzz target, such as `just fuzz json_body -max_total_time=180`; requires cargo-fuzz
 fuzz target *arguments:

@@ -37,10 +37,8 @@ pub fn endpoint(
         cache.clone(),
     );
     let usage: CacheUsageSource = Arc::new(move || cache.usage());
-    let routes = Route::new()
+    let routes = web::docs::add_documents(Route::new())
         .nest("/docs", web::docs::routes())
-        .at("/api/v4/openapi.json", poem::get(web::docs::json))
-        .at("/api/v4/openapi.yaml", poem::get(web::docs::yaml))
         .nest("/-", web::health::routes(backend, Some(usage)))
         .at("/-/session", web::sign_in::session_route(backend))
         .nest("/users", web::sign_in::routes(backend))

@@ -28,8 +28,9 @@ fn generate() -> Result<(), String> {
     let generated = generator::compile(Path::new(FOLDER))?;
     let write =
         |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|error| error.to_string());
-    write("openapi.json", &generated.json)?;
-    write("openapi.yaml", &generated.yaml)?;
+    for document in &generated.documents {
+        write(&document.file, &document.text)?;
+    }
     write("types.rs", &generated.types)?;
     write("table.json", &generated.table)?;
     write("routes.rs", &generated.routes)?;

@@ -13,6 +13,7 @@ mod log;
 mod lookup;
 mod maintenance;
 mod moves;
+mod openapi;
 mod passwords;
 mod progress;
 mod report;
@@ -22,9 +23,8 @@ mod users;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use context::{CommandResult, CommonOptions, print, stop_signal};
-use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::observability::traces::Traces;
 use holdfast::server::{self, InheritedSocket};
 use rustix::fs::Mode;
@@ -48,11 +48,7 @@ enum Command {
     /// Run only background jobs
     Worker(CommonOptions),
     /// Print the OpenAPI document
-    Openapi {
-        /// Format of the document
-        #[arg(long, value_enum, default_value_t = DocumentFormat::Json)]
-        format: DocumentFormat,
-    },
+    Openapi(openapi::OpenapiOptions),
     /// Manage users, tokens, failed jobs, projects, groups, the encryption key and the database without the API
     #[command(
         after_help = "Example:\n  holdfast admin users list --admin\n\nExit codes: 0 if the command succeeded, 1 if it \
@@ -68,12 +64,6 @@ enum Command {
     Backup(backups::BackupArguments),
     /// Import a backup into an empty data directory and an empty database
     Restore(backups::RestoreArguments),
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum DocumentFormat {
-    Json,
-    Yaml,
 }
 
 /// Log filter of long-running processes.
@@ -116,13 +106,7 @@ pub fn run() -> ExitCode {
             Some(Command::Serve(common)) => serve(common, inherited).await,
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
             Some(Command::Worker(common)) => work(common, inherited).await,
-            Some(Command::Openapi { format }) => {
-                print(match format {
-                    DocumentFormat::Json => DOCUMENT_JSON,
-                    DocumentFormat::Yaml => DOCUMENT_YAML,
-                });
-                Ok(ExitCode::SUCCESS)
-            }
+            Some(Command::Openapi(options)) => Ok(openapi::run(&options)),
             Some(Command::Admin { command }) => admin::run(command).await,
             Some(Command::Doctor(options)) => maintenance::doctor(options).await,
             Some(Command::Backup(arguments)) => backups::backup(arguments).await,

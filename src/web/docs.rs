@@ -1,4 +1,4 @@
-//! The API documentation page and the OpenAPI document, both without authentication.
+//! The API documentation page and the OpenAPI documents, without authentication.
 //!
 //! The page is Swagger UI, embedded as an archive; only its frame and start script are part of this repository. It
 //! loads nothing from other hosts. It encodes `group/project` as `group%2Fproject`, and authenticates with a
@@ -9,17 +9,29 @@ use std::io::{Cursor, Read};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
+use contract::document::{Extent, Format, Version, document};
+use domain::kernel::error::Error;
+use poem::endpoint::make_sync;
 use poem::http::header::{CACHE_CONTROL, ETAG, LOCATION};
 use poem::http::{HeaderMap, StatusCode};
 use poem::web::Path;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 use zip::result::ZipResult;
 
+use crate::api::error_response::render;
 use crate::api::revalidation::none_match;
-use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
+
+/// Paths of the published documents.
+const DOCUMENTS: [(&str, Version, Format); 4] = [
+    ("/api/v4/openapi.json", Version::V3_0, Format::Json),
+    ("/api/v4/openapi.yaml", Version::V3_0, Format::Yaml),
+    ("/api/v4/openapi-3.1.json", Version::V3_1, Format::Json),
+    ("/api/v4/openapi-3.1.yaml", Version::V3_1, Format::Yaml),
+];
 
 /// Content security policy: requests to this server only, own scripts, and inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -114,14 +126,46 @@ fn content(bytes: impl Into<Bytes>, content_type: &str, headers: &HeaderMap) -> 
     builder.content_type(content_type).body(bytes)
 }
 
-/// Returns the published document as JSON.
-#[handler]
-pub fn json(headers: &HeaderMap) -> Response {
-    content(DOCUMENT_JSON, "application/json", headers)
+/// Query of the requests for a published document.
+#[derive(Deserialize)]
+struct DocumentQuery {
+    #[serde(rename = "for")]
+    purpose: Option<Purpose>,
 }
 
-/// Returns the published document as YAML.
-#[handler]
-pub fn yaml(headers: &HeaderMap) -> Response {
-    content(DOCUMENT_YAML, "application/yaml", headers)
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Purpose {
+    Sdk,
+}
+
+/// Returns whether a path is the path of a published document.
+pub(super) fn is_document(path: &str) -> bool {
+    DOCUMENTS.iter().any(|(known, ..)| *known == path)
+}
+
+/// Adds the routes of the published documents.
+pub fn add_documents(routes: Route) -> Route {
+    DOCUMENTS
+        .into_iter()
+        .fold(routes, |routes, (path, version, format)| {
+            let document = move |request: Request| published(&request, version, format);
+            routes.at(path, get(make_sync(document)))
+        })
+}
+
+/// Returns a published document. With `for=sdk`, it is reduced for SDK generators.
+fn published(request: &Request, version: Version, format: Format) -> Response {
+    let Ok(query) = request.params::<DocumentQuery>() else {
+        return render(&Error::parameter("for does not have a valid value"));
+    };
+    let extent = match query.purpose {
+        Some(Purpose::Sdk) => Extent::Sdk,
+        None => Extent::Complete,
+    };
+    let media_type = match format {
+        Format::Json => "application/json",
+        Format::Yaml => "application/yaml",
+    };
+    content(document(version, extent, format), media_type, request.headers())
 }

@@ -2,6 +2,7 @@
 
 use parsers::registry;
 
+use super::docs::is_document;
 use super::git_http;
 
 /// Returns the kind of an endpoint by its raw path: `git`, `registry`, `health`, `page`, or `unmatched` for the paths of
@@ -17,7 +18,8 @@ pub(super) fn endpoint_kind(path: &str) -> &'static str {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     match path {
-        "/api/v4/openapi.json" | "/api/v4/openapi.yaml" | "/-/session" => "page",
+        "/-/session" => "page",
+        _ if is_document(path) => "page",
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => "health",
         _ if below("/api") => "unmatched",
         _ if path.contains("/-/archive/") || path.contains("/-/raw/") || path.ends_with(".keys") => "page",
@@ -38,6 +40,7 @@ mod tests {
         for (path, kind) in [
             ("/api/v4/projects", "unmatched"),
             ("/api/v4/openapi.json", "page"),
+            ("/api/v4/openapi-3.1.yaml", "page"),
             ("/g/p.git/info/refs", "git"),
             ("//g/p.git/git-upload-pack", "git"),
             ("/v2/", "registry"),

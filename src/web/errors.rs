@@ -10,6 +10,7 @@ use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
+use crate::web::docs::is_document;
 use crate::web::{extra_slashes, git_http, registry};
 use contract::operation::ErrorFormat;
 use contract::table::operations;
@@ -115,15 +116,10 @@ fn allowed_of_page(path: &str) -> &'static [&'static str] {
     match path {
         "/users/sign_in" => &["GET", "HEAD", "POST"],
         "/users/sign_out" => &["POST"],
-        "/docs"
-        | "/docs/"
-        | "/api/v4/openapi.json"
-        | "/api/v4/openapi.yaml"
-        | "/-/session"
-        | "/-/health"
-        | "/-/liveness"
-        | "/-/readiness"
-        | "/-/metrics" => &["GET", "HEAD"],
+        "/docs" | "/docs/" | "/-/session" | "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => {
+            &["GET", "HEAD"]
+        }
+        _ if is_document(path) => &["GET", "HEAD"],
         _ => &[],
     }
 }

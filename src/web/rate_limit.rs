@@ -14,6 +14,7 @@ use storage::database;
 use crate::api::error_response;
 use crate::api::request_rate::{RequestRate, seconds};
 use crate::observability::table::REQUEST_DATABASE_SECONDS;
+use crate::web::docs::is_document;
 
 /// Maximum number of requests within a minute.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
@@ -103,11 +104,8 @@ fn counting(path: &str) -> Counting {
     };
     match path {
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => Counting::Exempt,
-        "/-/session"
-        | "/users/sign_in"
-        | "/users/sign_out"
-        | "/api/v4/openapi.json"
-        | "/api/v4/openapi.yaml" => Counting::ByAddress,
+        "/-/session" | "/users/sign_in" | "/users/sign_out" => Counting::ByAddress,
+        _ if is_document(path) => Counting::ByAddress,
         _ if below("/docs") || below("/oauth") || below("/.well-known") => Counting::ByAddress,
         _ => Counting::ByCaller,
     }
@@ -142,6 +140,7 @@ mod tests {
             ("/users/a.git/info/refs", Counting::ByCaller),
             ("/api/v4/projects", Counting::ByCaller),
             ("/api/v4/openapi.json", Counting::ByAddress),
+            ("/api/v4/openapi-3.1.json", Counting::ByAddress),
             ("/v2/", Counting::ByCaller),
             ("/jwt/auth", Counting::ByCaller),
         ] {

@@ -9,8 +9,14 @@ use serde_json::{Map, Value, json};
 use crate::load::Document;
 use crate::lower::{METHODS, json_of};
 
-/// Header that the edge handles itself, so handlers do not see it.
+/// Header of revalidation.
 pub const IF_NONE_MATCH: &str = "If-None-Match";
+
+/// Parameter with the user to act as.
+pub const SUDO: &str = "sudo";
+
+/// Parameters that the edge handles itself, so handlers do not see them.
+pub const EDGE_PARAMETERS: [&str; 2] = [IF_NONE_MATCH, SUDO];
 
 /// Adds the common parts to the document.
 pub fn add(document: &mut Document) {

@@ -15,7 +15,8 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
     let target = document.deref(schema);
     if value.is_null() {
         let nullable = |schema: &Value| schema["nullable"] == Value::Bool(true);
-        if !nullable(schema) && !nullable(target) && target.get("type").is_some() {
+        let typed = target.get("type").is_some() || target.get("x-types").is_some();
+        if typed && !nullable(schema) && !nullable(target) {
             faults.push(format!("{at}/ is null, but the schema is not nullable"));
         }
         return;
@@ -24,6 +25,12 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
         parts
             .iter()
             .for_each(|part| walk(document, part, value, at, faults));
+        return;
+    }
+    if let Some(types) = target.get("x-types").and_then(Value::as_array) {
+        if !types.iter().any(|one| check(document, one, value).is_empty()) {
+            faults.push(format!("{at}/ has none of the types in `x-types`"));
+        }
         return;
     }
     let Some(kind) = target.get("type").and_then(Value::as_str) else {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::load::{Document, Fault, escape};
+use crate::load::{Document, Fault, WEBHOOKS, escape};
 use crate::lower::METHODS;
 
 const OPERATION: &[&str] = &[
@@ -65,6 +65,9 @@ const SCHEMA: &[&str] = &[
     "maxLength",
     "minItems",
     "maxItems",
+    "externalDocs",
+    "x-types",
+    "x-enum-varnames",
     // Other lints decide whether these are allowed.
     "oneOf",
     "anyOf",
@@ -79,6 +82,8 @@ pub fn unknown(document: &Document) -> Vec<Fault> {
         faults: Vec::new(),
     };
     reader.each("/paths", &document.root["paths"], Reader::item);
+    let webhooks = &document.root[WEBHOOKS];
+    reader.each(&format!("/{WEBHOOKS}"), webhooks, Reader::item);
     let components = &document.root["components"];
     reader.each("/components/schemas", &components["schemas"], Reader::schema);
     reader.each(
@@ -191,7 +196,9 @@ impl Reader<'_> {
             &schema["properties"],
             Self::schema,
         );
-        self.each(&format!("{pointer}/allOf"), &schema["allOf"], Self::schema);
+        for part in ["allOf", "x-types"] {
+            self.each(&format!("{pointer}/{part}"), &schema[part], Self::schema);
+        }
         for part in ["items", "additionalProperties"] {
             self.schema(&format!("{pointer}/{part}"), &schema[part]);
         }

@@ -3,7 +3,7 @@
 //! [`load`] merges the files into one document, [`groups`] expands parameter groups, and [`defaults`] adds the parts
 //! that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
-//! writes Rust, and [`table`] writes the operation table. Only build scripts depend on this package.
+//! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. Only build scripts depend on this package.
 
 pub mod defaults;
 pub mod emit;
@@ -14,16 +14,15 @@ pub mod lint;
 pub mod load;
 pub mod lower;
 pub mod model;
+pub mod publish;
 pub mod table;
 
 use std::path::Path;
 
 /// Output of the generator.
 pub struct Generated {
-    /// The bundled document as JSON, with a trailing newline.
-    pub json: String,
-    /// The bundled document as YAML.
-    pub yaml: String,
+    /// The published documents.
+    pub documents: Vec<publish::Published>,
     /// Rust code of the component schemas and requests, for the package `contract`.
     pub types: String,
     /// Rust code of the handler traits and routes, for the server.
@@ -44,8 +43,7 @@ pub fn compile(folder: &Path) -> Result<Generated, String> {
     }
     let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
     Ok(Generated {
-        json: serde_json::to_string_pretty(&document.root).map_err(|error| error.to_string())? + "\n",
-        yaml: yaml_serde::to_string(&document.root).map_err(|error| error.to_string())?,
+        documents: publish::publish(&document.root)?,
         types: emit::types(&contract).map_err(|error| error.to_string())?,
         routes: emit::routes(&contract).map_err(|error| error.to_string())?,
         table: table::table(&contract)?,

@@ -1,6 +1,8 @@
 //! Lints of the contract. Each fault has a file and a pointer. The lints of extension fields are in
-//! [`extensions`], the lint of their wording is in [`wording`].
+//! [`extensions`], those of parts that client generators need are in [`clients`], and the lint of the wording is in
+//! [`wording`].
 
+mod clients;
 mod extensions;
 pub mod wording;
 
@@ -46,8 +48,11 @@ pub fn lint(document: &Document) -> Vec<Fault> {
     // The following lints resolve references, so those must be valid.
     if linter.faults.is_empty() {
         linter.paths();
+        linter.webhooks();
         linter.components();
+        linter.error_examples();
         linter.unused();
+        linter.tag_groups();
         linter.wording("", &document.root);
     }
     linter.faults
@@ -116,6 +121,7 @@ impl Linter<'_> {
                     self.access(&pointer, path, operation);
                     self.parameters(&pointer, path, item, operation);
                     self.body(&pointer, method, operation);
+                    self.optional_parameter(&pointer, operation);
                     self.responses(&pointer, operation);
                     self.extensions(&pointer, operation);
                 }
@@ -273,6 +279,7 @@ impl Linter<'_> {
             );
             if parameter["in"] == "path" {
                 declared.insert(name.to_owned());
+                self.path_example(&at, parameter);
             }
             self.schema(&format!("{at}/schema"), &parameter["schema"]);
         }
@@ -451,6 +458,7 @@ impl Linter<'_> {
             let pointer = format!("/components/schemas/{}", escape(name));
             self.description(&pointer, schema);
             self.composition(&pointer, schema);
+            self.client_schema(&pointer, schema);
             for (property, value) in schema["properties"].as_object().into_iter().flatten() {
                 let at = format!("{pointer}/properties/{}", escape(property));
                 let wrapped = value.get("$ref").is_some();
@@ -492,13 +500,7 @@ impl Linter<'_> {
             return;
         }
         self.composition(pointer, schema);
-        let typed = schema["nullable"].is_null() || schema.get("type").is_some();
-        self.require(
-            typed,
-            pointer,
-            "nullable-type",
-            "OpenAPI 3.0 ignores `nullable` without a `type`",
-        );
+        self.client_schema(pointer, schema);
         let anonymous = schema.get("properties").is_some() || schema.get("enum").is_some();
         self.require(
             !anonymous,
@@ -540,7 +542,8 @@ impl Linter<'_> {
     }
 }
 
-fn collect(value: &Value, used: &mut BTreeSet<String>) {
+/// Adds the targets of all references below a value.
+pub(crate) fn collect(value: &Value, used: &mut BTreeSet<String>) {
     match value {
         Value::Object(entries) => {
             if let Some(reference) = entries.get("$ref").and_then(Value::as_str) {

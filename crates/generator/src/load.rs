@@ -44,7 +44,7 @@ pub fn report(faults: &[Fault]) -> String {
 pub struct Document {
     /// The OpenAPI document.
     pub root: Value,
-    /// Path -> file.
+    /// Path or webhook -> file.
     pub path_files: BTreeMap<String, String>,
     /// `section/name` of a component -> file.
     pub component_files: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ impl Document {
     pub fn file_of(&self, pointer: &str) -> String {
         let parts: Vec<String> = pointer.split('/').skip(1).map(unescape).collect();
         match parts.first().map(String::as_str) {
-            Some("paths") => parts.get(1).and_then(|path| self.path_files.get(path)),
+            Some("paths" | WEBHOOKS) => parts.get(1).and_then(|path| self.path_files.get(path)),
             Some("components") if parts.len() > 2 => {
                 self.component_files.get(&format!("{}/{}", parts[1], parts[2]))
             }
@@ -108,6 +108,9 @@ const SHARED: [(&str, &str); 5] = [
     ("shared/security.yaml", "securitySchemes"),
     ("shared/schemas.yaml", "schemas"),
 ];
+
+/// Extension with the webhooks, which OpenAPI 3.0 lacks.
+pub const WEBHOOKS: &str = "x-webhooks";
 
 /// Loads and merges the contract below `folder`, and adds the common parts.
 ///
@@ -151,6 +154,10 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
             }
         }
     }
+    let webhooks = match folder.join("webhooks").exists() {
+        true => loader.webhooks(&mut path_files),
+        false => Map::new(),
+    };
     let definitions = match folder.join(groups::FILE).exists() {
         true => loader.mapping(groups::FILE),
         false => Map::new(),
@@ -164,6 +171,9 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         .collect();
     root.insert("paths".to_owned(), Value::Object(paths));
     root.insert("components".to_owned(), json!(components));
+    if !webhooks.is_empty() {
+        root.insert(WEBHOOKS.to_owned(), Value::Object(webhooks));
+    }
     let mut document = Document {
         root: Value::Object(root),
         path_files,
@@ -188,6 +198,21 @@ impl Loader<'_> {
             rule: "load",
             message: message.into(),
         });
+    }
+
+    /// Returns all webhooks, and adds their files.
+    fn webhooks(&mut self, path_files: &mut BTreeMap<String, String>) -> Map<String, Value> {
+        let mut webhooks = Map::new();
+        for file in self.files("webhooks") {
+            for (name, item) in self.mapping(&file) {
+                if webhooks.insert(name.clone(), item).is_some() {
+                    let pointer = format!("/{WEBHOOKS}/{}", escape(&name));
+                    self.fault(&file, &pointer, "webhook is defined twice");
+                }
+                path_files.insert(name, file.clone());
+            }
+        }
+        webhooks
     }
 
     /// Returns the YAML files of a folder, sorted, relative to the contract's folder.

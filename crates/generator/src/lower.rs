@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::defaults::IF_NONE_MATCH;
+use crate::defaults::EDGE_PARAMETERS;
 use crate::load::{Document, Fault, escape};
 use crate::model::{
     Access, Body, Content, Contract, FilePart, Flag, Form, Group, Operation, Paging, Parameter, Property,
@@ -250,7 +250,7 @@ impl Lowering<'_> {
             let parameter = self.document.deref(parameter);
             let name = text(parameter, "name");
             let paging = matches!(name.as_str(), "page" | "per_page" | "pagination");
-            if (paging && page != Paging::None) || name == IF_NONE_MATCH {
+            if (paging && page != Paging::None) || EDGE_PARAMETERS.contains(&name.as_str()) {
                 continue;
             }
             parameters.push(self.parameter(pointer, parameter));

@@ -2,6 +2,7 @@
 
 mod access_matrix;
 mod confidential;
+mod documents;
 mod every_operation;
 mod fixed_texts;
 mod imports;

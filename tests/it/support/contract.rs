@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use contract::DOCUMENT_JSON;
+use contract::document::DOCUMENT_JSON;
 use contract::operation::Operation;
 use contract::table::operations;
 use jsonschema::{Draft, Registry, Validator};
@@ -96,6 +96,15 @@ pub fn check(method: &str, path: &str, response: &ApiResponse) {
     }
 }
 
+/// Panics if the body of a webhook request violates the contract.
+pub fn check_delivery(body: &Value) {
+    let Some(kind) = body["object_kind"].as_str() else { return };
+    let webhooks = DOCUMENT["x-webhooks"].as_object().expect("webhooks");
+    let (name, item) = webhooks.get_key_value(kind).unwrap_or_else(|| panic!("the webhook {kind} is not documented"));
+    let schema = &item["post"]["requestBody"]["content"]["application/json"]["schema"];
+    validate((name, 0, "application/json".to_owned()), schema, body);
+}
+
 /// Resolves a local reference.
 pub fn deref(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
@@ -104,7 +113,7 @@ pub fn deref(value: &'static Value) -> &'static Value {
     }
 }
 
-/// Operation ID, status and media type of a response.
+/// Operation ID, status and media type of a response; name of a webhook and 0 for a request to a receiver.
 type Documented = (&'static str, u16, String);
 
 /// Panics if a value violates its schema.

@@ -1,4 +1,5 @@
-//! A webhook receiver on the loopback address, controlled by the test.
+//! A webhook receiver on the loopback address, controlled by the test. The bodies of all requests that a test reads are
+//! validated against the contract.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 
+use super::contract;
 use super::http_request::{Received, receive};
 
 /// Time limit, after which a test fails instead of blocking.
@@ -122,12 +124,16 @@ impl Receiver {
     /// Returns the next request.
     pub async fn next(&mut self) -> ReceivedRequest {
         let next = timeout(TIME_LIMIT, self.arrivals.recv()).await;
-        next.expect("a request in time").expect("a receiver")
+        let request = next.expect("a request in time").expect("a receiver");
+        contract::check_delivery(&request.body);
+        request
     }
 
     /// Returns the received requests that the test has not consumed.
     pub fn rest(&mut self) -> Vec<ReceivedRequest> {
-        std::iter::from_fn(|| self.arrivals.try_recv().ok()).collect()
+        let rest: Vec<ReceivedRequest> = std::iter::from_fn(|| self.arrivals.try_recv().ok()).collect();
+        rest.iter().for_each(|request| contract::check_delivery(&request.body));
+        rest
     }
 }
 

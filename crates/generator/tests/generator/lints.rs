@@ -127,13 +127,35 @@ lints! {
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., enum: [a]}", "named";
     nullable_requires_a_type: "schemas/keys.yaml",
         "kind: {$ref: '#/components/schemas/KeyKind'}" =>
-        "kind: {description: X, nullable: true, allOf: [{$ref: '#/components/schemas/KeyKind'}]}", "nullable-type";
+        "kind: {description: X, nullable: true}", "nullable-type";
+    nullable_references_have_no_type: "schemas/keys.yaml",
+        "      nullable: true\n      allOf:" => "      nullable: true\n      type: object\n      allOf:", "nullable-type";
+    values_have_a_type_or_several: "schemas/keys.yaml",
+        "title: {type: string, description: Its title.}" => "title: {description: Its title.}", "types";
+    values_with_a_type_have_no_other_types: "schemas/keys.yaml",
+        "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., x-types: [{type: string}]}", "types";
+    types_of_values_are_checked: "shared/schemas.yaml",
+        "- {type: string}" => "- {type: integer}", "int64";
+    examples_have_one_of_the_types: "shared/responses.yaml",
+        "example: {message: 404 Not Found}" => "example: {message: 404}", "example-valid";
+    integer_enums_have_names: "schemas/keys.yaml", "  x-enum-varnames: [SHORT, LONG]\n" => "", "enum-names";
+    integer_enums_have_one_name_per_value: "schemas/keys.yaml", "[SHORT, LONG]" => "[SHORT]", "enum-names";
+    path_parameters_have_an_example: "paths/keys.yaml", "format: int64}, example: 1}" => "format: int64}}", "path-example";
+    examples_of_path_parameters_have_their_type: "paths/keys.yaml", "format: int64}, example: 1}" => "format: int64}, example: a}", "path-example";
+    operations_with_two_forms_of_a_body_have_an_optional_parameter: "paths/keys.yaml",
+        "        multipart/form-data:\n" => "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}\n          example: {title: a}\n        multipart/form-data:\n", "form-sudo";
     integers_are_int64: "schemas/keys.yaml", "id: {type: integer, format: int64," => "id: {type: integer,", "int64";
     keys_of_operations_are_known: "paths/keys.yaml", "    description: Lists the keys." => "    desription: x\n    description: Lists the keys.", "key";
     keys_of_parameters_are_known: "paths/keys.yaml", "description: Only these., " => "description: Only these, those: ~, ", "key";
     keys_of_schemas_are_known: "schemas/keys.yaml", "maxLength: 9}" => "maxLenght: 9}", "key";
     keys_of_properties_are_known: "schemas/keys.yaml",
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title, such as it is: ~}", "key";
+    tags_are_in_a_group: "openapi.yaml", "tags: [Keys]" => "tags: []", "tag-groups";
+    tags_are_in_one_group: "openapi.yaml", "tags: [Keys]" => "tags: [Keys, Keys]", "tag-groups";
+    grouped_tags_are_declared: "openapi.yaml", "tags: [Keys]" => "tags: [Keys, Locks]", "tag-groups";
+    webhooks_have_an_example: "webhooks/keys.yaml", "          example: {title: b}\n" => "", "example";
+    webhooks_have_a_named_body: "webhooks/keys.yaml", "{$ref: '#/components/schemas/KeyCreate'}" => "{type: object}", "body-named";
+    keys_of_webhooks_are_known: "webhooks/keys.yaml", "operationId:" => "operationID:", "key";
     components_are_used: "schemas/keys.yaml", "    _links: {$ref: '#/components/schemas/KeyLinks'}\n" => "", "unused";
 }
 

@@ -8,13 +8,16 @@ mod lints;
 
 use std::path::{Path, PathBuf};
 
-use generator::{emit, lint, load, lower, table};
+use generator::{emit, lint, load, lower, publish, table};
 use serde_json::Value;
 
 /// Maximum number of generated lines in the server package.
 const MAX_ROUTE_LINES: usize = 15_000;
 /// Maximum number of generated lines in all packages.
 const MAX_LINES: usize = 35_000;
+
+/// Published documents that are committed, so that reviews show changes of the API.
+const COMMITTED: [&str; 2] = ["openapi.json", "openapi-3.1.json"];
 
 /// Returns the folder of the server's contract.
 fn contract_folder() -> PathBuf {
@@ -27,6 +30,10 @@ fn small() -> Vec<(&'static str, String)> {
         ("openapi.yaml", include_str!("small/openapi.yaml").to_owned()),
         ("paths/keys.yaml", include_str!("small/keys.yaml").to_owned()),
         ("schemas/keys.yaml", include_str!("small/schemas.yaml").to_owned()),
+        (
+            "webhooks/keys.yaml",
+            include_str!("small/webhooks.yaml").to_owned(),
+        ),
         (
             "shared/parameters.yaml",
             include_str!("small/parameters.yaml").to_owned(),
@@ -102,13 +109,37 @@ fn generated_code_is_small() {
 }
 
 #[test]
-fn committed_bundle_is_current() {
+fn committed_documents_are_current() {
     let generated = generator::compile(&contract_folder()).expect("a contract");
-    let committed = std::fs::read_to_string(contract_folder().join("dist/openapi.json")).unwrap_or_default();
-    assert!(
-        committed == generated.json,
-        "openapi/dist/openapi.json is stale: run `just openapi`"
-    );
+    for file in COMMITTED {
+        let path = contract_folder().join("dist").join(file);
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let mut documents = generated.documents.iter();
+        let current = documents.find(|document| document.file == file).expect(file);
+        assert!(
+            committed == current.text,
+            "openapi/dist/{file} is stale: run `just openapi`"
+        );
+    }
+}
+
+#[test]
+fn small_contract_is_published_in_both_versions() {
+    let document = loaded(&small()).expect("a document");
+    let published = publish::publish(&document.root).expect("documents");
+    let files: Vec<&str> = published.iter().map(|document| document.file.as_str()).collect();
+    let expected = ["openapi", "openapi-sdk", "openapi-3.1", "openapi-3.1-sdk"];
+    let expected = expected.map(|name| [format!("{name}.json"), format!("{name}.yaml")]);
+    assert_eq!(files, expected.concat());
+    let parsed: Value = serde_json::from_str(&published[4].text).expect("JSON");
+    let kind = &parsed["components"]["schemas"]["Key"]["properties"]["replaced_kind"];
+    assert_eq!(kind["oneOf"][1]["type"], "null");
+    let created = &parsed["paths"]["/api/v4/projects/{id}/keys"]["post"];
+    assert_eq!(created["x-speakeasy-name-override"], "create");
+    let link = &created["responses"]["201"]["links"]["delete_key"]["parameters"];
+    assert_eq!(link["key_id"], "$response.body#/id");
+    let webhook = &parsed["webhooks"]["created"]["post"];
+    assert_eq!(webhook["operationId"], "receive_created");
 }
 
 #[test]
