@@ -199,7 +199,7 @@ fn request(number: usize, random: &mut Random) -> (&'static str, Request) {
         "/api/v4/projects/{}",
         component(&format!("root/project-{project}"))
     );
-    if number % REQUESTS_PER_WRITE == 0 {
+    if number.is_multiple_of(REQUESTS_PER_WRITE) {
         let kind = number / REQUESTS_PER_WRITE % WRITES.len();
         let write = |method: &str, path: String, body| Request::with_json(method, &path, TOKEN, &body);
         let request = match kind {

@@ -102,7 +102,7 @@ pub fn check_delivery(body: &Value) {
     let webhooks = DOCUMENT["x-webhooks"].as_object().expect("webhooks");
     let (name, item) = webhooks.get_key_value(kind).unwrap_or_else(|| panic!("the webhook {kind} is not documented"));
     let schema = &item["post"]["requestBody"]["content"]["application/json"]["schema"];
-    validate((name, 0, "application/json".to_owned()), schema, body);
+    validate((name.as_str(), 0, "application/json".to_owned()), schema, body);
 }
 
 /// Resolves a local reference.
