@@ -31,7 +31,8 @@ async fn moved_project_has_new_path_on_running_server(site: Site) {
     group(&root, "engines", json!({})).await;
     let expected = format!("Project root/p (ID {id}) is now engines/p.\n");
     assert_eq!(move_project(&site, &["root/p", "--to", "engines"]).await, expected);
-    root.get("/projects/root%2Fp").await.expect(404);
+    // The former path continues to identify the project.
+    assert_eq!(root.get("/projects/root%2Fp").await.expect(200).json()["path_with_namespace"], "engines/p");
     let moved = root.get("/projects/engines%2Fp").await.expect(200).json();
     assert_eq!((&moved["id"], &moved["namespace"]["full_path"]), (&json!(id), &json!("engines")));
     let details = audited(&root, "project_transferred").await;

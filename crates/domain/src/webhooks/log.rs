@@ -38,10 +38,12 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let hook = super::get(backend, access, hook_id).await?;
-    let mut query = of_hook(hook.id)
-        .select_only()
-        .columns(Column::iter().filter(|column| !matches!(column, Column::RequestBody)))
-        .expr_as(Expr::Keyword(Keyword::Null), "request_body")
+    // The rows are read by the positions of the columns, so the null takes the place of the request body.
+    let mut query = Column::iter()
+        .fold(of_hook(hook.id).select_only(), |query, column| match column {
+            Column::RequestBody => query.expr_as(Expr::Keyword(Keyword::Null), "request_body"),
+            column => query.column(column),
+        })
         .order_by_desc(Column::Id);
     if let Some(state) = state {
         query = query.filter(Column::State.eq(state));

@@ -28,7 +28,7 @@ pub trait ReadColumns: Sized {
     }
 }
 
-/// Returns all rows of a statement that selects the columns of one table.
+/// Returns all rows of a statement that selects all columns of one table, in their order.
 ///
 /// # Errors
 /// Any database error.
@@ -40,7 +40,7 @@ where
     rows.iter().map(|row| E::Model::read_columns(row, 0)).collect()
 }
 
-/// Returns all rows of a statement that selects the columns of one table, and then those of a joined one.
+/// Returns all rows of a statement that selects all columns of one table in their order, and then those of a joined one.
 ///
 /// # Errors
 /// Any database error.
