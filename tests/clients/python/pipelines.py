@@ -63,6 +63,7 @@ class Pipelines:
             ({"updated_after": "2020-01-01T00:00:00Z"}, [tag, topic, first]), ({"updated_before": "2020-01-01T00:00:00Z"}, []),
         ]:
             equal((filters, [each.id for each in pipelines.list(get_all=True, **filters)]), (filters, expected))
+        equal([pipelines.latest().id, pipelines.latest(ref="topic").id], [first, topic])
         pages = pipelines.list(iterator=True, per_page=2)
         equal((pages.total, pages.total_pages, [each.id for each in pages]), (3, 2, [tag, topic, first]))
         equal(sorted(pipelines.list(get_all=True)[0].attributes), [

@@ -38,7 +38,6 @@ CANNOT = """
 - Forks support only `namespace`; `namespace_id` and `namespace_path` can be passed as additional attributes.
 - A list is iterated by keyset only with `order_by="id"`; the server rejects other orders with 405.
 - Freeze periods have no class; the walk requests their paths.
-- `pipelines.latest()` belongs to a later version of the API and returns 400, because `latest` is not a number.
 - `variables` of a schedule is the client's manager; the variables of the response are in `attributes["variables"]`.
 """
 
@@ -513,7 +512,6 @@ class Walk:
         except gitlab.GitlabError as error:
             equal(error.response_code, 304)
         refused(405, self.her.projects.list, pagination="keyset", get_all=False)
-        refused(400, self.project.pipelines.latest)
 
     def the_end(self):
         self.project.delete()
