@@ -36,6 +36,8 @@ const PUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Duration of a turn, and number of turns of each database without an argument.
 const TURN: Duration = Duration::from_secs(20);
 const TURNS: usize = 6;
+/// Maximum idle time of a connection, because the server closes idle ones.
+const MAX_IDLE: Duration = Duration::from_secs(5);
 /// Maximum ratio of the 99th percentile on PostgreSQL to that on SQLite.
 const MAX_RATIO: f64 = 2.0;
 /// Maximum ratio of the memory at the end to that after half of the turns.
@@ -291,7 +293,8 @@ async fn fill(clients: &Clients) -> Result<()> {
 /// Connections, each of which is used by one request at a time.
 struct Clients {
     address: SocketAddr,
-    idle: RefCell<Vec<Connection>>,
+    /// Idle connections, with the time of their last use.
+    idle: RefCell<Vec<(Instant, Connection)>>,
 }
 
 impl Clients {
@@ -304,12 +307,12 @@ impl Clients {
     ) -> Result<(&'static str, Duration)> {
         let idle = self.idle.borrow_mut().pop();
         let mut connection = match idle {
-            Some(connection) => connection,
-            None => Connection::open(self.address).await?,
+            Some((used, connection)) if used.elapsed() < MAX_IDLE => connection,
+            _ => Connection::open(self.address).await?,
         };
         connection.succeed(&request).await?;
         let latency = due.elapsed();
-        self.idle.borrow_mut().push(connection);
+        self.idle.borrow_mut().push((Instant::now(), connection));
         Ok((name, latency))
     }
 }
