@@ -159,31 +159,29 @@ pub fn title_changed(old: &str, new: &str) -> String {
 /// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
 pub fn assignees_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    let (added, removed) = (difference(new, old), difference(old, new));
-    join_list(
-        [
-            added.map(|names| format!("assigned to {names}")),
-            removed.map(|names| format!("unassigned {names}")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-    )
+    let added = |names| format!("assigned to {names}");
+    let removed = |names| format!("unassigned {names}");
+    users_changed(old, new, added, removed)
 }
 
 /// Returns the text of changed reviewers, or `None` if they are unchanged.
 #[must_use]
 pub fn reviewers_changed(old: &[users::Model], new: &[users::Model]) -> Option<String> {
-    let (added, removed) = (difference(new, old), difference(old, new));
-    join_list(
-        [
-            added.map(|names| format!("requested review from {names}")),
-            removed.map(|names| format!("removed review request for {names}")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-    )
+    let added = |names| format!("requested review from {names}");
+    let removed = |names| format!("removed review request for {names}");
+    users_changed(old, new, added, removed)
+}
+
+/// Returns the texts for the added users and for the removed users, or `None` if the users are unchanged.
+fn users_changed(
+    old: &[users::Model],
+    new: &[users::Model],
+    added: impl FnOnce(String) -> String,
+    removed: impl FnOnce(String) -> String,
+) -> Option<String> {
+    let added = difference(new, old).map(added);
+    let removed = difference(old, new).map(removed);
+    join_list(added.into_iter().chain(removed).collect())
 }
 
 /// Returns the names of the users that are not among the others.
