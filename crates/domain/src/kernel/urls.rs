@@ -8,7 +8,7 @@ use crate::kernel::error::{Error, Result};
 /// Returns the URL of an avatar, if there is one. `kind` is `group` or `project`.
 #[must_use]
 pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
-    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
+    file.map(|file| avatar_file_url(base, kind, id, file))
 }
 
 /// File name of the image that is generated for a user without an avatar. No uploaded avatar is an SVG.
@@ -17,8 +17,11 @@ pub const IDENTICON: &str = "identicon.svg";
 /// Returns the URL of the avatar of a user, or of the image that is generated for a user without one.
 #[must_use]
 pub fn user_avatar_url(base: &str, id: i64, file: Option<&str>) -> String {
-    let file = file.unwrap_or(IDENTICON);
-    format!("{base}/uploads/-/system/user/avatar/{id}/{file}")
+    avatar_file_url(base, "user", id, file.unwrap_or(IDENTICON))
+}
+
+fn avatar_file_url(base: &str, kind: &str, id: i64, file: &str) -> String {
+    format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}")
 }
 
 /// Returns the full path of a project.
