@@ -219,11 +219,13 @@ impl<E> GitHttpEndpoint<E> {
         let is_new_push = caller.is_signed_in()
             && service == TransportService::ReceivePack
             && target.endpoint == GitEndpoint::References;
-        match git_access::authorize(&self.backend, caller.clone(), &target.project, service).await {
-            Err(Error::NotFound(_)) if is_new_push => {
-                Ok(projects::create_for_push(&self.backend, &caller, &target.project).await?)
+        let pusher = is_new_push.then(|| caller.clone());
+        let found = git_access::authorize(&self.backend, caller, &target.project, service).await;
+        match (found, pusher) {
+            (Err(Error::NotFound(_)), Some(pusher)) => {
+                Ok(projects::create_for_push(&self.backend, &pusher, &target.project).await?)
             }
-            found => Ok(found?),
+            (found, _) => Ok(found?),
         }
     }
 
