@@ -55,11 +55,10 @@ pub async fn receive(
     let names = push.commands().iter().map(|command| command.reference.clone());
     // Other requests can change reserved refs at the same time.
     let planned = names.filter(|name| !git::is_reserved_reference(name)).collect();
+    let user_id = access.caller.as_user().map(|user| user.id);
     let update = RefUpdate {
-        project_id: access.project.id,
-        user_id: access.caller.as_user().map(|user| user.id),
-        kind: RefUpdateKind::Push,
         merge_request,
+        ..RefUpdate::new(access.project.id, user_id, RefUpdateKind::Push)
     };
     let protocol = protocol.map(str::to_owned);
     let (sender, started) = oneshot::channel::<ByteStream>();

@@ -399,12 +399,7 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     let count = pending.len();
     for intent in pending {
         let changes = observed_changes(backend, &intent).await?;
-        let update = RefUpdate {
-            project_id: intent.project_id,
-            user_id: intent.user_id,
-            kind: intent.kind,
-            merge_request: None,
-        };
+        let update = RefUpdate::new(intent.project_id, intent.user_id, intent.kind);
         complete(backend, intent.id, &update, &changes).await?;
     }
     Ok(count)

@@ -56,6 +56,19 @@ pub struct RefUpdate {
     pub merge_request: Option<MergeRequestOptions>,
 }
 
+impl RefUpdate {
+    /// Creates an update that requests no merge requests.
+    #[must_use]
+    pub fn new(project_id: i64, user_id: Option<i64>, kind: RefUpdateKind) -> Self {
+        Self {
+            project_id,
+            user_id,
+            kind,
+            merge_request: None,
+        }
+    }
+}
+
 /// Attributes of a merge request that a push creates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeRequestOptions {

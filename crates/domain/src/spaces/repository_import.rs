@@ -44,12 +44,7 @@ pub async fn import(
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
         repository => repository?,
     };
-    let update = RefUpdate {
-        project_id: project.id,
-        user_id: Some(author.id),
-        kind: RefUpdateKind::Push,
-        merge_request: None,
-    };
+    let update = RefUpdate::new(project.id, Some(author.id), RefUpdateKind::Push);
     let default_branch = project.default_branch.clone();
     let work = async move {
         let before = refs_of(&repository).await?;

@@ -60,12 +60,11 @@ pub async fn can_push(backend: &Backend, access: &ProjectAccess, branch: &str) -
 
 /// Returns the update context for refs of the project.
 pub(crate) fn ref_update(access: &ProjectAccess) -> RefUpdate {
-    RefUpdate {
-        project_id: access.project.id,
-        user_id: access.caller.as_user().map(|user| user.id),
-        kind: RefUpdateKind::Api,
-        merge_request: None,
-    }
+    RefUpdate::new(
+        access.project.id,
+        access.caller.as_user().map(|user| user.id),
+        RefUpdateKind::Api,
+    )
 }
 
 /// Creates a commit from actions and updates its branch. `to_error` maps errors of Git. `read` reads the new

@@ -60,12 +60,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
         .iter()
         .map(|name| format!("refs/heads/{name}"))
         .collect();
-    let update = RefUpdate {
-        project_id,
-        user_id: job.user_id,
-        kind: RefUpdateKind::Api,
-        merge_request: None,
-    };
+    let update = RefUpdate::new(project_id, job.user_id, RefUpdateKind::Api);
     let prepare = async move { Ok(repository.lock().await?) };
     let database = backend.clone();
     let delete = async move |locked: LockedRepository| {

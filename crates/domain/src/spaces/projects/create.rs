@@ -441,12 +441,7 @@ async fn create_repository(
     if !with_readme {
         return Ok(());
     }
-    let update = RefUpdate {
-        project_id: project.id,
-        user_id: Some(user.id),
-        kind: ref_updates::RefUpdateKind::Api,
-        merge_request: None,
-    };
+    let update = RefUpdate::new(project.id, Some(user.id), ref_updates::RefUpdateKind::Api);
     let author = Signature::now(user.name.clone(), user.email.clone());
     let request = CommitRequest {
         branch: branch.to_owned(),

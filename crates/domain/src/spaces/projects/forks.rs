@@ -327,12 +327,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         return Ok(());
     }
     set_status(backend, job.project_id, ImportStatus::Started, None).await?;
-    let update = RefUpdate {
-        project_id: job.project_id,
-        user_id: job.user_id,
-        kind: ref_updates::RefUpdateKind::Api,
-        merge_request: None,
-    };
+    let update = RefUpdate::new(job.project_id, job.user_id, ref_updates::RefUpdateKind::Api);
     let repositories = backend.repositories.clone();
     let (source, id) = (
         RepositoryId::of_project(job.source_id),
