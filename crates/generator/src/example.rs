@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::load::Document;
+use crate::load::{Document, TYPES};
 
 /// Returns the faults of `value`, each with its position in the example.
 pub fn check(document: &Document, schema: &Value, value: &Value) -> Vec<String> {
@@ -15,7 +15,7 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
     let target = document.deref(schema);
     if value.is_null() {
         let nullable = |schema: &Value| schema["nullable"] == Value::Bool(true);
-        let typed = target.get("type").is_some() || target.get("x-types").is_some();
+        let typed = target.get("type").is_some() || target.get(TYPES).is_some();
         if typed && !nullable(schema) && !nullable(target) {
             faults.push(format!("{at}/ is null, but the schema is not nullable"));
         }
@@ -27,7 +27,7 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
             .for_each(|part| walk(document, part, value, at, faults));
         return;
     }
-    if let Some(types) = target.get("x-types").and_then(Value::as_array) {
+    if let Some(types) = target.get(TYPES).and_then(Value::as_array) {
         if !types.iter().any(|one| check(document, one, value).is_empty()) {
             faults.push(format!("{at}/ has none of the types in `x-types`"));
         }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::load::{Document, Fault, WEBHOOKS, escape};
+use crate::load::{Document, Fault, TYPES, WEBHOOKS, escape};
 use crate::lower::METHODS;
 
 const OPERATION: &[&str] = &[
@@ -66,7 +66,7 @@ const SCHEMA: &[&str] = &[
     "minItems",
     "maxItems",
     "externalDocs",
-    "x-types",
+    TYPES,
     "x-enum-varnames",
     // Other lints decide whether these are allowed.
     "oneOf",
@@ -196,7 +196,7 @@ impl Reader<'_> {
             &schema["properties"],
             Self::schema,
         );
-        for part in ["allOf", "x-types"] {
+        for part in ["allOf", TYPES] {
             self.each(&format!("{pointer}/{part}"), &schema[part], Self::schema);
         }
         for part in ["items", "additionalProperties"] {

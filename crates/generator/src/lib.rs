@@ -3,7 +3,8 @@
 //! [`load`] merges the files into one document, [`groups`] expands parameter groups, and [`defaults`] adds the parts
 //! that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
-//! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. Only build scripts depend on this package.
+//! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. Only build
+//! scripts depend on this package.
 
 pub mod defaults;
 pub mod emit;

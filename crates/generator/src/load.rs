@@ -112,6 +112,9 @@ const SHARED: [(&str, &str); 5] = [
 /// Extension with the webhooks, which OpenAPI 3.0 lacks.
 pub const WEBHOOKS: &str = "x-webhooks";
 
+/// Extension with the types of a value that has no single type.
+pub const TYPES: &str = "x-types";
+
 /// Loads and merges the contract below `folder`, and adds the common parts.
 ///
 /// # Errors

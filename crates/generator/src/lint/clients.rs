@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Linter;
 use crate::defaults::SUDO;
 use crate::example;
-use crate::load::{WEBHOOKS, escape};
+use crate::load::{TYPES, WEBHOOKS, escape};
 use crate::lower::json_of;
 
 impl Linter<'_> {
@@ -13,7 +13,7 @@ impl Linter<'_> {
     pub(super) fn client_schema(&mut self, pointer: &str, schema: &Value) {
         let typed = schema.get("type").is_some();
         let parts = schema["allOf"].as_array().map_or(0, Vec::len);
-        let types = schema["x-types"].as_array();
+        let types = schema[TYPES].as_array();
         let accepts_null = if typed {
             parts == 0
         } else {

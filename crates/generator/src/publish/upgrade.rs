@@ -5,10 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::load::WEBHOOKS;
-
-/// Extension with the types of an untyped value (`openapi/EXTENSIONS.md`).
-const TYPES: &str = "x-types";
+use crate::load::{TYPES, WEBHOOKS};
 
 /// Converts a document of version 3.0.3.
 pub(super) fn upgrade(root: &mut Value) {
