@@ -16,7 +16,7 @@ const MAX_FORMER_NAMES: usize = 5;
 const MAX_SEGMENTS: usize = 22;
 
 /// Former names of projects and namespaces.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "former_paths")]
 pub struct Model {
     /// The ID, never reused.
@@ -101,18 +101,7 @@ fn of_name(parent_id: Option<i64>, path_key: &str) -> Expr {
 /// # Errors
 /// Any database error.
 pub async fn current_project(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<i64>, DbErr> {
-    let mut path = fold(full_path);
-    for _ in 0..MAX_FORMER_NAMES {
-        match follow(db, &path).await? {
-            Some(Followed::Project(id)) => return Ok(Some(id)),
-            Some(Followed::Below(current)) => path = current,
-            Some(Followed::Namespace(_)) | None => return Ok(None),
-        }
-        if let Some((project, _)) = projects::by_reference(db, &path).await? {
-            return Ok(Some(project.id));
-        }
-    }
-    Ok(None)
+    current(db, Target::Project, full_path).await
 }
 
 /// Returns the namespace of a full path that contains former names.
@@ -123,15 +112,43 @@ pub async fn current_namespace(db: &impl ConnectionTrait, full_path: &str) -> Re
     if numeric_id(full_path).is_some() {
         return Ok(None);
     }
+    current(db, Target::Namespace, full_path).await
+}
+
+/// What a path names.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    /// A project.
+    Project,
+    /// A group, or the personal namespace of a user.
+    Namespace,
+}
+
+impl Target {
+    /// Returns the ID of the target with this current path.
+    async fn at(self, db: &impl ConnectionTrait, path: &str) -> Result<Option<i64>, DbErr> {
+        Ok(match self {
+            Self::Project => projects::by_reference(db, path).await?.map(|(found, _)| found.id),
+            Self::Namespace => namespaces::by_full_path(db, path).await?.map(|found| found.id),
+        })
+    }
+}
+
+async fn current(db: &impl ConnectionTrait, target: Target, full_path: &str) -> Result<Option<i64>, DbErr> {
     let mut path = fold(full_path);
     for _ in 0..MAX_FORMER_NAMES {
         match follow(db, &path).await? {
-            Some(Followed::Namespace(id)) => return Ok(Some(id)),
+            Some(Followed::Last(last)) => {
+                return Ok(match target {
+                    Target::Project => last.project_id,
+                    Target::Namespace => last.namespace_id,
+                });
+            }
             Some(Followed::Below(current)) => path = current,
-            Some(Followed::Project(_)) | None => return Ok(None),
+            None => return Ok(None),
         }
-        if let Some(namespace) = namespaces::by_full_path(db, &path).await? {
-            return Ok(Some(namespace.id));
+        if let Some(id) = target.at(db, &path).await? {
+            return Ok(Some(id));
         }
     }
     Ok(None)
@@ -139,10 +156,8 @@ pub async fn current_namespace(db: &impl ConnectionTrait, full_path: &str) -> Re
 
 /// Result of the replacement of one former name.
 enum Followed {
-    /// The last name was that of this project.
-    Project(i64),
-    /// The last name was that of this namespace.
-    Namespace(i64),
+    /// The last name of the path is a former one.
+    Last(Model),
     /// Another name was that of a namespace; contains the path with its current path.
     Below(String),
 }
@@ -174,13 +189,11 @@ async fn follow(db: &impl ConnectionTrait, path: &str) -> Result<Option<Followed
         .order_by_desc(Column::Id)
         .one(db)
         .await?;
-    let Some(found) = found else { return Ok(None) };
-    let Some(namespace_id) = found.namespace_id else {
-        let project = found.project_id.filter(|_| below.is_none());
-        return Ok(project.map(Followed::Project));
+    let (Some(found), Some(below)) = (&found, below) else {
+        return Ok(found.map(Followed::Last));
     };
-    let Some(below) = below else {
-        return Ok(Some(Followed::Namespace(namespace_id)));
+    let Some(namespace_id) = found.namespace_id else {
+        return Ok(None);
     };
     let namespace = namespaces::Entity::find_by_id(namespace_id).one(db).await?;
     Ok(namespace.map(|namespace| Followed::Below(format!("{}/{below}", namespace.full_path_key))))

@@ -3,7 +3,7 @@
 use sea_orm::entity::prelude::*;
 
 /// Reviewers of merge requests.
-#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "merge_request_reviewers")]
 pub struct Model {
     /// The ID, never reused.
