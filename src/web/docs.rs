@@ -39,10 +39,38 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
                       base-uri 'none'; form-action 'none'";
 
 /// The page itself.
-const PAGE: &str = include_str!("../../assets/docs.html");
+static PAGE: LazyLock<StaticContent> =
+    LazyLock::new(|| StaticContent::new(include_str!("../../assets/docs.html")));
 
 /// Starts the page. With a session, requests include its CSRF token.
-const INITIALIZER: &str = include_str!("../../assets/swagger-initializer.js");
+static INITIALIZER: LazyLock<StaticContent> =
+    LazyLock::new(|| StaticContent::new(include_str!("../../assets/swagger-initializer.js")));
+
+/// Content that does not change while the server runs, with its entity tag.
+struct StaticContent {
+    bytes: Bytes,
+    tag: String,
+}
+
+impl StaticContent {
+    fn new(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
+        Self { bytes, tag }
+    }
+
+    /// Returns the content with its entity tag, so that a second visit transfers nothing.
+    fn response(&self, content_type: &str, headers: &HeaderMap) -> Response {
+        let builder = Response::builder()
+            .header(ETAG, &self.tag)
+            .header(CACHE_CONTROL, "no-cache")
+            .header("content-security-policy", POLICY);
+        if none_match(headers, &self.tag) {
+            return builder.status(StatusCode::NOT_MODIFIED).finish();
+        }
+        builder.content_type(content_type).body(self.bytes.clone())
+    }
+}
 
 /// The routes of the page.
 pub fn routes() -> impl Endpoint<Output = Response> {
@@ -61,12 +89,12 @@ async fn page(Path(path): Path<String>, request: &Request) -> Response {
             .header(LOCATION, "/docs/")
             .finish();
     }
-    content(PAGE, "text/html; charset=utf-8", request.headers())
+    PAGE.response("text/html; charset=utf-8", request.headers())
 }
 
 async fn asset(path: String, headers: &HeaderMap) -> Response {
     if path == "swagger-initializer.js" {
-        return content(INITIALIZER, "text/javascript; charset=utf-8", headers);
+        return INITIALIZER.response("text/javascript; charset=utf-8", headers);
     }
     let media_type = match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("css") => "text/css",
@@ -76,9 +104,9 @@ async fn asset(path: String, headers: &HeaderMap) -> Response {
         _ => "application/octet-stream",
     };
     // The first request decompresses all files.
-    let file = tokio::task::spawn_blocking(move || FILES.get(&path).cloned()).await;
+    let file = tokio::task::spawn_blocking(move || FILES.get(&path)).await;
     match file {
-        Ok(Some(bytes)) => content(bytes, media_type, headers),
+        Ok(Some(file)) => file.response(media_type, headers),
         _ => Response::builder()
             .status(StatusCode::NOT_FOUND)
             .content_type("text/plain")
@@ -87,7 +115,7 @@ async fn asset(path: String, headers: &HeaderMap) -> Response {
 }
 
 /// The files of Swagger UI by name.
-static FILES: LazyLock<HashMap<String, Bytes>> = LazyLock::new(|| {
+static FILES: LazyLock<HashMap<String, StaticContent>> = LazyLock::new(|| {
     decompress(SWAGGER_UI_VENDORED).unwrap_or_else(|error| {
         tracing::error!(%error, "failed to decompress the files of the docs page");
         HashMap::new()
@@ -95,7 +123,7 @@ static FILES: LazyLock<HashMap<String, Bytes>> = LazyLock::new(|| {
 });
 
 /// Returns the files in the folder `dist` of an archive of Swagger UI.
-fn decompress(archive: &'static [u8]) -> ZipResult<HashMap<String, Bytes>> {
+fn decompress(archive: &'static [u8]) -> ZipResult<HashMap<String, StaticContent>> {
     let mut archive = ZipArchive::new(Cursor::new(archive))?;
     let mut files = HashMap::new();
     for index in 0..archive.len() {
@@ -107,23 +135,9 @@ fn decompress(archive: &'static [u8]) -> ZipResult<HashMap<String, Bytes>> {
         let Some(name) = name else { continue };
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
-        files.insert(name, Bytes::from(bytes));
+        files.insert(name, StaticContent::new(bytes));
     }
     Ok(files)
-}
-
-/// Returns content with an entity tag, so that a second visit transfers nothing.
-fn content(bytes: impl Into<Bytes>, content_type: &str, headers: &HeaderMap) -> Response {
-    let bytes = bytes.into();
-    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
-    let builder = Response::builder()
-        .header(ETAG, &tag)
-        .header(CACHE_CONTROL, "no-cache")
-        .header("content-security-policy", POLICY);
-    if none_match(headers, &tag) {
-        return builder.status(StatusCode::NOT_MODIFIED).finish();
-    }
-    builder.content_type(content_type).body(bytes)
 }
 
 /// Query of the requests for a published document.
@@ -149,23 +163,28 @@ pub fn add_documents(routes: Route) -> Route {
     DOCUMENTS
         .into_iter()
         .fold(routes, |routes, (path, version, format)| {
-            let document = move |request: Request| published(&request, version, format);
-            routes.at(path, get(make_sync(document)))
+            routes.at(path, get(make_sync(published(version, format))))
         })
 }
 
-/// Returns a published document. With `for=sdk`, it is reduced for SDK generators.
-fn published(request: &Request, version: Version, format: Format) -> Response {
-    let Ok(query) = request.params::<DocumentQuery>() else {
-        return render(&Error::parameter("for does not have a valid value"));
-    };
-    let extent = match query.purpose {
-        Some(Purpose::Sdk) => Extent::Sdk,
-        None => Extent::Complete,
-    };
+/// Returns the function that answers requests for a published document. With `for=sdk`, the document is reduced for SDK
+/// generators.
+fn published(version: Version, format: Format) -> impl Fn(Request) -> Response {
     let media_type = match format {
         Format::Json => "application/json",
         Format::Yaml => "application/yaml",
     };
-    content(document(version, extent, format), media_type, request.headers())
+    // The entity tag of a document of some megabytes is computed at the first request.
+    let [complete, sdk] = [Extent::Complete, Extent::Sdk]
+        .map(|extent| LazyLock::new(move || StaticContent::new(document(version, extent, format))));
+    move |request| {
+        let Ok(query) = request.params::<DocumentQuery>() else {
+            return render(&Error::parameter("for does not have a valid value"));
+        };
+        let content = match query.purpose {
+            Some(Purpose::Sdk) => &sdk,
+            None => &complete,
+        };
+        content.response(media_type, request.headers())
+    }
 }
