@@ -81,7 +81,8 @@ impl Measurement {
     }
 }
 
-fn milliseconds(time: Duration) -> String {
+/// Returns a time with its unit.
+pub fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 

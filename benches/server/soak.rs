@@ -20,7 +20,7 @@ use crate::git::{self, Repository};
 use crate::http::{Connection, Request, component};
 use crate::instance::{DataLocation, Server, TOKEN};
 use crate::random::Random;
-use crate::report::{Measurement, Report, Target, line};
+use crate::report::{Measurement, Report, Target, line, milliseconds};
 
 /// Numbers of projects, and of commits and issues in each.
 const PROJECTS: usize = 40;
@@ -395,8 +395,4 @@ fn percentile(latencies: &mut [Duration]) -> Duration {
         .get(latencies.len() * 99 / 100)
         .copied()
         .unwrap_or_default()
-}
-
-fn milliseconds(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
