@@ -230,7 +230,11 @@ impl IssuesApi for App {
     async fn move_issue(&self, access: ProjectAccess, request: MoveIssueRequest) -> Result<Issue> {
         let to = request.body.to_project_id;
         let detail = issues::move_to(&self.backend, &access, request.issue_iid, to).await?;
-        Ok(self.issue(detail))
+        let options = IssueViewOptions {
+            elsewhere: true,
+            ..IssueViewOptions::default()
+        };
+        Ok(issue(&self.backend.instance, detail, options))
     }
 
     async fn subscribe_to_issue(

@@ -27,6 +27,7 @@ async fn move_issue_preserves_labels_and_milestones_of_the_target(server: TestSe
     assert_eq!((&moved["labels"], &moved["milestone"]["title"]), (&json!(["both"]), &json!("next")));
     assert_eq!((&moved["assignee"]["username"], &moved["weight"]), (&json!("ann"), &json!(2)));
     assert_eq!((&moved["description"], &moved["confidential"]), (&json!("d"), &json!(true)));
+    assert_eq!(moved["references"], json!({"short": "#1", "relative": "of-to/to#1", "full": "of-to/to#1"}));
     let original = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
     assert_eq!((&original["state"], &original["moved_to_id"]), (&json!("closed"), &moved["id"]));
     assert_eq!(system_notes(&server, from, iid).await, ["moved to of-to/to#1"]);
