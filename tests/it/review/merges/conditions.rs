@@ -80,6 +80,18 @@ async fn merge_returns_406_for_conflicts_and_empty_changes(server: TestServer) {
     fixture.project.fsck();
 }
 
+async fn merge_returns_406_without_target_branch(server: TestServer) {
+    let fixture = Fixture::new(&server, "gone").await;
+    let body = json!({"branch": "target", "ref": "main~1"});
+    fixture.root.post(&fixture.project.url("/branches"), body).await.expect(201);
+    let iid = fixture.propose("feature/x", json!({"target_branch": "target"})).await;
+    fixture.root.delete(&fixture.project.url("/branches/target")).await.expect(204);
+    for squash in [false, true] {
+        let rejected = fixture.merge(iid, json!({"squash": squash})).await.expect(406);
+        assert_eq!(rejected.message(), "Branch cannot be merged");
+    }
+}
+
 async fn commits_and_changes_require_permission_to_read_code(server: TestServer) {
     let fixture = Fixture::new(&server, "hidden").await;
     fixture.set(json!({"visibility": "private"})).await;
@@ -100,5 +112,6 @@ on_every_database![
     merge_rejects_drafts_closed_and_archived_merge_requests,
     merge_returns_409_if_sha_is_not_the_head,
     merge_returns_406_for_conflicts_and_empty_changes,
+    merge_returns_406_without_target_branch,
     commits_and_changes_require_permission_to_read_code,
 ];

@@ -37,7 +37,7 @@ pub struct MergeParams {
     pub squash_commit_message: Option<String>,
     /// Whether to delete the source branch after the merge.
     pub should_remove_source_branch: Option<bool>,
-    /// Whether to wait for a successful pipeline, if the project requires one.
+    /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one.
     pub merge_when_pipeline_succeeds: bool,
 }
 
@@ -258,8 +258,15 @@ async fn squash(
     let message = message.filter(|message| !message.trim().is_empty());
     if message.is_none() {
         let head = oid(&merge_request.head_sha)?;
-        let target = repository.branch(&merge_request.target_branch).await?.commit;
-        if repository.count_commits(between(Some(target), head), 2).await? < 2 {
+        let target = repository
+            .branch(&merge_request.target_branch)
+            .await
+            .map_err(map_git_error)?;
+        if repository
+            .count_commits(between(Some(target.commit), head), 2)
+            .await?
+            < 2
+        {
             return Ok(None);
         }
     }
