@@ -24,8 +24,8 @@ GROUPS = {
     "variables clusters feature_flags feature_flag_user_lists metrics_dashboards",
     "planning": "issues epics epic_issues labels milestones boards",
     "review": "merge_requests merges notes award_emoji todos events",
-    "other": "container_registry vulnerabilities group_transfers project_hooks openapi parameters parameter_groups responses headers schemas "
-    "security",
+    "other": "container_registry vulnerabilities group_transfers project_hooks openapi webhooks webhook_parts parameters "
+    "parameter_groups responses headers schemas security",
 }
 KEYS = ("summary", "description", "title")
 # Maximum number of characters of a text in the sample.
