@@ -135,7 +135,8 @@ async fn protected_branches_preserve_their_roles(db: DatabaseConnection) {
     assert_eq!(roles("push_access_level * 100 + merge_access_level").await, 30);
     assert_eq!(roles("CASE WHEN allow_force_push THEN 1 ELSE 0 END").await, 0);
     assert_eq!(roles("coalesce(unprotect_access_level, 0)").await, 0);
-    let grant = "INSERT INTO protected_ref_grants (protected_branch_id, action, user_id) VALUES (7, 'push', 1)";
+    let grant =
+        "INSERT INTO protected_ref_grants (protected_branch_id, action, user_id) VALUES (7, 'push', 1)";
     db.execute_unprepared(grant).await.unwrap();
     for broken in [
         "INSERT INTO protected_ref_grants (protected_branch_id, action) VALUES (7, 'push')",

@@ -159,9 +159,9 @@ async fn requests_of_the_api_respect_protected_refs(server: TestServer) {
         (Method::POST, url("/commits"), commit("main"), 403),
         (Method::POST, url("/commits"), start, 403),
         (Method::POST, url("/commits"), force, 403),
-        (Method::POST, url("/files/m"), file.clone(), 403),
-        (Method::PUT, url("/files/README.md"), file.clone(), 403),
-        (Method::DELETE, url("/files/README.md"), file, 403),
+        (Method::POST, url("/files/m"), file.clone(), 400),
+        (Method::PUT, url("/files/README.md"), file.clone(), 400),
+        (Method::DELETE, url("/files/README.md"), file, 400),
         (Method::POST, url(&format!("/commits/{pick}/cherry_pick")), json!({"branch": "target"}), 403),
         (Method::POST, url(&format!("/commits/{pick}/revert")), json!({"branch": "feature/x"}), 403),
         (Method::POST, url("/branches"), json!({"branch": "new", "ref": "main"}), 403),
@@ -191,7 +191,7 @@ async fn pushes_respect_protected_refs(server: TestServer) {
     for arguments in [
         vec!["HEAD:refs/heads/target"],
         vec!["HEAD:refs/heads/new"],
-        vec!["--force", "HEAD~1:refs/heads/target"],
+        vec!["--force", "HEAD~2:refs/heads/target"],
         vec![":refs/heads/merged"],
         vec!["HEAD:refs/tags/new"],
         vec!["--force", "HEAD:refs/tags/old"],
@@ -264,23 +264,25 @@ async fn change_of_default_branch_moves_no_ref(server: TestServer) {
     assert_eq!((&seen["protected"], &seen["default"]), (&json!(true), &json!(false)));
 }
 
-/// A repository without refs can be filled: no ref exists that a rule could protect.
+/// A repository without refs can be filled: no ref exists that a rule could protect. The first branch gets a rule of its own,
+/// which is more permissive than the rule of the group.
 async fn new_repositories_are_filled_in_spite_of_protections(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let body = json!({"name": "*", "push_access_level": 0, "merge_access_level": 0});
     protected_branches::protection(&root, &format!("/groups/{team}"), body).await;
     let source = project(&root, "p", json!({"namespace_id": team, "initialize_with_readme": true})).await;
-    let commit = json!({"branch": "main", "commit_message": "m", "content": "m"});
+    let commit = json!({"branch": "new", "start_branch": "main", "commit_message": "m", "content": "m"});
     let files = |id: i64| format!("/projects/{id}/repository/files/m");
-    root.post(&files(source), commit.clone()).await.expect(403);
-    let forked = root.post(&format!("/projects/{source}/fork"), json!({"path": "f", "name": "f", "namespace_id": team})).await;
+    root.post(&files(source), commit.clone()).await.expect(400);
+    let forked =
+        root.post(&format!("/projects/{source}/fork"), json!({"path": "f", "name": "f", "namespace_id": team})).await;
     let forked = forked.expect(201).json()["id"].as_i64().expect("an ID");
     server.finish_jobs().await;
     for id in [source, forked] {
         let listed = root.get(&format!("/projects/{id}/repository/branches")).await.expect(200);
         assert_eq!(listed.pluck("name"), ["main"]);
-        root.post(&files(id), commit.clone()).await.expect(403);
+        root.post(&files(id), commit.clone()).await.expect(400);
     }
 }
 

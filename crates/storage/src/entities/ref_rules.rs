@@ -129,9 +129,8 @@ impl RefRuleParts {
                 (RuleKind::Branch, group_branches(namespace_id), None, None)
             }
         };
-        let mut grant = |part: GrantPart| {
-            related.add(project.and_then(|ids| part(granted(kind, ids.0), ids, filter)))
-        };
+        let mut grant =
+            |part: GrantPart| related.add(project.and_then(|ids| part(granted(kind, ids.0), ids, filter)));
         let grants = [grant(users_part), grant(groups_part), grant(deploy_keys_part)];
         Self {
             kind,
@@ -326,8 +325,11 @@ fn users_part(mut rows: SelectStatement, _: (i64, i64), filter: GrantFilter) -> 
     if let GrantFilter::Of(user_id) = filter {
         rows.and_where(grants::Column::UserId.eq(user_id?));
     }
-    rows.cross_join(users::Entity)
-        .and_where(users::Column::Id.into_expr().eq(grants::Column::UserId.into_expr()));
+    rows.cross_join(users::Entity).and_where(
+        users::Column::Id
+            .into_expr()
+            .eq(grants::Column::UserId.into_expr()),
+    );
     Some(grant_part(
         rows,
         grants::Column::UserId,

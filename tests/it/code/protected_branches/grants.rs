@@ -34,9 +34,8 @@ async fn user_grant_allows_only_this_user(server: TestServer) {
     let entry = &created["push_access_levels"][0];
     assert_eq!((&entry["user_id"], &entry["access_level"]), (&json!(ann.id), &json!(40)));
     assert_eq!(entry["access_level_description"], "Name of ann");
-    for (client, expected) in [(&ann.client, 201), (&bob.client, 403), (&maintainer, 403), (&server.root(), 403)] {
-        let file = format!("f{}", project.references("refs/heads/").len() + usize::from(expected));
-        assert_eq!(commit(client, &project, "feature/x", &format!("{file}-{expected}")).await, expected);
+    for (client, expected) in [(&ann.client, 201), (&bob.client, 400), (&maintainer, 400), (&server.root(), 400)] {
+        assert_eq!(commit(client, &project, "feature/x", &format!("f-{expected}")).await, expected);
     }
     let branch = project.url("/branches/feature%2Fx");
     assert_eq!(ann.client.get(&branch).await.json()["can_push"], true);
@@ -69,7 +68,7 @@ async fn merge_grant_allows_merge_but_no_push(server: TestServer) {
         let seen = user.client.get(&merge_request).await.expect(200).json();
         assert_eq!(seen["user"]["can_merge"], can_merge, "{}", user.row.username);
     }
-    assert_eq!(commit(&ann.client, &project, "main", "pushed").await, 403);
+    assert_eq!(commit(&ann.client, &project, "main", "pushed").await, 400);
     bob.client.put(&format!("{merge_request}/merge"), json!({})).await.expect(401);
     ann.client.put(&format!("{merge_request}/merge"), json!({})).await.expect(200);
 }
@@ -91,7 +90,7 @@ async fn group_grant_allows_members_of_group(server: TestServer) {
     let seen = ann.client.get(&format!("{path}/protected_branches/feature%2F*")).await.expect(200).json();
     assert_eq!(seen["push_access_levels"][0]["access_level_description"], "Group");
     join(&root, &format!("/groups/{team}"), ann.id, 10).await;
-    for (user, status) in [(&ann, 201), (&bob, 403)] {
+    for (user, status) in [(&ann, 201), (&bob, 400)] {
         assert_eq!(commit(&user.client, &project, "feature/x", &user.row.username).await, status);
         let seen = user.client.get(&project.url("/branches/feature%2Fx")).await.expect(200).json();
         assert_eq!(seen["can_push"], status == 201);
@@ -116,7 +115,7 @@ async fn group_grant_allows_members_of_group(server: TestServer) {
     assert_eq!((long, listed), (short, 21));
     // Without the share, the group grants nothing, and the rule still names the group.
     root.delete(&format!("{path}/share/{team}")).await.expect(204);
-    assert_eq!(commit(&ann.client, &project, "feature/x", "unshared").await, 403);
+    assert_eq!(commit(&ann.client, &project, "feature/x", "unshared").await, 400);
     let seen = root.get(&format!("{path}/protected_branches/feature%2F*")).await.expect(200).json();
     assert_eq!(seen["push_access_levels"][0]["group_id"], team);
     root.post(&format!("{path}/share"), json!({"group_id": team, "group_access": 10})).await.expect(201);
@@ -144,7 +143,7 @@ async fn deploy_key_grant_requires_key_that_can_push(server: TestServer) {
     let merge = json!({"allowed_to_merge": [{"deploy_key_id": key}]});
     let refused = root.patch(&format!("{all}/feature%2F*"), merge).await.expect(400);
     assert_eq!(refused.message(), "allowed_to_merge[0][deploy_key_id] is not allowed for this action");
-    assert_eq!(commit(&root, &project, "feature/x", "n").await, 403);
+    assert_eq!(commit(&root, &project, "feature/x", "n").await, 400);
     root.delete(&format!("{path}/deploy_keys/{key}")).await.expect(204);
     let seen = root.get(&format!("{all}/feature%2F*")).await.expect(200).json();
     assert_eq!(super::levels(&seen, "push_access_levels"), [0]);

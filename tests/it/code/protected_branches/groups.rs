@@ -96,7 +96,7 @@ async fn projects_inherit_protections_of_all_groups_above(server: TestServer) {
     let seen = dev.get(&branch).await.expect(200).json();
     assert_eq!((&seen["protected"], &seen["can_push"]), (&json!(true), &json!(false)));
     let commit = json!({"branch": "feature/x", "commit_message": "m", "content": "m"});
-    dev.post(&project.url("/files/f"), commit.clone()).await.expect(403);
+    dev.post(&project.url("/files/f"), commit.clone()).await.expect(400);
     let one = format!("{path}/protected_branches/feature%2F*");
     assert_eq!(root.get(&one).await.expect(200).json()["inherited"], true);
     let refused = root.patch(&one, json!({"allow_force_push": true})).await.expect(403);
@@ -110,7 +110,7 @@ async fn projects_inherit_protections_of_all_groups_above(server: TestServer) {
     dev.post(&project.url("/files/f"), commit.clone()).await.expect(201);
     root.delete(&one).await.expect(204);
     assert_eq!(root.get(&one).await.expect(200).json()["inherited"], true);
-    dev.post(&project.url("/files/g"), commit.clone()).await.expect(403);
+    dev.post(&project.url("/files/g"), commit.clone()).await.expect(400);
     // Inherited rules protect from the deletion of merged branches, and end with the group of the project.
     project.git(&["branch", "sub", "main~1"]);
     root.delete(&project.url("/merged_branches")).await.expect(202);

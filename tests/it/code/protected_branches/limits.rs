@@ -69,7 +69,7 @@ async fn ten_thousand_protections_are_listed_and_enforced(server: TestServer) {
     assert!(server.statements() - before <= 6);
     assert!(listed.pluck("protected").iter().all(|protected| *protected == json!(true)));
     let commit = json!({"branch": "a-99-b/x", "commit_message": "m", "content": "m"});
-    developer.post(&project.url("/files/f"), commit).await.expect(403);
+    developer.post(&project.url("/files/f"), commit).await.expect(400);
     let commit = json!({"branch": "feature/x", "commit_message": "m", "content": "m"});
     developer.post(&project.url("/files/f"), commit).await.expect(201);
     root.delete(&format!("{all}/*-9999-*%2Fx")).await.expect(204);

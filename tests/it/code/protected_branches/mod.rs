@@ -66,7 +66,9 @@ async fn branch_protection_lifecycle(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).json(), json!([created, second]));
     let page = root.get(&format!("{all}?per_page=1&page=2")).await.expect(200);
     assert_eq!((page.json(), page.header("X-Total")), (json!([second]), "2"));
-    for (search, names) in [("LEASE", vec!["release/*"]), ("main", vec!["Main"]), ("none", vec![]), ("/*", vec!["release/*"])] {
+    for (search, names) in
+        [("LEASE", vec!["release/*"]), ("main", vec!["Main"]), ("none", vec![]), ("/*", vec!["release/*"])]
+    {
         let found = root.get(&format!("{all}?search={search}")).await.expect(200);
         assert_eq!(found.pluck("name"), names, "{search}");
     }
@@ -93,9 +95,13 @@ async fn update_changes_entries_by_id(server: TestServer) {
     // The most permissive role remains.
     let body = json!({"allowed_to_push": [{"access_level": 40}]});
     assert_eq!(levels(&root.patch(&one, body).await.expect(200).json(), "push_access_levels"), [30]);
-    let body = json!({"allowed_to_push": [{"id": push, "_destroy": true}], "allowed_to_unprotect": [{"access_level": 60}]});
+    let body =
+        json!({"allowed_to_push": [{"id": push, "_destroy": true}], "allowed_to_unprotect": [{"access_level": 60}]});
     let changed = root.patch(&one, body).await.expect(200).json();
-    assert_eq!((levels(&changed, "push_access_levels"), levels(&changed, "unprotect_access_levels")), (vec![0], vec![60]));
+    assert_eq!(
+        (levels(&changed, "push_access_levels"), levels(&changed, "unprotect_access_levels")),
+        (vec![0], vec![60])
+    );
     assert_eq!(levels(&changed, "merge_access_levels"), [40]);
     let body = json!({"allowed_to_unprotect": [{"id": id(&changed, "unprotect_access_levels"), "_destroy": true}]});
     assert_eq!(root.patch(&one, body).await.expect(200).json()["unprotect_access_levels"], json!([]));
@@ -130,7 +136,8 @@ async fn overlapping_protections_are_most_permissive(server: TestServer) {
     let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let path = format!("/projects/{}", project.id);
-    protection(&server.root(), &path, json!({"name": "feature/*", "push_access_level": 0, "merge_access_level": 0})).await;
+    protection(&server.root(), &path, json!({"name": "feature/*", "push_access_level": 0, "merge_access_level": 0}))
+        .await;
     let branch = project.url("/branches/feature%2Fx");
     let seen = developer.get(&branch).await.expect(200).json();
     assert_eq!((&seen["protected"], &seen["can_push"]), (&json!(true), &json!(false)));

@@ -76,10 +76,14 @@ async fn first_push_protects_default_branch(server: TestServer) {
     let all = format!("/projects/{}/protected_branches", project.id);
     let listed = server.root().get(&all).await.expect(200).json();
     assert_eq!((&listed[0]["name"], listed.as_array().map(Vec::len)), (&json!("main"), Some(1)));
-    assert_eq!((levels(&listed[0], "push_access_levels"), levels(&listed[0], "merge_access_levels")), (vec![40], vec![40]));
+    assert_eq!(
+        (levels(&listed[0], "push_access_levels"), levels(&listed[0], "merge_access_levels")),
+        (vec![40], vec![40])
+    );
     // A rule that exists before the first push is not replaced.
     let other = Project::empty(&server, "other", Visibility::Private).await;
-    protection(&server.root(), &format!("/projects/{}", other.id), json!({"name": "main", "push_access_level": 30})).await;
+    protection(&server.root(), &format!("/projects/{}", other.id), json!({"name": "main", "push_access_level": 30}))
+        .await;
     let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, "root/other");
     work.git(&["push", "--quiet", &url, "main"]).await;
     let listed = server.root().get(&format!("/projects/{}/protected_branches", other.id)).await.expect(200).json();

@@ -71,11 +71,9 @@ async fn all_operations_require_maintainer(server: TestServer) {
     let url = |id: i64| format!("/projects/{id}/protected_tags");
     let (all, one) = (url(project.id), format!("{}/v*", url(project.id)));
     protection(&server.root(), &format!("/projects/{}", project.id), json!({"name": "v*"})).await;
-    for (level, name) in [
-        (AccessLevel::Guest, "guest"),
-        (AccessLevel::Developer, "developer"),
-        (AccessLevel::Maintainer, "maintainer"),
-    ] {
+    for (level, name) in
+        [(AccessLevel::Guest, "guest"), (AccessLevel::Developer, "developer"), (AccessLevel::Maintainer, "maintainer")]
+    {
         let client = project.member(name, level).await;
         let allowed = level >= AccessLevel::Maintainer;
         client.get(&all).await.expect(if allowed { 200 } else { 403 });
@@ -103,25 +101,43 @@ async fn invalid_attributes_are_rejected(server: TestServer) {
     protection(&root, &path, json!({"name": "taken"})).await;
     let stranger = server.create_user("stranger").await;
     for (body, status, message) in [
-        (json!({}), 400, "name is missing"),
+        (json!({}), 400, "name is missing, name is empty"),
         (json!({"name": ""}), 400, "name is empty"),
         (json!({"name": "a..b"}), 400, r#"{"name":["is not a valid name or wildcard"]}"#),
         (json!({"name": "x".repeat(1_025)}), 400, "name is too long (maximum is 1024 characters)"),
         (json!({"name": "x", "create_access_level": 60}), 400, "create_access_level does not have a valid value"),
         (json!({"name": "x", "create_access_level": 20}), 400, "create_access_level does not have a valid value"),
-        (json!({"name": "x", "allowed_to_create": [{"access_level": 60}]}), 400,
-            "allowed_to_create[0][access_level] does not have a valid value"),
-        (json!({"name": "x", "allowed_to_create": [{}]}), 400,
-            "allowed_to_create[0] must have exactly one of access_level, user_id, group_id and deploy_key_id"),
+        (
+            json!({"name": "x", "allowed_to_create": [{"access_level": 60}]}),
+            400,
+            "allowed_to_create[0][access_level] does not have a valid value",
+        ),
+        (
+            json!({"name": "x", "allowed_to_create": [{}]}),
+            400,
+            "allowed_to_create[0] must have exactly one of access_level, user_id, group_id and deploy_key_id",
+        ),
         (json!({"name": "taken"}), 422, "Name has already been taken"),
-        (json!({"name": "x", "allowed_to_create": [{"user_id": stranger.id}]}), 422,
-            "Create access levels user is not a member of the project"),
-        (json!({"name": "x", "allowed_to_create": [{"group_id": 999_999_999}]}), 422,
-            "Create access levels group does not have access to the project"),
-        (json!({"name": "x", "allowed_to_create": [{"deploy_key_id": 999_999_999}]}), 422,
-            "Create access levels deploy key cannot push to the project"),
-        (json!({"name": "x", "allowed_to_create": [{"access_level": 30}, {"access_level": 30}]}), 422,
-            "Create access levels access level has already been taken"),
+        (
+            json!({"name": "x", "allowed_to_create": [{"user_id": stranger.id}]}),
+            422,
+            "Create access levels user is not a member of the project",
+        ),
+        (
+            json!({"name": "x", "allowed_to_create": [{"group_id": 999_999_999}]}),
+            422,
+            "Create access levels group does not have access to the project",
+        ),
+        (
+            json!({"name": "x", "allowed_to_create": [{"deploy_key_id": 999_999_999}]}),
+            422,
+            "Create access levels deploy key cannot push to the project",
+        ),
+        (
+            json!({"name": "x", "allowed_to_create": [{"access_level": 30}, {"access_level": 30}]}),
+            422,
+            "Create access levels access level has already been taken",
+        ),
     ] {
         let answer = root.post(&all, body.clone()).await.expect(status);
         assert_eq!(answer.message(), message, "{body}");
@@ -156,7 +172,9 @@ async fn api_creates_and_deletes_protected_tags_by_role(server: TestServer) {
             assert_eq!(answer.json()["protected"], name != "free");
         }
     }
-    for (client, name, status) in [(&dev.client, "v9", 403), (&dev.client, "free", 204), (&max, "v9", 204), (&max, "v1", 204)] {
+    for (client, name, status) in
+        [(&dev.client, "v9", 403), (&dev.client, "free", 204), (&max, "v9", 204), (&max, "v1", 204)]
+    {
         client.delete(&format!("{tags}/{name}")).await.expect(status);
     }
     assert_eq!(project.references("refs/tags/"), ["v2", "v9.1"]);

@@ -446,7 +446,7 @@ mod tests {
             vec![both],
             vec![role(20)],
             vec![role(i64::MAX)],
-            (0..51).map(user).collect(),
+            (100..151).map(user).collect(),
         ] {
             let error = changed(changes).unwrap_err();
             assert!(matches!(error, Error::InvalidParameters(_)), "{error}");

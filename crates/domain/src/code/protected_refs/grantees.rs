@@ -1,8 +1,8 @@
 //! Checks that users, groups and deploy keys have access to a project, and stores their grants.
 
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait,
-    PaginatorTrait, QueryFilter,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter,
 };
 use storage::database::Violation;
 use storage::entities::access as levels;
@@ -53,8 +53,11 @@ async fn check(
         }
         Grantee::Group(id) => {
             let today = now().date_naive();
-            let group = namespaces::Entity::find_by_id(id)
-                .filter(groups_with_access(project.id, project.namespace_id, today));
+            let group = namespaces::Entity::find_by_id(id).filter(groups_with_access(
+                project.id,
+                project.namespace_id,
+                today,
+            ));
             (
                 group.count(db).await? > 0,
                 "group does not have access to the project",
