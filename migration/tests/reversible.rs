@@ -103,6 +103,52 @@ async fn provisioned_users_become_unconfirmed(db: DatabaseConnection) {
     assert_eq!(confirmed(&db).await, [true, true, true]);
 }
 
+async fn protected_branches_preserve_their_roles(db: DatabaseConnection) {
+    up_before(&db, "m20261127_000087_create_protected_tags_and_grants").await;
+    let time = "'2026-01-31 12:00:00+00:00'";
+    for statement in [
+        format!(
+            "INSERT INTO users (id, username, username_key, name, email, email_key, created_at, updated_at)
+             VALUES (1, 'u', 'u', 'u', 'u@x', 'u@x', {time}, {time})"
+        ),
+        format!(
+            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
+             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
+        ),
+        format!(
+            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, last_activity_at, created_at, updated_at)
+             VALUES (1, 1, 'p', 'p', 'p', 'p', 'private', {time}, {time}, {time})"
+        ),
+        format!(
+            "INSERT INTO protected_branches (id, project_id, name, push_access_level, merge_access_level, created_at, updated_at)
+             VALUES (7, 1, 'main', 0, 30, {time}, {time})"
+        ),
+    ] {
+        db.execute_unprepared(&statement).await.unwrap();
+    }
+    let roles = async |columns: &str| {
+        let sql = format!("SELECT {columns} AS found FROM protected_branches WHERE id = 7");
+        let row = db.query_one_raw(Statement::from_string(db.get_database_backend(), sql));
+        row.await.unwrap().unwrap().try_get::<i32>("", "found").unwrap()
+    };
+    Migrator::up(&db, Some(1)).await.unwrap();
+    assert_eq!(roles("push_access_level * 100 + merge_access_level").await, 30);
+    assert_eq!(roles("CASE WHEN allow_force_push THEN 1 ELSE 0 END").await, 0);
+    assert_eq!(roles("coalesce(unprotect_access_level, 0)").await, 0);
+    let grant =
+        "INSERT INTO protected_ref_grants (protected_branch_id, action, user_id) VALUES (7, 'push', 1)";
+    db.execute_unprepared(grant).await.unwrap();
+    for broken in [
+        "INSERT INTO protected_ref_grants (protected_branch_id, action) VALUES (7, 'push')",
+        "INSERT INTO protected_ref_grants (action, user_id) VALUES ('push', 1)",
+        "INSERT INTO protected_ref_grants (protected_branch_id, action, user_id) VALUES (7, 'delete', 1)",
+    ] {
+        assert!(db.execute_unprepared(broken).await.is_err(), "{broken}");
+    }
+    Migrator::down(&db, Some(1)).await.unwrap();
+    assert_eq!(roles("push_access_level * 100 + merge_access_level").await, 30);
+}
+
 /// A test on an empty database.
 type Check = fn(DatabaseConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -152,13 +198,26 @@ async fn provisioned_users_become_unconfirmed_on_postgresql() {
     .await;
 }
 
+async fn protected_branches_preserve_their_roles_on_sqlite() {
+    on_sqlite(|db| Box::pin(protected_branches_preserve_their_roles(db))).await;
+}
+
+async fn protected_branches_preserve_their_roles_on_postgresql() {
+    on_postgresql("protected", |db| {
+        Box::pin(protected_branches_preserve_their_roles(db))
+    })
+    .await;
+}
+
 harness::tests![
     every_migration_is_reversible_on_sqlite,
+    protected_branches_preserve_their_roles_on_sqlite,
     provisioned_users_become_unconfirmed_on_sqlite
 ];
 harness::tests![
     requires harness::postgresql::missing;
     every_migration_is_reversible_on_postgresql,
+    protected_branches_preserve_their_roles_on_postgresql,
     provisioned_users_become_unconfirmed_on_postgresql
 ];
 

@@ -4,6 +4,8 @@ pub mod branches;
 pub mod commits;
 pub mod deploy_keys;
 pub mod project_snippets;
+pub mod protected_branches;
+pub mod protected_tags;
 pub mod repositories;
 pub mod repository_files;
 pub mod snippets;

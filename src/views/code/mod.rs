@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod contributor;
 pub mod deploy_key;
 pub mod file;
+pub mod protection;
 pub mod snippet;
 pub mod tag;
 pub mod template;

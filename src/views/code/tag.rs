@@ -4,8 +4,7 @@ use domain::code::tags::TagDetail;
 
 use crate::views::code::commit as view;
 
-/// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes and no
-/// protected tags.
+/// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes.
 #[must_use]
 pub fn tag(detail: TagDetail, project_url: &str) -> contract::Tag {
     contract::Tag {
@@ -14,6 +13,6 @@ pub fn tag(detail: TagDetail, project_url: &str) -> contract::Tag {
         message: detail.tag.message,
         target: detail.tag.target.to_string(),
         release: None,
-        protected: false,
+        protected: detail.protected,
     }
 }

@@ -59,6 +59,11 @@ impl Scenario<'_> {
         self.check(operation, response).await
     }
 
+    async fn patch(&mut self, operation: &'static str, path: &str, body: Value) -> Value {
+        let response = self.root.patch(path, body).await;
+        self.check(operation, response).await
+    }
+
     async fn put(&mut self, operation: &'static str, path: &str, body: Value) -> Value {
         let response = self.root.put(path, body).await;
         self.check(operation, response).await
@@ -266,6 +271,25 @@ impl Scenario<'_> {
     }
 }
 
+impl Scenario<'_> {
+    async fn protections(&mut self, project: i64) {
+        let team = group(&self.root, "protected-team", json!({})).await;
+        self.last = last_id(self.server).await;
+        let force = json!({ "allow_force_push": true });
+        let all = format!("/projects/{project}/protected_branches");
+        self.post("create_branch_protection", &all, json!({ "name": "x" })).await;
+        self.patch("update_branch_protection", &format!("{all}/x"), force.clone()).await;
+        self.delete("delete_branch_protection", &format!("{all}/x")).await;
+        let all = format!("/groups/{team}/protected_branches");
+        self.post("create_group_branch_protection", &all, json!({ "name": "x" })).await;
+        self.patch("update_group_branch_protection", &format!("{all}/x"), force).await;
+        self.delete("delete_group_branch_protection", &format!("{all}/x")).await;
+        let all = format!("/projects/{project}/protected_tags");
+        self.post("create_tag_protection", &all, json!({ "name": "x" })).await;
+        self.delete("delete_tag_protection", &format!("{all}/x")).await;
+    }
+}
+
 async fn every_audited_operation_records_its_event_without_secrets(server: TestServer) {
     let ada = server.create_user("ada").await;
     server.set_password(&ada).await;
@@ -287,6 +311,7 @@ async fn every_audited_operation_records_its_event_without_secrets(server: TestS
     let branch = format!("/projects/{}/repository/branches/main", sample.id);
     scenario.put("protect_branch", &format!("{branch}/protect"), json!({})).await;
     scenario.put("unprotect_branch", &format!("{branch}/unprotect"), json!({})).await;
+    scenario.protections(sample.id).await;
     let expected: BTreeSet<&str> = RECORDED.iter().map(|(id, _)| *id).collect();
     assert_eq!(scenario.checked, expected);
 

@@ -3,9 +3,12 @@
 pub mod branches;
 pub mod commits;
 pub mod deploy_keys;
+pub mod protected_branches;
+pub mod protected_tags;
 pub mod repositories;
 pub mod repository_files;
 pub mod snippets;
 pub mod tags;
 pub mod templates;
 mod update_authority;
+mod write_paths;

@@ -7,7 +7,7 @@ use reqwest::Method;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::ref_updates::{self, RefUpdateState};
-use storage::entities::{AccessLevel, Visibility, protected_branches};
+use storage::entities::{AccessLevel, Visibility, protected_branches, protected_tags};
 use tokio::task::JoinHandle;
 
 use crate::review::merge_requests::propose;
@@ -134,18 +134,19 @@ async fn waiting_writes_are_refused_after_access_is_lost(server: TestServer) {
     }
 }
 
-async fn waiting_writes_are_refused_after_branch_is_protected(server: TestServer) {
+async fn waiting_writes_are_refused_after_refs_are_protected(server: TestServer) {
     let sample = Sample::new(&server).await;
     let refs = sample.project.git(&["for-each-ref"]);
     for (method, path, body) in sample.operations() {
         let status = match (&method, &path) {
-            (_, path) if path.contains("/tags") => continue,
+            (_, path) if path.contains("/tags") => 403,
             (&Method::DELETE, _) => 400,
             (_, path) if path.ends_with("/merge") => 401,
             _ => 403,
         };
         let waiting = sample.begin(&sample.dev.client, method, &path, body).await;
         sample.project.protect("*", 40, 40).await;
+        sample.project.protect_tags("*", 40).await;
         waiting.finish().await.expect(status);
         assert_eq!(sample.project.git(&["for-each-ref"]), refs, "{path}");
         protected_branches::Entity::delete_many()
@@ -153,6 +154,7 @@ async fn waiting_writes_are_refused_after_branch_is_protected(server: TestServer
             .exec(server.backend.database.write())
             .await
             .expect("no protection");
+        protected_tags::Entity::delete_many().exec(server.backend.database.write()).await.expect("no protection");
     }
     assert_eq!(sample.pending().await, 0);
 }
@@ -215,6 +217,6 @@ async fn merged_branch_that_is_protected_while_its_deletion_waits_stays(server: 
 on_every_database![
     merged_branch_that_is_protected_while_its_deletion_waits_stays,
     waiting_writes_are_refused_after_access_is_lost,
-    waiting_writes_are_refused_after_branch_is_protected,
+    waiting_writes_are_refused_after_refs_are_protected,
     waiting_commit_is_refused_after_its_credentials_are_revoked,
 ];

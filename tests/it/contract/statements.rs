@@ -4,7 +4,7 @@ use contract::operation::{Operation, Paging, ResourceKind};
 use contract::table::operations;
 use serde_json::json;
 
-use crate::code::{deploy_keys, snippets};
+use crate::code::{deploy_keys, protected_branches, protected_tags, snippets};
 use crate::delivery::{
     clusters, commit_statuses, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods,
     pipeline_schedules, pipeline_triggers, pipelines, variables,
@@ -170,6 +170,13 @@ impl Ids {
             }
             hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
             freeze_periods::freeze_period(&root, &in_project).await;
+            let grant = json!([{ "user_id": member.id }]);
+            let body = json!({ "name": format!("b{number}"), "allowed_to_push": grant, "allowed_to_merge": grant });
+            protected_branches::protection(&root, &in_project, body).await;
+            let body = json!({ "name": format!("t{number}"), "allowed_to_create": grant });
+            protected_tags::protection(&root, &in_project, body).await;
+            let body = json!({ "name": format!("g{number}") });
+            protected_branches::protection(&root, &format!("/groups/{group}"), body).await;
             vulnerabilities::vulnerability(&root, &in_project, &title).await;
             let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, &title).await;
             feature_flags::flag(&root, &in_project, &title, list).await;

@@ -19,9 +19,8 @@ async fn first_push_sets_and_protects_default_branch(server: TestServer) {
     let now = server.reload(&project).await;
     assert_eq!(now.default_branch.as_deref(), Some("trunk"));
     assert!(now.last_activity_at > project.last_activity_at);
-    let protected = storage::entities::protected_branches::of_project(server.backend.database.read(), project.id);
-    let names: Vec<_> = protected.await.unwrap().into_iter().map(|row| row.name).collect();
-    assert_eq!(names, ["trunk"]);
+    let protected = format!("/projects/{}/protected_branches", project.id);
+    assert_eq!(ann.client.get(&protected).await.expect(200).pluck("name"), ["trunk"]);
     let updates = ref_updates::Entity::find().all(server.backend.database.read()).await.unwrap();
     assert_eq!(updates.len(), 1);
     assert_eq!(updates[0].state, ref_updates::RefUpdateState::Applied);

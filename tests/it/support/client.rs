@@ -98,6 +98,11 @@ impl Client {
         self.send(self.request(Method::PUT, path).json(&body)).await
     }
 
+    /// Sends a PATCH request with a JSON body.
+    pub async fn patch(&self, path: &str, body: Value) -> ApiResponse {
+        self.send(self.request(Method::PATCH, path).json(&body)).await
+    }
+
     /// Sends a POST request with a URL-encoded form.
     pub async fn post_form(&self, path: &str, pairs: &[(&str, &str)]) -> ApiResponse {
         self.send(self.request(Method::POST, path).form(pairs)).await

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use ::git::RepositoryId;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
-use storage::entities::{AccessLevel, Visibility, namespaces, now, projects, protected_branches};
+use storage::entities::{AccessLevel, Visibility, namespaces, now, projects, protected_branches, protected_tags};
 
 use super::{Client, TestServer, git};
 
@@ -212,6 +212,19 @@ impl<'a> Project<'a> {
             name: Set(name.to_owned()),
             push_access_level: Set(push),
             merge_access_level: Set(merge),
+            created_at: Set(now()),
+            updated_at: Set(now()),
+            ..Default::default()
+        };
+        row.insert(self.server.backend.database.write()).await.expect("a protection");
+    }
+
+    /// Protects a tag or a wildcard.
+    pub async fn protect_tags(&self, name: &str, level: i32) {
+        let row = protected_tags::ActiveModel {
+            project_id: Set(self.id),
+            name: Set(name.to_owned()),
+            create_access_level: Set(level),
             created_at: Set(now()),
             updated_at: Set(now()),
             ..Default::default()

@@ -193,11 +193,15 @@ kinds! {
     /// A setting of a project changed that has no event of its own.
     ProjectSettingChanged = "project_setting_changed", Change "project_setting", [Project];
     /// A branch was protected.
-    BranchProtected = "branch_protected", Add "protected_branch", [Project];
+    BranchProtected = "branch_protected", Add "protected_branch", [Group, Project];
     /// The protection of a branch changed.
-    BranchProtectionChanged = "branch_protection_changed", Change "protected_branch", [Project];
+    BranchProtectionChanged = "branch_protection_changed", Change "protected_branch", [Group, Project];
     /// The protection of a branch was removed.
-    BranchUnprotected = "branch_unprotected", Remove "protected_branch", [Project];
+    BranchUnprotected = "branch_unprotected", Remove "protected_branch", [Group, Project];
+    /// A tag was protected.
+    TagProtected = "tag_protected", Add "protected_tag", [Project];
+    /// The protection of a tag was removed.
+    TagUnprotected = "tag_unprotected", Remove "protected_tag", [Project];
     /// A deploy key was added to a project.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
     /// The title or push access of a deploy key changed.

@@ -1,133 +1,172 @@
 //! Branch protection: which callers may push to which branches, by their role and the protected branches.
 //!
-//! The same rules apply to commits through the API and to `git push`. A branch is protected by every row
-//! whose name or pattern matches (`*` matches any text, including slashes). The most permissive row decides.
+//! The same rules apply to commits through the API and to `git push`. A branch is protected by every rule of the project
+//! and of the groups above it whose name or pattern matches (`*` matches any text, including slashes). The most permissive
+//! rule decides.
 
-use storage::entities::protected_branches::{self, BranchProtection};
+use sea_orm::ConnectionTrait;
+use storage::entities::projects;
+use storage::entities::protected_ref_grants::RefAction;
+use storage::entities::ref_rules::{self, GrantFilter, RefRule, RefRuleOwner, RefRuleParts};
+use storage::entities::related_rows::RelatedRows;
 
+use crate::code::rule_subject::RuleSubject;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patterns::matches_pattern;
 use crate::kernel::policy::Role;
 
-/// Push access level of instance administrators.
-const ADMIN_LEVEL: i32 = 60;
-
 /// Permissions of a caller on the branches of a project.
 #[derive(Debug, Clone)]
 pub struct BranchRules {
-    admin: bool,
-    role: Option<Role>,
+    subject: RuleSubject,
     archived: bool,
     default_branch: Option<String>,
-    protected: Vec<BranchProtection>,
+    rules: Vec<RefRule>,
 }
 
-/// Loads the rules for a caller in one statement.
+/// Loads the rules for a caller in one statement, and in one more if a rule names a group.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn branch_rules(backend: &Backend, access: &ProjectAccess) -> Result<BranchRules> {
-    let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
-    Ok(BranchRules::new(access, protected))
+    let db = backend.database.read();
+    let rules = ref_rules::load(db, rule_owner(&access.project), grant_filter(access)).await?;
+    BranchRules::load(db, access, rules).await
+}
+
+/// Returns the rules for the branches of a project, without grants.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn rules_of(db: &impl ConnectionTrait, project: &projects::Model) -> Result<Vec<RefRule>> {
+    Ok(ref_rules::load(db, rule_owner(project), GrantFilter::Of(None)).await?)
+}
+
+/// Returns whether a branch is protected by one of these rules.
+#[must_use]
+pub fn is_protected(rules: &[RefRule], branch: &str) -> bool {
+    rules.iter().any(|rule| matches_pattern(&rule.name, branch))
+}
+
+/// Adds the rules of a project for a caller to a statement, for [`BranchRules::load`].
+pub fn add_rules(related: &mut RelatedRows, access: &ProjectAccess) -> RefRuleParts {
+    RefRuleParts::add(related, rule_owner(&access.project), grant_filter(access))
+}
+
+fn rule_owner(project: &projects::Model) -> RefRuleOwner {
+    RefRuleOwner::ProjectBranches {
+        project_id: project.id,
+        namespace_id: project.namespace_id,
+    }
+}
+
+fn grant_filter(access: &ProjectAccess) -> GrantFilter {
+    GrantFilter::Of(access.caller.as_user().map(|user| user.id))
 }
 
 impl BranchRules {
-    /// Creates the rules for a caller and these protected branches.
-    #[must_use]
-    pub fn new(
+    /// Creates the rules for a caller. Runs a statement if a rule names a group.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn load(
+        db: &impl ConnectionTrait,
         access: &ProjectAccess,
-        protected: impl IntoIterator<Item = impl Into<BranchProtection>>,
-    ) -> Self {
-        Self {
-            admin: access.caller.is_admin(),
-            role: access.role,
+        rules: Vec<RefRule>,
+    ) -> Result<Self> {
+        Ok(Self {
+            subject: RuleSubject::of_access(db, access, &rules).await?,
             archived: access.project.archived,
             default_branch: access.project.default_branch.clone(),
-            protected: protected.into_iter().map(Into::into).collect(),
-        }
-    }
-
-    /// Returns the protected branches of the project.
-    #[must_use]
-    pub fn protected(&self) -> &[BranchProtection] {
-        &self.protected
+            rules,
+        })
     }
 
     /// Returns whether the branch is protected.
     #[must_use]
     pub fn is_protected(&self, branch: &str) -> bool {
-        self.matching(branch).next().is_some()
+        is_protected(&self.rules, branch)
+    }
+
+    /// Returns whether the branch is protected, and a rule sets the Developer role for the action.
+    #[must_use]
+    pub fn requires_developer(&self, branch: &str, action: RefAction) -> bool {
+        self.matching(branch)
+            .any(|rule| rule.level(action) == Some(Role::Developer.into()))
     }
 
     /// Returns whether the caller may push commits to the branch or create it. An unprotected branch requires
-    /// a Developer, a protected one the level of its protection. Archived projects accept no pushes.
+    /// a Developer, a protected one the role or a grant of its protection. Archived projects accept no pushes.
     #[must_use]
     pub fn can_push(&self, branch: &str) -> bool {
-        self.has_level_for(branch, |row| row.push_access_level)
+        self.is_allowed(branch, RefAction::Push)
     }
 
     /// Returns whether the caller may merge into the branch. An unprotected branch requires a Developer, a
-    /// protected one the merge or push level of its protection. Archived projects accept no merges.
+    /// protected one the permission of its protection to merge or push. Archived projects accept no merges.
     #[must_use]
     pub fn can_merge(&self, branch: &str) -> bool {
-        self.has_level_for(branch, |row| row.merge_access_level) || self.can_push(branch)
+        self.is_allowed(branch, RefAction::Merge) || self.can_push(branch)
     }
 
-    fn has_level_for(&self, branch: &str, level: impl Fn(&BranchProtection) -> i32) -> bool {
+    fn is_allowed(&self, branch: &str, action: RefAction) -> bool {
         if self.archived {
             return false;
         }
-        let mut levels = self.matching(branch).map(level).peekable();
-        if levels.peek().is_none() {
-            return self.has_level(Role::Developer.into());
+        let mut matching = self.matching(branch).peekable();
+        match matching.peek() {
+            None => self.subject.is_developer(),
+            Some(_) => matching.any(|rule| self.subject.is_allowed(rule, action)),
         }
-        levels.any(|level| level > 0 && self.has_level(level))
     }
 
-    /// Returns whether the caller may force-push to the branch: never if it is protected.
+    /// Returns whether the caller may force-push to the branch. The protection of a branch must allow force pushes.
     #[must_use]
     pub fn can_force_push(&self, branch: &str) -> bool {
-        !self.is_protected(branch) && self.can_push(branch)
+        self.can_push(branch) && self.allows_force_push(branch)
     }
 
-    /// Returns whether the caller may delete the branch by a push: never a protected or the default branch.
+    fn allows_force_push(&self, branch: &str) -> bool {
+        let mut matching = self.matching(branch).peekable();
+        match matching.peek() {
+            None => true,
+            Some(_) => matching.any(|rule| rule.allow_force_push),
+        }
+    }
+
+    /// Returns whether the caller may delete the branch: never a protected or the default branch.
     #[must_use]
     pub fn can_delete(&self, branch: &str) -> bool {
-        self.default_branch.as_deref() != Some(branch) && self.can_force_push(branch)
+        self.default_branch.as_deref() != Some(branch) && !self.is_protected(branch) && self.can_push(branch)
     }
 
-    fn has_level(&self, level: i32) -> bool {
-        self.admin || (level < ADMIN_LEVEL && self.role.is_some_and(|role| i32::from(role) >= level))
-    }
-
-    fn matching<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a BranchProtection> {
-        self.protected
+    fn matching<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a RefRule> {
+        self.rules
             .iter()
-            .filter(move |row| matches_pattern(&row.name, branch))
+            .filter(move |rule| matches_pattern(&rule.name, branch))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use storage::entities::ref_rules::Grantee;
 
-    fn protection(name: &str, level: i32) -> BranchProtection {
-        BranchProtection {
-            name: name.to_owned(),
-            push_access_level: level,
-            merge_access_level: level,
-        }
+    use super::*;
+    use crate::code::rule_subject::tests::{admin, granting, rule, subject};
+
+    fn protection(name: &str, level: i32) -> RefRule {
+        let levels = [(RefAction::Push, level), (RefAction::Merge, level)];
+        rule(name, if level > 0 { &levels } else { &[] })
     }
 
-    fn rules(role: Option<Role>, protected: Vec<BranchProtection>) -> BranchRules {
+    fn rules(role: Option<Role>, rules: Vec<RefRule>) -> BranchRules {
         BranchRules {
-            admin: false,
-            role,
+            subject: subject(role),
             archived: false,
             default_branch: Some("main".to_owned()),
-            protected,
+            rules,
         }
     }
 
@@ -150,7 +189,7 @@ mod tests {
         let developer = rules(Some(Role::Developer), protected());
         let maintainer = rules(Some(Role::Maintainer), protected());
         let admin = BranchRules {
-            admin: true,
+            subject: admin(),
             ..rules(None, protected())
         };
         assert!(!developer.can_push("main") && maintainer.can_push("main") && admin.can_push("main"));
@@ -162,10 +201,7 @@ mod tests {
 
     #[test]
     fn protection_can_allow_merge_without_push() {
-        let row = BranchProtection {
-            merge_access_level: 30,
-            ..protection("main", 40)
-        };
+        let row = rule("main", &[(RefAction::Push, 40), (RefAction::Merge, 30)]);
         let developer = rules(Some(Role::Developer), vec![row.clone()]);
         assert!(developer.can_merge("main") && !developer.can_push("main"));
         assert!(!rules(Some(Role::Reporter), vec![row]).can_merge("main"));
@@ -176,9 +212,19 @@ mod tests {
 
     #[test]
     fn most_permissive_protection_applies() {
-        let both = vec![protection("release/*", 40), protection("release/1", 30)];
-        assert!(rules(Some(Role::Developer), both.clone()).can_push("release/1"));
-        assert!(!rules(Some(Role::Developer), both).can_push("release/2"));
+        let forced = RefRule {
+            allow_force_push: true,
+            ..protection("rel*", 0)
+        };
+        let both = vec![protection("release/*", 40), protection("release/1", 30), forced];
+        let developer = rules(Some(Role::Developer), both.clone());
+        assert!(developer.can_push("release/1") && developer.can_force_push("release/1"));
+        assert!(!developer.can_push("release/2") && !developer.can_force_push("release/2"));
+        assert!(!developer.can_delete("release/1"));
+        let granted = granting(protection("release/2", 0), RefAction::Push, Grantee::User(7));
+        let developer = rules(Some(Role::Developer), [both, vec![granted]].concat());
+        assert!(developer.can_push("release/2") && !developer.can_push("release/3"));
+        assert!(developer.can_merge("release/2") && !developer.can_merge("release/3"));
     }
 
     #[test]

@@ -1,17 +1,15 @@
 //! Branches of a project's repository and their protection.
 
 use git::LockedRepository;
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
-};
-use storage::entities::protected_branches::{self, BranchProtection};
-use storage::entities::{AccessLevel, now, projects, row_changes};
+use sea_orm::EntityTrait;
+use storage::entities::protected_ref_grants::RefAction;
+use storage::entities::{AccessLevel, projects};
 use storage::jobs;
 
-use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
-use crate::code::branch_protection::{self, BranchRules};
+use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
+use crate::code::protected_refs::branches::{self as protected_branches, BranchOwner, RoleChange};
 use crate::code::push_decision::{ProposalKind, ProposedUpdate};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::code::repositories;
@@ -20,7 +18,6 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::patterns::matches_pattern;
 use crate::kernel::preconditions;
 use crate::kernel::ref_changes::RefChange;
 
@@ -205,10 +202,12 @@ pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<
         .await
 }
 
-/// Protects a branch. Maintainers may push and merge, Developers according to `update`.
+/// Protects a branch. Maintainers may push and merge, Developers according to `update`. Grants to users, groups and deploy
+/// keys stay.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid. Returns the
+/// errors of [`protected_branches::set_roles`].
 pub async fn protect(
     backend: &Backend,
     access: &ProjectAccess,
@@ -217,107 +216,28 @@ pub async fn protect(
 ) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(branch_name_error)?;
-    backend
-        .database
-        .transaction(async |transaction| {
-            // The project lock prevents concurrent inserts of the same row.
-            projects::Entity::find_by_id(access.project.id)
-                .lock_exclusive()
-                .one(transaction)
-                .await?;
-            let protected = protected_branches::of_project(transaction, access.project.id).await?;
-            let known = protected.into_iter().find(|row| row.name == name);
-            let event = match known {
-                Some(former) => {
-                    let row = apply_update(former.clone(), update);
-                    let row = row_changes::update_if_changed(transaction, &former, row).await?;
-                    if row == former {
-                        return Ok(());
-                    }
-                    protection_event(access, AuditKind::BranchProtectionChanged, &row)
-                        .from(protection_text(&former))
-                        .to(protection_text(&row))
-                }
-                None => {
-                    let row = new_protection(access.project.id, name, update)
-                        .insert(transaction)
-                        .await?;
-                    let event = protection_event(access, AuditKind::BranchProtected, &row);
-                    event.to(protection_text(&row))
-                }
-            };
-            audit::record(transaction, &access.caller, event).await
-        })
-        .await?;
+    let role = |developers: bool| match developers {
+        true => AccessLevel::Developer,
+        false => AccessLevel::Maintainer,
+    };
+    let change = RoleChange {
+        push: update.developers_can_push.map(role),
+        merge: update.developers_can_merge.map(role),
+    };
+    protected_branches::set_roles(backend, BranchOwner::Project(access), name, change).await?;
     load_detail(backend, access, &repository, branch).await
 }
 
 /// Removes the protection of exactly this name. Patterns that match the name stay.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid. Returns
+/// `Error::Forbidden` if the protection does not allow the caller to remove it.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetail> {
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(branch_name_error)?;
-    backend
-        .database
-        .transaction(async |transaction| {
-            let removed = protected_branches::Entity::delete_many()
-                .filter(protected_branches::Column::ProjectId.eq(access.project.id))
-                .filter(protected_branches::Column::Name.eq(name))
-                .exec_with_returning(transaction)
-                .await?;
-            let events = removed.iter().map(|row| {
-                let event = protection_event(access, AuditKind::BranchUnprotected, row);
-                event.from(protection_text(row))
-            });
-            audit::record_all(transaction, &access.caller, events.collect()).await
-        })
-        .await?;
+    protected_branches::remove_if_present(backend, BranchOwner::Project(access), name).await?;
     load_detail(backend, access, &repository, branch).await
-}
-
-fn protection_event(access: &ProjectAccess, kind: AuditKind, row: &protected_branches::Model) -> AuditEvent {
-    let target = AuditTarget::new("ProtectedBranch", row.id, row.name.clone());
-    AuditEvent::new(kind, access.audit_entity(), target)
-}
-
-/// Returns the access levels of a protection.
-fn protection_text(row: &protected_branches::Model) -> String {
-    format!("push {}, merge {}", row.push_access_level, row.merge_access_level)
-}
-
-fn access_level(developers: bool) -> i32 {
-    let role = if developers {
-        AccessLevel::Developer
-    } else {
-        AccessLevel::Maintainer
-    };
-    role.into()
-}
-
-fn new_protection(project_id: i64, name: &str, update: ProtectionUpdate) -> protected_branches::ActiveModel {
-    let at = now();
-    protected_branches::ActiveModel {
-        project_id: Set(project_id),
-        name: Set(name.to_owned()),
-        push_access_level: Set(access_level(update.developers_can_push.unwrap_or(false))),
-        merge_access_level: Set(access_level(update.developers_can_merge.unwrap_or(false))),
-        created_at: Set(at),
-        updated_at: Set(at),
-        ..Default::default()
-    }
-}
-
-fn apply_update(row: protected_branches::Model, update: ProtectionUpdate) -> protected_branches::ActiveModel {
-    let mut row = row.into_active_model();
-    if let Some(push) = update.developers_can_push {
-        row.push_access_level = Set(access_level(push));
-    }
-    if let Some(merge) = update.developers_can_merge {
-        row.merge_access_level = Set(access_level(merge));
-    }
-    row
 }
 
 /// Maps an invalid branch name to an error of the caller.
@@ -341,15 +261,14 @@ async fn load_detail(
         .ok_or_else(|| Error::not_found("Branch"))
 }
 
-/// Loads the details of branches with one statement and one walk for all of them.
+/// Loads the details of branches with the statements of [`branch_protection::branch_rules`] and one walk for all of them.
 async fn load_details(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &git::Repository,
     branches: Vec<git::Branch>,
 ) -> Result<Vec<BranchDetail>> {
-    let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
-    let rules = BranchRules::new(access, protected);
+    let rules = branch_protection::branch_rules(backend, access).await?;
     let default = access.project.default_branch.as_deref();
     let heads: Vec<git::Oid> = branches.iter().map(|branch| branch.commit).collect();
     let merged = match default {
@@ -363,18 +282,11 @@ async fn load_details(
     let commits = repository.commits(heads).await?;
     let details = branches.into_iter().zip(commits).map(|(branch, commit)| {
         let is_default = default == Some(branch.name.as_str());
-        let allows_developers = |level: fn(&BranchProtection) -> i32| {
-            let mut matching = rules
-                .protected()
-                .iter()
-                .filter(|row| matches_pattern(&row.name, &branch.name));
-            matching.any(|row| level(row) == i32::from(AccessLevel::Developer))
-        };
         BranchDetail {
             merged: !is_default && merged.contains(&branch.commit),
             protected: rules.is_protected(&branch.name),
-            developers_can_push: allows_developers(|row| row.push_access_level),
-            developers_can_merge: allows_developers(|row| row.merge_access_level),
+            developers_can_push: rules.requires_developer(&branch.name, RefAction::Push),
+            developers_can_merge: rules.requires_developer(&branch.name, RefAction::Merge),
             can_push: rules.can_push(&branch.name),
             default: is_default,
             name: branch.name,

@@ -8,6 +8,7 @@ use git::RefCommand;
 
 use crate::code::branch_protection::{self, BranchRules};
 use crate::code::repository_access;
+use crate::code::tag_protection::{self, TagRules};
 use crate::identity::access::ProjectAccess;
 use crate::identity::git_access;
 use crate::kernel::Backend;
@@ -16,6 +17,13 @@ use crate::kernel::policy::Role;
 
 /// Error if the caller may push to the branch, but not discard its commits.
 const FORCE_PUSH_NOT_ALLOWED: &str = "You are not allowed to force push into this branch";
+
+/// Error if the caller may not create a tag.
+pub const TAG_NOT_ALLOWED: &str = "You are not allowed to create this tag as it is protected.";
+
+/// Prefixes of branches and tags.
+const BRANCHES: &str = "refs/heads/";
+const TAGS: &str = "refs/tags/";
 
 /// Maximum number of refs of a repository that are neither branches nor tags nor reserved.
 const MAX_CUSTOM_REFS: usize = 10_000;
@@ -42,6 +50,8 @@ pub enum ProposalKind {
     Merge,
     /// Deletes the ref.
     Delete,
+    /// Deletes a tag with the API, which names the tag. A push may delete tags by mistake.
+    DeleteTag,
 }
 
 /// Verdict on one update. Texts are for the caller.
@@ -117,7 +127,7 @@ pub async fn verdicts(
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
 ) -> Result<Vec<Verdict>> {
-    let rules = branch_protection::branch_rules(backend, access).await?;
+    let rules = rules_for(backend, access, updates).await?;
     let can_create = can_create_custom_refs(backend, access, updates).await?;
     let verdicts = updates.iter().map(|update| match can_create || !is_new_custom_ref(update) {
         true => verdict(&rules, access, update),
@@ -127,6 +137,30 @@ pub async fn verdicts(
         )),
     });
     Ok(verdicts.collect())
+}
+
+/// The rules for the kinds of refs that a request updates.
+struct UpdateRules {
+    branches: Option<BranchRules>,
+    tags: Option<TagRules>,
+}
+
+/// Loads the rules for branches and tags, as far as the updates need them.
+async fn rules_for(
+    backend: &Backend,
+    access: &ProjectAccess,
+    updates: &[ProposedUpdate],
+) -> Result<UpdateRules> {
+    let has = |prefix: &str| updates.iter().any(|update| update.reference.starts_with(prefix));
+    let branches = match has(BRANCHES) {
+        true => Some(branch_protection::branch_rules(backend, access).await?),
+        false => None,
+    };
+    let tags = match has(TAGS) {
+        true => Some(tag_protection::tag_rules(backend, access).await?),
+        false => None,
+    };
+    Ok(UpdateRules { branches, tags })
 }
 
 /// Returns whether the repository can have all custom refs that the updates create.
@@ -177,38 +211,42 @@ pub fn rejection_text(error: &Error) -> String {
     }
 }
 
-/// Returns the verdict on an update; the rules are those of the caller.
-fn verdict(rules: &BranchRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
-    if let Some(branch) = update.reference.strip_prefix("refs/heads/") {
+/// Returns the verdict on an update; the rules are those of the caller. Without the rules for its kind, a ref is rejected.
+fn verdict(rules: &UpdateRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
+    let reference = &update.reference;
+    if let (Some(branch), Some(rules)) = (reference.strip_prefix(BRANCHES), &rules.branches) {
         return branch_verdict(rules, access, branch, update.kind);
     }
-    if git::is_reserved_reference(&update.reference) {
+    if let (Some(tag), Some(rules)) = (reference.strip_prefix(TAGS), &rules.tags) {
+        return tag_verdict(rules, tag, update.kind);
+    }
+    if git::is_reserved_reference(reference) {
         return Verdict::Reserved;
     }
-    if update.kind != ProposalKind::Create {
-        return Verdict::Accepted;
-    }
-    match update.reference.strip_prefix("refs/tags/") {
-        Some(tag) if git::check_tag_name(tag).is_err() => {
-            Verdict::Rejected(format!("The tag name {tag} is not allowed."))
-        }
-        None if git::check_custom_reference_name(&update.reference).is_err() => {
-            Verdict::Rejected(format!("The ref name {} is not allowed.", update.reference))
-        }
-        _ => Verdict::Accepted,
+    let is_new = update.kind == ProposalKind::Create;
+    match !git::is_custom_reference(reference)
+        || is_new && git::check_custom_reference_name(reference).is_err()
+    {
+        true => Verdict::Rejected(format!("The ref name {reference} is not allowed.")),
+        false => Verdict::Accepted,
     }
 }
 
 fn branch_verdict(rules: &BranchRules, access: &ProjectAccess, branch: &str, kind: ProposalKind) -> Verdict {
     let is_default = access.project.default_branch.as_deref() == Some(branch);
-    let can_force = rules.can_force_push(branch) && (!is_default || access.has_role(Role::Maintainer));
+    // A protection can allow force pushes of all callers who can push.
+    let is_protected = rules.is_protected(branch);
+    let can_force =
+        rules.can_force_push(branch) && (!is_default || is_protected || access.has_role(Role::Maintainer));
     let force_push = || format!("You are not allowed to force push to the branch {branch}.");
     let push = || format!("You are not allowed to push code to the protected branch {branch}.");
     match kind {
-        ProposalKind::Delete if !rules.can_delete(branch) => Verdict::Rejected(match is_default {
-            true => format!("The default branch {branch} cannot be deleted."),
-            false => format!("You are not allowed to delete the protected branch {branch} by pushing."),
-        }),
+        ProposalKind::Delete | ProposalKind::DeleteTag if !rules.can_delete(branch) => {
+            Verdict::Rejected(match is_default {
+                true => format!("The default branch {branch} cannot be deleted."),
+                false => format!("You are not allowed to delete the protected branch {branch} by pushing."),
+            })
+        }
         ProposalKind::Create if git::check_branch_name(branch).is_err() => {
             Verdict::Rejected(format!("The branch name {branch} is not allowed."))
         }
@@ -220,4 +258,25 @@ fn branch_verdict(rules: &BranchRules, access: &ProjectAccess, branch: &str, kin
         ProposalKind::Update if !can_force => Verdict::FastForwardOnly(force_push()),
         _ => Verdict::Accepted,
     }
+}
+
+fn tag_verdict(rules: &TagRules, tag: &str, kind: ProposalKind) -> Verdict {
+    let is_protected = rules.is_protected(tag);
+    let text = match kind {
+        ProposalKind::Create if git::check_tag_name(tag).is_err() => {
+            format!("The tag name {tag} is not allowed.")
+        }
+        ProposalKind::Create if !rules.can_create(tag) => TAG_NOT_ALLOWED.to_owned(),
+        ProposalKind::Update | ProposalKind::Replace | ProposalKind::Merge if is_protected => {
+            "Protected tags cannot be updated.".to_owned()
+        }
+        ProposalKind::Delete if is_protected => format!(
+            "The protected tag {tag} cannot be deleted by pushing. A Maintainer can delete the tag with the API."
+        ),
+        ProposalKind::DeleteTag if !rules.can_delete(tag) => {
+            format!("You are not allowed to delete the protected tag {tag}.")
+        }
+        _ => return Verdict::Accepted,
+    };
+    Verdict::Rejected(text)
 }

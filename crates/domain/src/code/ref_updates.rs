@@ -328,8 +328,10 @@ async fn update_project(
         .filter(projects::Column::Id.eq(project_id));
     if let Some(name) = default_branch {
         project = project.col_expr(projects::Column::DefaultBranch, Expr::value(name));
-        let protected = protected_branches::of_project(transaction, project_id).await?;
-        if !protected.iter().any(|branch| branch.name == name) {
+        let protected = protected_branches::named(project_id, name)
+            .one(transaction)
+            .await?;
+        if protected.is_none() {
             let at = now();
             let row = protected_branches::ActiveModel {
                 project_id: Set(project_id),

@@ -1,10 +1,11 @@
 //! Tags of a project's repository.
 
 use crate::code::commits::commit;
-use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::push_decision::{ProposalKind, ProposedUpdate, TAG_NOT_ALLOWED};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::code::repositories;
 use crate::code::repository_access;
+use crate::code::tag_protection::{self, TagRules};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -21,6 +22,8 @@ pub struct TagDetail {
     pub tag: git::Tag,
     /// The commit; `None` if the tag refers to a tree or blob.
     pub commit: Option<git::Commit>,
+    /// Whether the tag is protected.
+    pub protected: bool,
 }
 
 /// Filter and sort order of a list of tags.
@@ -64,8 +67,9 @@ pub async fn list(
     };
     let found = repository.tags(query).await?;
     let found = Page::new(page, found.tags, found.total as u64);
+    let rules = tag_protection::tag_rules(backend, access).await?;
     Ok(Page {
-        items: load_details(&repository, found.items).await?,
+        items: load_details(&repository, &rules, found.items).await?,
         rest: found.rest,
     })
 }
@@ -77,13 +81,14 @@ pub async fn list(
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetail> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    load_detail(&repository, tag).await
+    load_detail(backend, access, &repository, tag).await
 }
 
 /// Creates a tag, with the caller as the tagger if it is annotated.
 ///
 /// # Errors
-/// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
+/// Returns a validation error if the name is taken or invalid, or if the revision does not exist. Returns `Forbidden` if a
+/// protection denies the caller to create the tag.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetail> {
     let repository = repository_access::repository(backend, access)?;
     git::check_tag_name(&new.name).map_err(|_| Error::Rejected("Tag name invalid".into()))?;
@@ -93,7 +98,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         .filter(|message| !message.trim().is_empty())
         .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
     let update = ProposedUpdate::tag(&new.name, ProposalKind::Create);
-    let authority = UpdateAuthority::caller(access, update, Error::forbidden);
+    let authority = UpdateAuthority::caller(access, update, creation_not_allowed);
     let lock = repositories::lock(&repository);
     let publish = async move |locked: LockedRepository| {
         let tag = locked.create_tag(&new.name, &new.revision, annotation).await;
@@ -109,14 +114,19 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
     };
     let update = commit::ref_update(access);
     let tag = prepare_and_update_refs(backend, update, authority, lock, publish).await?;
-    load_detail(&repository, tag).await
+    load_detail(backend, access, &repository, tag).await
 }
 
-/// Deletes a tag.
+fn creation_not_allowed() -> Error {
+    Error::forbidden_because(TAG_NOT_ALLOWED)
+}
+
+/// Deletes a tag. A protected tag requires a Maintainer.
 ///
 /// # Errors
 /// Returns `NotFound` if the tag does not exist, and `PreconditionFailed` if its commit is newer than
-/// `unmodified_since`. Returns `Conflict` if it is changed concurrently.
+/// `unmodified_since`. Returns `Forbidden` if the tag is protected and the caller is not a Maintainer. Returns `Conflict`
+/// if it is changed concurrently.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -125,11 +135,12 @@ pub async fn delete(
 ) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    if let Some(commit) = load_detail(&repository, tag.clone()).await?.commit {
+    let commits = repository.commits(tag.commit.into_iter().collect()).await?;
+    if let Some(commit) = commits.into_iter().next() {
         preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
-    let update = ProposedUpdate::tag(name, ProposalKind::Delete);
-    let authority = UpdateAuthority::caller(access, update, Error::forbidden);
+    let update = ProposedUpdate::tag(name, ProposalKind::DeleteTag);
+    let authority = UpdateAuthority::caller(access, update, deletion_not_allowed);
     let lock = repositories::lock(&repository);
     let publish = async move |locked: LockedRepository| {
         let old = locked
@@ -141,16 +152,31 @@ pub async fn delete(
     prepare_and_update_refs(backend, commit::ref_update(access), authority, lock, publish).await
 }
 
-async fn load_detail(repository: &git::Repository, tag: git::Tag) -> Result<TagDetail> {
-    let details = load_details(repository, vec![tag]).await?;
+fn deletion_not_allowed() -> Error {
+    Error::forbidden_because("You are not allowed to delete this tag as it is protected.")
+}
+
+async fn load_detail(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &git::Repository,
+    tag: git::Tag,
+) -> Result<TagDetail> {
+    let rules = tag_protection::tag_rules(backend, access).await?;
+    let details = load_details(repository, &rules, vec![tag]).await?;
     details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
 }
 
-async fn load_details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetail>> {
+async fn load_details(
+    repository: &git::Repository,
+    rules: &TagRules,
+    tags: Vec<git::Tag>,
+) -> Result<Vec<TagDetail>> {
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
     let details = tags.into_iter().map(|tag| TagDetail {
         commit: tag.commit.and_then(|_| commits.next()),
+        protected: rules.is_protected(&tag.name),
         tag,
     });
     Ok(details.collect())

@@ -38,6 +38,7 @@ timestamped_rows!(
     feature_flags,
     feature_gates,
     freeze_periods,
+    group_protected_branches,
     issues,
     labels,
     members,

@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, 
 
 use super::ROLES;
 use crate::audit;
-use crate::code::{deploy_keys, snippets};
+use crate::code::{deploy_keys, protected_branches, protected_tags, snippets};
 use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
     pipeline_triggers, pipelines, variables,
@@ -142,6 +142,8 @@ pub async fn create_space<'a>(
     let snippet_note = comment(server, &on_snippet).await;
     let on_snippet_note = format!("{on_snippet}/notes/{snippet_note}");
     group_transfers::run_export(server, group).await;
+    protected_tags::protection(&root, &in_project, json!({"name": "main"})).await;
+    protected_branches::protection(&root, &in_group, json!({"name": "main"})).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);

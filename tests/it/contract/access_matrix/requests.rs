@@ -116,6 +116,7 @@ impl Fixture<'_> {
             ("sha", _) if operation.id.contains("blob") => text(&space.blob),
             ("sha", _) => text(&space.commit),
             ("branch", _) => text("main"),
+            ("name", ResourceKind::Project | ResourceKind::Group) => text("main"),
             ("tag_name", _) => text("v1"),
             ("file_path", _) => text("README.md"),
             ("group_id" | "project_id", _) => number(MISSING),
@@ -168,6 +169,9 @@ impl Fixture<'_> {
             // Developers cannot push to `main`.
             "create_pipeline" => body["ref"] = json!("feature/x"),
             "revert_commit" | "cherry_pick_commit" => body["branch"] = json!("missing"),
+            "create_branch_protection" | "create_tag_protection" | "create_group_branch_protection" => {
+                body["name"] = json!(format!("p{number}"));
+            }
             "create_environment" => body["name"] = json!(format!("e{number}")),
             "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use git::{LockedRepository, RepositoryId};
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
+use storage::entities::projects;
 use storage::entities::ref_updates::RefUpdateKind;
-use storage::entities::{projects, protected_branches};
 use storage::jobs::{Job, JobFailure};
 
+use crate::code::branch_protection;
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::kernel::Backend;
-use crate::kernel::patterns::matches_pattern;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// Deletes the branches of a project that are merged into its default branch, except protected ones.
@@ -95,9 +95,12 @@ async fn retain_unprotected(
     let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(project_id))
         .filter(projects::Column::Archived.eq(false));
-    let is_writable = project.one(db).await?.is_some();
-    let protected = protected_branches::of_project(db, project_id).await?;
-    names.retain(|name| is_writable && !protected.iter().any(|row| matches_pattern(&row.name, name)));
+    let Some(project) = project.one(db).await? else {
+        names.clear();
+        return Ok(());
+    };
+    let rules = branch_protection::rules_of(db, &project).await?;
+    names.retain(|name| !branch_protection::is_protected(&rules, name));
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use storage::entities::pipelines::{ActiveModel, Model, PipelineSource, PipelineS
 
 use super::variables::{self, NewVariable};
 use super::{PipelineDetail, with_user};
-use crate::code::branch_protection;
 use crate::code::repository_access;
+use crate::code::{branch_protection, tag_protection};
 use crate::delivery::access::check_can_create;
 use crate::delivery::freeze_periods;
 use crate::delivery::pipelines::{events, status};
@@ -151,18 +151,24 @@ pub(crate) async fn resolve_ref(
     }
 }
 
-/// Refuses a protected branch that the caller may neither push to nor merge into, because its jobs get
-/// protected variables.
+/// Refuses a protected branch that the caller may neither push to nor merge into, and a protected tag that the caller may
+/// not create, because its jobs get protected variables.
 ///
 /// # Errors
-/// Returns `Forbidden` for such a branch.
+/// Returns `Forbidden` for such a branch or tag.
 pub(crate) async fn check_ref(
     backend: &Backend,
     access: &ProjectAccess,
     reference: &PipelineRef,
 ) -> Result<()> {
     if reference.tag {
-        return Ok(());
+        let rules = tag_protection::tag_rules(backend, access).await?;
+        return match rules.can_create(&reference.name) {
+            true => Ok(()),
+            false => Err(Error::forbidden_because(
+                "You are not allowed to run pipelines for this protected tag",
+            )),
+        };
     }
     match branch_protection::branch_rules(backend, access)
         .await?

@@ -8,7 +8,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait};
 use storage::entities::access::{Viewer, has_project_level_part};
 use storage::entities::labels::LabelSummary;
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::protected_branches::BranchProtection;
+use storage::entities::ref_rules::RefRuleParts;
 use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
 use storage::entities::{notes, now};
@@ -17,7 +17,7 @@ use super::detailed_status::{self, DetailedMergeStatus, PipelineState};
 use super::head_pipeline::{self, HeadPipeline};
 use super::joined_row::JoinedMergeRequest;
 use super::{diff, mergeability};
-use crate::code::branch_protection::BranchRules;
+use crate::code::branch_protection::{self, BranchRules};
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -159,6 +159,8 @@ pub(super) async fn load_found(
         ..request_for(&found)
     };
     let (mut associations, mut rows) = request.load(backend.database.read(), related).await?;
+    let rules = parts.rules.take(&mut rows)?;
+    let rules = BranchRules::load(backend.database.read(), access, rules).await?;
     let pipeline = pipeline.map(|(pipeline, project_path)| HeadPipeline {
         user: associations.user(pipeline.user_id),
         pipeline,
@@ -182,7 +184,7 @@ pub(super) async fn load_found(
         // Rebases finish within the request, so none is ever in progress.
         rebase_in_progress: include.rebase_in_progress.then_some(false),
         pipeline,
-        ..parts.extras(&mut rows, access, &detail)
+        ..parts.extras(&mut rows, &rules, &detail)
     });
     Ok(detail)
 }
@@ -198,7 +200,7 @@ struct ExtraParts {
     author_role: PartKey,
     /// A row if the author has another merge request that was merged in the project.
     merged: PartKey,
-    protected_branches: PartKey,
+    rules: RefRuleParts,
     deployments: PartKey,
 }
 
@@ -215,7 +217,7 @@ impl ExtraParts {
             subscription: user.map(|user| SubscriptionParts::add(related, merge_request, user.id)),
             author_role: related.add(author_role),
             merged: related.add(merged_part(merge_request)),
-            protected_branches: related.add(Some(BranchProtection::part(project_id))),
+            rules: branch_protection::add_rules(related, access),
             deployments: related.add(deployments),
         }
     }
@@ -224,14 +226,12 @@ impl ExtraParts {
     fn extras(
         self,
         rows: &mut RelatedRowSets,
-        access: &ProjectAccess,
+        rules: &BranchRules,
         detail: &MergeRequestDetail,
     ) -> MergeRequestExtras {
         let merge_request = &detail.merge_request;
         let has_role = !rows.take(self.author_role).is_empty();
         let has_merged = !rows.take(self.merged).is_empty();
-        let protected = rows.take(self.protected_branches).into_iter();
-        let rules = BranchRules::new(access, protected.map(BranchProtection::read));
         let deployment = rows.take(self.deployments).into_iter().next();
         MergeRequestExtras {
             subscribed: self
