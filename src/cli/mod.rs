@@ -17,6 +17,7 @@ mod openapi;
 mod passwords;
 mod progress;
 mod report;
+mod test_server;
 mod tokens;
 mod users;
 
@@ -45,6 +46,12 @@ enum Command {
     Serve(CommonOptions),
     /// Serve a temporary instance with sample data
     Demo(demo::DemoOptions),
+    /// Serve a temporary instance for the tests of clients
+    #[command(
+        after_help = "Prints one line of JSON when it accepts requests, and stops when standard input closes. \
+                      docs/TESTING.md describes the control requests and the rules for faults."
+    )]
+    TestServer(test_server::TestServerArguments),
     /// Run only background jobs
     Worker(CommonOptions),
     /// Print the OpenAPI document
@@ -96,7 +103,12 @@ pub fn run() -> ExitCode {
     if let Err(error) = allocator::return_freed_pages() {
         return print_error(&error.to_string());
     }
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match &cli.command {
+        // Tests run many of these servers at once, and a thread needs more memory than it saves time.
+        Some(Command::TestServer(_)) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        _ => tokio::runtime::Runtime::new(),
+    };
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),
     };
@@ -105,6 +117,7 @@ pub fn run() -> ExitCode {
             None => serve(cli.common, inherited).await,
             Some(Command::Serve(common)) => serve(common, inherited).await,
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
+            Some(Command::TestServer(arguments)) => test_server::run(arguments).await,
             Some(Command::Worker(common)) => work(common, inherited).await,
             Some(Command::Openapi(options)) => Ok(openapi::run(&options)),
             Some(Command::Admin { command }) => admin::run(command).await,
