@@ -22,6 +22,7 @@ mod tokens;
 mod users;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -75,6 +76,8 @@ enum Command {
 
 /// Log filter of long-running processes.
 const LOG_FILTER: &str = "info,sqlx=warn,sea_orm_migration=warn";
+/// Time after which an idle thread for blocking work of a test server ends.
+const IDLE_THREAD: Duration = Duration::from_secs(1);
 /// Mask of the files that this process and its children create: only their owner can access them (ADR 31).
 const FILE_MASK: u32 = 0o077;
 
@@ -105,7 +108,13 @@ pub fn run() -> ExitCode {
     }
     let runtime = match &cli.command {
         // Tests run many of these servers at once, and a thread needs more memory than it saves time.
-        Some(Command::TestServer(_)) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        Some(Command::TestServer(_)) => {
+            allocator::share_arena();
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .thread_keep_alive(IDLE_THREAD)
+                .build()
+        }
         _ => tokio::runtime::Runtime::new(),
     };
     let runtime = match runtime {

@@ -1,7 +1,7 @@
 // The hooks of a test runner.
 'use strict';
 
-const { HoldfastServer } = require('./server.cjs');
+const { HoldfastError, HoldfastServer } = require('./server.cjs');
 
 /** Time for the start of the server, which is slow only on the first start of a version. */
 const START_MILLISECONDS = 60_000;
@@ -31,4 +31,4 @@ function registerHooks({ beforeAll, beforeEach, afterAll }, options = {}) {
   });
 }
 
-module.exports = { registerHooks };
+module.exports = { HoldfastError, HoldfastServer, registerHooks };

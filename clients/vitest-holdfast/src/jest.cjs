@@ -1,8 +1,7 @@
 // The package for Jest, and for other runners with the same global functions.
 'use strict';
 
-const { registerHooks } = require('./hooks.cjs');
-const { HoldfastError, HoldfastServer } = require('./server.cjs');
+const { HoldfastError, HoldfastServer, registerHooks } = require('./hooks.cjs');
 
 /** Starts a server before the tests of this file, resets it before each test, and stops it after them. */
 function useHoldfast(options) {

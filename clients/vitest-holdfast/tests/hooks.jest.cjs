@@ -3,7 +3,16 @@ const { useHoldfast } = require('@holdfast/vitest/jest');
 
 const holdfast = useHoldfast({ setup: (server) => server.request('POST', '/projects', { name: 'first' }) });
 
-test('properties are not available while tests are declared', () => {
+// The server starts after the declaration of the tests.
+let declaration;
+try {
+  declaration = holdfast.url;
+} catch (error) {
+  declaration = error.message;
+}
+
+test('properties are available in tests, and not while tests are declared', () => {
+  expect(declaration).toContain('not while tests are declared');
   expect(holdfast.url).toMatch(/^http:\/\/127\.0\.0\.1:/);
 });
 

@@ -41,7 +41,7 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// Memory for the bodies of all requests and responses, in bytes.
 const BODY_MEMORY_BYTES: u64 = 128 << 20;
 /// Number of reading connections of the database.
-const DATABASE_CONNECTIONS: u32 = 3;
+const DATABASE_CONNECTIONS: u32 = 2;
 /// Number of concurrent Git operations.
 const GIT_CONCURRENCY: usize = 4;
 /// Maximum number of connections.
@@ -118,7 +118,6 @@ impl TestServer {
     /// # Errors
     /// [`Error`].
     pub async fn start(options: TestServerOptions) -> Result<Self, Error> {
-        recorder::recorder();
         let address = options
             .listen
             .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -154,6 +153,7 @@ impl TestServer {
             faults: Arc::new(Faults::new(options.faults)),
             settings,
         };
+        let instance = Arc::new(instance);
         let limits = ConnectionLimits {
             connections: instance.settings.max_connections,
             idle: instance.settings.idle_timeout,
@@ -194,6 +194,7 @@ impl TestServer {
     /// [`Error`] if the directory cannot be removed.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let upkeep = CancellationToken::new();
+        // The first scrape installs the recorder: it calibrates its clock, which takes longer than the start.
         tokio::spawn(recorder::run_upkeep(upkeep.clone()));
         tokio::spawn(check_environment(self.info.directory));
         let endpoint = TestEndpoint::new(Arc::clone(&self.control)).map_to_response();

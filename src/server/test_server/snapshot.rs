@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use domain::secrets::Token;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -24,6 +25,8 @@ struct Manifest {
     format: u32,
     /// Version of the server that saved it, for people.
     version: String,
+    /// Random ID, by which a replaced snapshot is recognized.
+    id: String,
     /// Password of the administrator.
     password: String,
     /// SHA-256 of each file in hex, if they are checked before use.
@@ -32,9 +35,10 @@ struct Manifest {
 }
 
 /// A snapshot whose description was read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
     path: PathBuf,
+    id: String,
     /// Password of the administrator.
     pub(super) password: String,
 }
@@ -82,6 +86,7 @@ impl Snapshot {
         }
         Ok(Self {
             path: path.to_owned(),
+            id: manifest.id,
             password: manifest.password,
         })
     }
@@ -108,6 +113,7 @@ impl Snapshot {
         let manifest = Manifest {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            id: Token::generate("").expose().to_owned(),
             password: password.to_owned(),
             checksums: match checked {
                 Checked::Yes => checksums(&copy).map_err(Error::io(target))?,
@@ -123,8 +129,14 @@ impl Snapshot {
         }
         Ok(Self {
             path: target.to_owned(),
+            id: manifest.id,
             password: password.to_owned(),
         })
+    }
+
+    /// Returns whether the snapshot was not removed or replaced since it was read. Blocks.
+    pub(super) fn is_current(&self) -> bool {
+        Self::read(&self.path, Checked::No).is_ok_and(|found| found == *self)
     }
 
     /// Copies the data directory to a path that does not exist. Blocks.
@@ -230,7 +242,11 @@ mod tests {
             .expect_err("damage")
             .to_string();
         assert!(error.contains("other contents"), "{error}");
-        for text in ["", "{}", "{\"format\": 2, \"version\": \"\", \"password\": \"\"}"] {
+        for text in [
+            "",
+            "{}",
+            "{\"format\": 2, \"version\": \"\", \"id\": \"\", \"password\": \"\"}",
+        ] {
             std::fs::write(target.join(MANIFEST), text).expect("a file");
             let refused = Snapshot::read(&target, Checked::No);
             assert!(matches!(refused, Err(Error::NoSnapshot { .. })), "{text}");

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use storage::clock;
 use tokio::sync::{Mutex, MutexGuard};
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::directory::WorkDirectory;
@@ -27,7 +28,7 @@ pub(super) enum StartState {
 
 /// The states of a test server.
 pub(super) struct States {
-    options: InstanceOptions,
+    options: Arc<InstanceOptions>,
     switch: Switch,
     /// Changes of the state run one after the other. `None` when the server stops.
     reset: Mutex<Option<ResetState>>,
@@ -40,10 +41,20 @@ pub(super) struct States {
 struct ResetState {
     work: WorkDirectory,
     start: StartState,
+    /// The template of an empty instance, once it was checked.
+    template: Option<Snapshot>,
     /// Time at which the clock is frozen.
     freeze_time: Option<DateTime<Utc>>,
     /// Number of states so far, for the names of their directories.
     count: u64,
+    /// The state of the next reset, which is opened in the background after a reset.
+    next: Option<NextState>,
+}
+
+/// A state that is opened in the background.
+struct NextState {
+    snapshot: Snapshot,
+    task: JoinHandle<Result<Instance, Error>>,
 }
 
 impl ResetState {
@@ -54,9 +65,20 @@ impl ResetState {
     }
 
     /// Returns the snapshot that a reset restores.
-    async fn snapshot(&self, options: &InstanceOptions) -> Result<Snapshot, Error> {
+    async fn snapshot(&mut self, options: &InstanceOptions) -> Result<Snapshot, Error> {
         match &self.start {
-            StartState::Empty => template::find_or_create(self.work.path(), options).await,
+            StartState::Empty => {
+                if let Some(template) = self.template.take() {
+                    let check = move || template.is_current().then_some(template);
+                    self.template = tokio::task::spawn_blocking(check).await?;
+                }
+                if let Some(template) = &self.template {
+                    return Ok(template.clone());
+                }
+                let template = template::find_or_create(self.work.path(), options).await?;
+                self.template = Some(template.clone());
+                Ok(template)
+            }
             StartState::Snapshot(path) => {
                 let path = path.clone();
                 tokio::task::spawn_blocking(move || Snapshot::read(&path, Checked::No)).await?
@@ -64,12 +86,50 @@ impl ResetState {
         }
     }
 
-    /// Opens a new copy of a snapshot.
-    async fn open(&mut self, snapshot: &Snapshot, options: &InstanceOptions) -> Result<Instance, Error> {
-        let (data, source) = (self.new_path("data"), snapshot.clone());
-        let target = data.clone();
-        tokio::task::spawn_blocking(move || source.copy_data(&target)).await??;
-        Instance::open(&data, options).await
+    /// Returns a new copy of a snapshot: the one that was opened in the background, if it has the same snapshot.
+    async fn open(&mut self, snapshot: &Snapshot, options: &Arc<InstanceOptions>) -> Result<Instance, Error> {
+        if let Some(next) = self.next.take() {
+            let is_same = next.snapshot == *snapshot;
+            match next.task.await? {
+                Ok(instance) if is_same => return Ok(instance),
+                Ok(instance) => discard(&instance).await,
+                Err(error) => tracing::info!(%error, "failed to prepare a reset"),
+            }
+        }
+        open_copy(snapshot.clone(), self.new_path("data"), Arc::clone(options)).await
+    }
+
+    /// Opens the state of the next reset in the background.
+    fn prepare(&mut self, snapshot: Snapshot, options: &Arc<InstanceOptions>) {
+        let data = self.new_path("data");
+        let task = tokio::spawn(open_copy(snapshot.clone(), data, Arc::clone(options)));
+        self.next = Some(NextState { snapshot, task });
+    }
+}
+
+/// Opens a copy of a snapshot in a directory that does not exist.
+async fn open_copy(
+    snapshot: Snapshot,
+    data: PathBuf,
+    options: Arc<InstanceOptions>,
+) -> Result<Instance, Error> {
+    let target = data.clone();
+    let copied = tokio::task::spawn_blocking(move || snapshot.copy_data(&target)).await?;
+    let opened = match copied {
+        Ok(()) => Instance::open(&data, &options).await,
+        Err(error) => Err(error),
+    };
+    if opened.is_err() {
+        let _ = tokio::fs::remove_dir_all(data).await;
+    }
+    opened
+}
+
+/// Closes a state and removes its data.
+async fn discard(instance: &Instance) {
+    instance.close().await;
+    if let Err(error) = tokio::fs::remove_dir_all(instance.data()).await {
+        tracing::debug!(%error, "failed to remove the data of a former state");
     }
 }
 
@@ -80,15 +140,17 @@ impl States {
     /// [`Error`].
     pub(super) async fn open(
         work: WorkDirectory,
-        options: InstanceOptions,
+        options: Arc<InstanceOptions>,
         start: StartState,
         freeze_time: Option<DateTime<Utc>>,
     ) -> Result<Self, Error> {
         let mut reset = ResetState {
             work,
             start,
+            template: None,
             freeze_time,
             count: 0,
+            next: None,
         };
         clock::freeze(freeze_time);
         let snapshot = reset.snapshot(&options).await?;
@@ -140,16 +202,21 @@ impl States {
     }
 
     async fn restore(&self, reset: &mut ResetState) -> Result<(), Error> {
-        // Before the pause, so that an error has no effect.
+        // Before the pause, so that an error has no effect, and requests wait only for the others.
         let snapshot = reset.snapshot(&self.options).await?;
-        let (pause, _) = self.switch.pause().await;
         let instance = reset.open(&snapshot, &self.options).await?;
+        let (pause, _) = self.switch.pause().await;
         clock::freeze(reset.freeze_time);
         self.faults().reset();
         let former = self.switch.replace(&pause, instance);
         drop(pause);
-        *self.password.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.password;
-        self.discard(former);
+        self.password
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&snapshot.password);
+        self.discarded.spawn(async move { discard(&former).await });
+        // Most servers that are reset once are reset again.
+        reset.prepare(snapshot, &self.options);
         Ok(())
     }
 
@@ -222,24 +289,17 @@ impl States {
         Ok(worker::run_due(backend).await?)
     }
 
-    /// Closes a former state and removes its data in the background.
-    fn discard(&self, former: Arc<Instance>) {
-        self.discarded.spawn(async move {
-            former.close().await;
-            let data = former.data().to_owned();
-            let remove = move || std::fs::remove_dir_all(&data);
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(remove).await {
-                tracing::debug!(%error, "failed to remove the data of a former state");
-            }
-        });
-    }
-
     /// Closes all states and removes the temporary directory.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory cannot be removed.
     pub(super) async fn close(&self) -> Result<(), Error> {
-        let reset = self.reset.lock().await.take();
+        let mut reset = self.reset.lock().await.take();
+        if let Some(next) = reset.as_mut().and_then(|reset| reset.next.take())
+            && let Ok(Ok(instance)) = next.task.await
+        {
+            discard(&instance).await;
+        }
         self.switch.current().close().await;
         self.discarded.close();
         self.discarded.wait().await;

@@ -102,7 +102,7 @@ async fn damaged_snapshot_is_refused_and_the_state_remains() {
     let saved = directory.path().join("saved");
     let body = json!({ "directory": saved });
     assert_eq!(server.control(Method::POST, "/snapshot", Some(body)).await.0, 201);
-    std::fs::remove_file(saved.join("data/key")).unwrap();
+    std::fs::remove_file(saved.join("data/secret.key")).unwrap();
     let body = json!({ "snapshot": saved });
     let (status, answer) = server.control(Method::POST, "/reset", Some(body)).await;
     assert_eq!(status, 500, "{answer}");

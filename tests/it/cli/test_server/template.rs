@@ -31,7 +31,7 @@ async fn damaged_template_is_replaced() {
     let directory = temporary_directory();
     RunningTestServer::start(directory.path(), &[]).await.close().await;
     let template = templates(directory.path()).remove(0);
-    for damage in ["data/holdfast.db", "snapshot.json", "data/key"] {
+    for damage in ["data/holdfast.db", "snapshot.json", "data/secret.key"] {
         assert!(template.join(damage).exists(), "{damage}");
         std::fs::write(template.join(damage), "damaged").unwrap();
         let server = RunningTestServer::start(directory.path(), &[]).await;
