@@ -28,6 +28,14 @@ pub fn endpoint(
     backend: &Backend,
     settings: &ServerSettings,
 ) -> impl Endpoint<Output = poem::Response> + use<> {
+    web::wrap(services(backend, settings), backend, settings).boxed()
+}
+
+/// Returns the endpoint for all requests without the middleware of [`web::wrap`].
+pub fn services(
+    backend: &Backend,
+    settings: &ServerSettings,
+) -> impl Endpoint<Output = poem::Response> + use<> {
     let cache = ResponseCache::new(settings.caches.responses);
     let edge = Edge::new(
         App {
@@ -58,12 +66,12 @@ pub fn endpoint(
     let registry = RegistryMiddleware {
         backend: backend.clone(),
     };
-    web::wrap(
-        routes.with(git).with(uploads).with(pages).with(registry),
-        backend,
-        settings,
-    )
-    .boxed()
+    routes
+        .with(git)
+        .with(uploads)
+        .with(pages)
+        .with(registry)
+        .map_to_response()
 }
 
 /// Returns the routes of the contract.

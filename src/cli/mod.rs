@@ -17,10 +17,12 @@ mod openapi;
 mod passwords;
 mod progress;
 mod report;
+mod test_server;
 mod tokens;
 mod users;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -45,6 +47,12 @@ enum Command {
     Serve(CommonOptions),
     /// Serve a temporary instance with sample data
     Demo(demo::DemoOptions),
+    /// Serve a temporary instance for the tests of clients
+    #[command(
+        after_help = "Prints one line of JSON when it accepts requests, and stops when standard input closes. \
+                      docs/TESTING.md describes the control requests and the rules for faults."
+    )]
+    TestServer(test_server::TestServerArguments),
     /// Run only background jobs
     Worker(CommonOptions),
     /// Print the OpenAPI document
@@ -68,6 +76,8 @@ enum Command {
 
 /// Log filter of long-running processes.
 const LOG_FILTER: &str = "info,sqlx=warn,sea_orm_migration=warn";
+/// Time after which an idle thread for blocking work of a test server ends.
+const IDLE_THREAD: Duration = Duration::from_secs(1);
 /// Mask of the files that this process and its children create: only their owner can access them (ADR 31).
 const FILE_MASK: u32 = 0o077;
 
@@ -96,7 +106,18 @@ pub fn run() -> ExitCode {
     if let Err(error) = allocator::return_freed_pages() {
         return print_error(&error.to_string());
     }
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match &cli.command {
+        // Tests run many of these servers at once, and a thread needs more memory than it saves time.
+        Some(Command::TestServer(_)) => {
+            allocator::share_arena();
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .thread_keep_alive(IDLE_THREAD)
+                .build()
+        }
+        _ => tokio::runtime::Runtime::new(),
+    };
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return print_error(&error.to_string()),
     };
@@ -105,6 +126,7 @@ pub fn run() -> ExitCode {
             None => serve(cli.common, inherited).await,
             Some(Command::Serve(common)) => serve(common, inherited).await,
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
+            Some(Command::TestServer(arguments)) => test_server::run(arguments).await,
             Some(Command::Worker(common)) => work(common, inherited).await,
             Some(Command::Openapi(options)) => Ok(openapi::run(&options)),
             Some(Command::Admin { command }) => admin::run(command).await,

@@ -236,6 +236,8 @@ pub struct ServerSettings {
     pub object_store_url: Option<String>,
     /// Settings of the traces; `None` without a collector.
     pub traces: Option<TraceSettings>,
+    /// Whether acknowledged changes survive a crash of the system. No option sets it: only `holdfast test-server` does.
+    pub durable: bool,
 }
 
 /// The settings file that is read by default if it exists.
@@ -401,6 +403,7 @@ impl ConfigOptions {
             low_disk_bytes: self.low_disk_bytes.unwrap_or(LOW_DISK_BYTES),
             object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
             traces: self.trace_options().settings()?,
+            durable: true,
         })
     }
 }

@@ -12,9 +12,11 @@ use super::table::{METRICS, MetricType};
 /// Interval of adding recorded values to the histograms. Until then each value needs memory.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The recorder, once it is installed.
+static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
 /// Returns the recorder of this process, installed on first use. `None` if the process has another recorder.
 pub fn recorder() -> Option<&'static PrometheusHandle> {
-    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     HANDLE.get_or_init(install).as_ref()
 }
 
@@ -47,7 +49,7 @@ fn install() -> Option<PrometheusHandle> {
     Some(handle)
 }
 
-/// Adds recorded values to the histograms until `stop`.
+/// Adds recorded values to the histograms until `stop`, once the recorder is installed.
 pub async fn run_upkeep(stop: CancellationToken) {
     let mut ticks = interval(UPKEEP_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -57,7 +59,7 @@ pub async fn run_upkeep(stop: CancellationToken) {
             _ = ticks.tick() => {}
         }
         // Recording continues meanwhile; with thousands of series it takes milliseconds.
-        if let Some(handle) = recorder() {
+        if let Some(Some(handle)) = HANDLE.get() {
             let _ = tokio::task::spawn_blocking(|| handle.run_upkeep()).await;
         }
     }

@@ -8,8 +8,8 @@ use domain::kernel::budget_report;
 use domain::kernel::error::Error;
 use domain::operations::disk_space::{DiskMonitor, DiskSpace, SpaceState};
 use domain::operations::repository_sizes::{RepositorySizes, repository_sizes};
+use storage::clock::scheduling_time;
 use storage::database::CacheUsage;
-use storage::entities::now;
 use storage::jobs::{self, JobStatistics};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -129,7 +129,8 @@ impl ScraperParts {
         let jobs = match recent(&state.jobs, JOBS_MAX_AGE) {
             Some(jobs) => jobs,
             None => {
-                let jobs: Arc<[JobStatistics]> = jobs::statistics(database.read(), now()).await?.into();
+                let jobs: Arc<[JobStatistics]> =
+                    jobs::statistics(database.read(), scheduling_time()).await?.into();
                 state.jobs = Some((Instant::now(), Arc::clone(&jobs)));
                 jobs
             }
@@ -274,7 +275,7 @@ fn add_jobs(exposition: &mut Exposition, jobs: &[JobStatistics]) {
         .flat_map(|jobs| states(jobs).map(|(state, count)| ([jobs.kind.as_str(), state], number(count))))
         .collect();
     exposition.add(&JOBS, counts.iter().map(|(labels, value)| (&labels[..], *value)));
-    let now = now();
+    let now = scheduling_time();
     let ages: Vec<_> = jobs
         .iter()
         .map(|jobs| {

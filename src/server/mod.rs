@@ -4,6 +4,7 @@ pub mod demo;
 mod error;
 mod listeners;
 mod supervisor;
+pub mod test_server;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -98,6 +99,7 @@ async fn open_as(
             OpenMode::Create => STATEMENT_TIMEOUT,
             OpenMode::Existing => Duration::ZERO,
         },
+        durable: settings.durable,
         ..database::DatabaseOptions::default()
     };
     let database = Database::connect(&settings.database_url, &options).await?;

@@ -7,5 +7,5 @@ mod registry;
 
 pub use abandoned_pushes::remove_abandoned_pushes;
 pub use data_directory::restrict_data_directory;
-pub use recurring::run_recurring as recur;
+pub use recurring::{run_due, run_recurring as recur};
 pub use registry::registry;

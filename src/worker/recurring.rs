@@ -15,6 +15,7 @@ use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;
 use storage::ClockWatch;
+use storage::clock::scheduling_time;
 use storage::database::allow_statements_of;
 use storage::entities::now;
 use storage::jobs::{enqueue, purge_dead};
@@ -41,7 +42,7 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
     let mut collections = interval(COLLECTIONS);
     collections.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut clock = ObservedClock {
-        watch: ClockWatch::new(now()),
+        watch: ClockWatch::new(scheduling_time()),
         // The clock may have been set back while the server was stopped.
         was_set_back: true,
     };
@@ -58,6 +59,22 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
     }
 }
 
+/// Enqueues the work that is due after the clock was set forward, and wakes the runner of delayed jobs.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn run_due(backend: &Backend) -> Result<()> {
+    pipeline_schedules::enqueue_due(backend).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            enqueue(transaction, &SweepExpiredAccess {})
+                .await
+                .map_err(Error::internal)
+        })
+        .await
+}
+
 /// The clock of the system.
 struct ObservedClock {
     watch: ClockWatch,
@@ -68,7 +85,7 @@ struct ObservedClock {
 impl ObservedClock {
     /// Records changes of the clock.
     fn observe(&mut self) -> &ClockWatch {
-        let change = self.watch.change(now());
+        let change = self.watch.change(scheduling_time());
         self.was_set_back |= change.is_some_and(|change| change < TimeDelta::zero());
         &self.watch
     }

@@ -27,6 +27,18 @@ pub fn fix_thresholds() {
     }
 }
 
+/// Lets all threads of the process allocate from the same memory. Threads then wait for each other, but need less memory: by
+/// default, glibc creates an arena for each thread, up to eight for each core. Call this function at the start of a process
+/// that has little to do.
+pub fn share_arena() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code)]
+    // SAFETY: `mallopt` takes two integers, accepts any values, and locks the allocator.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Starts a thread that returns freed pages to the system whenever the memory of the process has grown.
 ///
 /// Without it, the allocator keeps freed pages that lie between pages in use, such as entries of caches.

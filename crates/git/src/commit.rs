@@ -38,13 +38,13 @@ pub struct Commit {
 }
 
 impl Signature {
-    /// Returns a signature at the current time in UTC.
+    /// Returns a signature with a time in UTC.
     #[must_use]
-    pub fn now(name: impl Into<String>, email: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>, email: impl Into<String>, time: DateTime<Utc>) -> Self {
         Self {
             name: name.into(),
             email: email.into(),
-            time: Utc::now().fixed_offset(),
+            time: time.fixed_offset(),
         }
     }
 
@@ -363,7 +363,11 @@ mod tests {
 
     #[test]
     fn signature_line_removes_special_characters() {
-        let mut signature = Signature::now("Eve <x> 1 +0000\ncommitter Mallory", " e\0v<e@>x\n");
+        let mut signature = Signature::new(
+            "Eve <x> 1 +0000\ncommitter Mallory",
+            " e\0v<e@>x\n",
+            chrono::Utc::now(),
+        );
         signature.time = chrono::DateTime::parse_from_rfc3339("2020-01-02T03:04:05-03:30").unwrap();
         assert_eq!(
             signature.to_line(),

@@ -1,8 +1,51 @@
-//! Detects that the clock of the system was set forward or back.
+//! The time of rows, which a test server can freeze, and the detection that the clock of the system was set forward or back.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+
+/// Value of [`FROZEN`] while the clock runs.
+const RUNNING: i64 = i64::MIN;
+
+/// The time at which the clock is frozen, in microseconds since 1970. Only `holdfast test-server` freezes it.
+static FROZEN: AtomicI64 = AtomicI64::new(RUNNING);
+/// Difference between the scheduling time and the time of the system, in microseconds.
+static SHIFT: AtomicI64 = AtomicI64::new(0);
+
+/// Returns the time of rows and of commits in microseconds, which both databases store without loss.
+#[must_use]
+pub fn now() -> DateTime<Utc> {
+    frozen().unwrap_or_else(|| Utc::now().trunc_subsecs(6))
+}
+
+/// Returns the time for leases, delays of jobs and limits of attempts. Equals [`now`], but also advances while the clock is
+/// frozen: otherwise a failed job would never be retried.
+#[must_use]
+pub fn scheduling_time() -> DateTime<Utc> {
+    let shift = TimeDelta::microseconds(SHIFT.load(Ordering::Relaxed));
+    let time = Utc::now().trunc_subsecs(6);
+    time.checked_add_signed(shift).unwrap_or(time)
+}
+
+/// Returns the time at which the clock is frozen.
+#[must_use]
+pub fn frozen() -> Option<DateTime<Utc>> {
+    match FROZEN.load(Ordering::Relaxed) {
+        RUNNING => None,
+        time => DateTime::from_timestamp_micros(time),
+    }
+}
+
+/// Freezes the clock of this process at a time, or lets it run. The scheduling time continues from there.
+pub fn freeze(time: Option<DateTime<Utc>>) {
+    let shift = time.map_or(0, |time| (time - Utc::now()).num_microseconds().unwrap_or(0));
+    SHIFT.store(shift, Ordering::Relaxed);
+    FROZEN.store(
+        time.map_or(RUNNING, |time| time.timestamp_micros()),
+        Ordering::Relaxed,
+    );
+}
 
 /// Difference from which a change of the clock matters. NTP corrects smaller errors gradually.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(2);

@@ -1,7 +1,7 @@
 //! The database: connections and transactions, one entity per table, copies into the other kind of database, and the job
 //! queue.
 
-mod clock;
+pub mod clock;
 pub mod database;
 pub mod database_copy;
 pub mod entities;

@@ -7,7 +7,6 @@ mod drain_body;
 mod invalid_request;
 mod transport;
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -59,6 +58,15 @@ pub struct ConnectionLimits {
     /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
     pub quiet: Duration,
 }
+
+/// Extension of a response that is not sent, because its connection is closed. Only a test server sets it.
+#[derive(Debug, Clone, Copy)]
+pub struct CloseConnection;
+
+/// Reason why a connection is closed while a request is processed.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is closed without a response")]
+struct ClosedWithoutResponse;
 
 /// Serves until `stop` resolves, then lets open requests finish within the drain time.
 pub async fn serve<E>(
@@ -155,14 +163,14 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             }
             let answer = self.answer(request, Some(Arc::clone(&unread)));
             Box::pin(async move {
-                let mut answer = answer.await;
+                let mut answer = answer.await?;
                 unread.drain().await;
                 // While the server stops, the client must send its next request on a new connection.
                 if unread.is_left() || self.stopping.is_cancelled() {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(CONNECTION, close);
                 }
-                Ok::<_, Infallible>(hyper::Response::from(answer))
+                Ok::<_, ClosedWithoutResponse>(hyper::Response::from(answer))
             })
         });
         let mut connection = http1::Builder::new()
@@ -237,7 +245,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             async move {
                 let answer = answer.await;
                 drop(under_way);
-                Ok::<_, Infallible>(hyper::Response::from(answer))
+                answer.map(hyper::Response::from)
             }
         });
         let head = u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX);
@@ -276,7 +284,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         &self,
         request: Request<Incoming>,
         unread: Option<Arc<BodyState<BodyStream>>>,
-    ) -> impl Future<Output = Response> + Send + use<E> {
+    ) -> impl Future<Output = Result<Response, ClosedWithoutResponse>> + Send + use<E> {
         let local = self
             .local
             .map(|address| LocalAddr(address.into()))
@@ -289,7 +297,13 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             let body: BodyStream = Box::pin(request.take_body().into_bytes_stream());
             request.set_body(Body::from_bytes_stream(RateLimitedBody::new(body, unread)));
         }
-        async move { endpoint.get_response(request).await }
+        async move {
+            let response = endpoint.get_response(request).await;
+            match response.extensions().get::<CloseConnection>() {
+                None => Ok(response),
+                Some(CloseConnection) => Err(ClosedWithoutResponse),
+            }
+        }
     }
 }
 

@@ -19,3 +19,4 @@ mod logs;
 mod restarts;
 mod socket_activation;
 mod start_errors;
+mod test_server;

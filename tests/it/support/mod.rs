@@ -22,6 +22,7 @@ pub mod server;
 pub mod slow_request;
 pub mod spaces;
 mod template;
+pub mod test_server;
 pub mod users;
 pub mod webhook_receiver;
 

@@ -14,6 +14,7 @@ use crate::kernel::preconditions;
 use crate::kernel::ref_changes::RefChange;
 use git::LockedRepository;
 pub use git::TagOrder;
+use storage::entities::now;
 
 /// A tag with its commit.
 #[derive(Debug, Clone)]
@@ -96,7 +97,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
     let annotation = new
         .message
         .filter(|message| !message.trim().is_empty())
-        .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
+        .map(|message| (message, git::Signature::new(&tagger.name, &tagger.email, now())));
     let update = ProposedUpdate::tag(&new.name, ProposalKind::Create);
     let authority = UpdateAuthority::caller(access, update, creation_not_allowed);
     let lock = repositories::lock(&repository);

@@ -15,7 +15,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QuerySelect, Select,
 };
-use storage::entities::{fold, now, sign_in_failures, users};
+use storage::clock::scheduling_time;
+use storage::entities::{fold, sign_in_failures, users};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::identity::known_addresses;
@@ -249,7 +250,7 @@ async fn verify_hash(
 /// # Errors
 /// [`Error::RateLimited`].
 pub async fn check_limits(backend: &Backend, source: &AttemptSource) -> Result<()> {
-    check_failures(backend, source, 0, now()).await
+    check_failures(backend, source, 0, scheduling_time()).await
 }
 
 /// Records an attempt as failed and returns the ID of the row. Rejects it if a limit was reached before.
@@ -257,7 +258,7 @@ pub async fn check_limits(backend: &Backend, source: &AttemptSource) -> Result<(
 /// # Errors
 /// [`Error::RateLimited`].
 pub async fn record_attempt(backend: &Backend, source: &AttemptSource) -> Result<i64> {
-    let instant = now();
+    let instant = scheduling_time();
     let failure_id = insert(backend, source, instant).await?;
     match check_failures(backend, source, 1, instant).await {
         Ok(()) => Ok(failure_id),
@@ -273,7 +274,7 @@ pub async fn record_attempt(backend: &Backend, source: &AttemptSource) -> Result
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn record_failure(backend: &Backend, source: &AttemptSource) -> Result<()> {
-    insert(backend, source, now()).await.map(|_| ())
+    insert(backend, source, scheduling_time()).await.map(|_| ())
 }
 
 /// Deletes the row of an attempt that succeeded.

@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
-use storage::entities::{now, spent_actions, users};
+use storage::clock::scheduling_time;
+use storage::entities::{spent_actions, users};
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -34,7 +35,7 @@ pub async fn consume(backend: &Backend, user_id: i64, allowance: Quota) -> Resul
             if users::lock(transaction, user_id).await?.is_none() {
                 return Err(Error::Unauthorized);
             }
-            let instant = now();
+            let instant = scheduling_time();
             spent_actions::Entity::delete_many()
                 .filter(spent_actions::Column::DoneAt.lte(instant - MAX_INTERVAL))
                 .exec(transaction)

@@ -1,7 +1,10 @@
 //! First start on an empty database: creates the administrator `root` and a token.
 
-use sea_orm::{EntityTrait, PaginatorTrait};
-use storage::entities::access_tokens::TokenKind;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QueryOrder,
+};
+use storage::entities::access_tokens::{self as access_tokens_table, TokenKind};
 use storage::entities::users;
 
 use crate::accounts::users as accounts;
@@ -10,8 +13,10 @@ use crate::audit::Actor;
 use crate::identity::access_tokens::{self, NewToken};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets::{Secret, Token};
+use crate::secrets::{self, Secret, Token};
 
+/// Name of the token of the first start.
+const TOKEN_NAME: &str = "first start";
 /// Minimum length of a chosen token. Generated ones are longer.
 const MIN_TOKEN_LENGTH: usize = 20;
 /// Maximum length of a chosen token.
@@ -71,7 +76,7 @@ pub async fn first_start(
     let chosen_token = chosen.token.is_some();
     let new = NewToken {
         user_id: root.id,
-        name: "first start".to_owned(),
+        name: TOKEN_NAME.to_owned(),
         kind: TokenKind::Personal,
         scopes: vec![
             "api".to_owned(),
@@ -89,6 +94,31 @@ pub async fn first_start(
         token: made_token,
         password: made_password,
     }))
+}
+
+/// Replaces the token of the first start in a copy of an instance, so that each copy has its own token.
+///
+/// # Errors
+/// Returns [`Error::Rejected`] if the token is not valid, or if the instance has no such token.
+pub async fn replace_token(backend: &Backend, token: &Secret) -> Result<()> {
+    check_token(token)?;
+    let found = access_tokens_table::Entity::find()
+        .filter(access_tokens_table::Column::Name.eq(TOKEN_NAME))
+        .filter(access_tokens_table::Column::Kind.eq(TokenKind::Personal))
+        .order_by_asc(access_tokens_table::Column::Id)
+        .one(backend.database.read())
+        .await?;
+    let found = found.ok_or_else(|| {
+        Error::Rejected("the instance has no token of the first administrator; use another snapshot".into())
+    })?;
+    let row = access_tokens_table::ActiveModel {
+        digest: Set(secrets::digest(token.expose())),
+        revoked: Set(false),
+        expires_at: Set(None),
+        ..found.into_active_model()
+    };
+    row.update(backend.database.write()).await?;
+    Ok(())
 }
 
 /// Checks a token that the operator chose: it must be hard to guess, and must fit into a header.

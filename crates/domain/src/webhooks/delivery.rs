@@ -11,6 +11,7 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::{now, project_hooks};
@@ -64,7 +65,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
 fn is_due(delivery: &hook_deliveries::Model) -> bool {
     let longest = jobs::RunnerOptions::default().longest_retry_delay(delivery.attempts);
     let longest = TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX);
-    let wait = delivery.next_attempt_at - now();
+    let wait = delivery.next_attempt_at - scheduling_time();
     delivery.attempts == 0 || wait <= TimeDelta::zero() || wait > longest
 }
 
@@ -79,7 +80,7 @@ async fn record_attempt(
     let verdict = attempt.outcome(number);
     let to_blame = attempt.is_receiver_fault();
     let wait = jobs::RunnerOptions::default().retry_delay(number);
-    let due = now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+    let due = scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
     let row = hook_deliveries::ActiveModel {
         state: Set(match verdict {
             DeliveryOutcome::Delivered => DeliveryState::Delivered,

@@ -88,6 +88,8 @@ pub struct DatabaseOptions {
     /// Time after which PostgreSQL cancels a statement, except in migrations and [work with a longer
     /// limit](allow_statements_of); zero for never.
     pub statement_timeout: Duration,
+    /// If false, a crash of the system can damage a SQLite database. Only for databases that no crash has to survive.
+    pub durable: bool,
 }
 
 impl Default for DatabaseOptions {
@@ -99,6 +101,7 @@ impl Default for DatabaseOptions {
             must_exist: false,
             read_only: false,
             statement_timeout: Duration::ZERO,
+            durable: true,
         }
     }
 }

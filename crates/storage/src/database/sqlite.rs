@@ -12,6 +12,11 @@ use sea_orm::{
 
 use super::{DatabaseOptions, Error};
 
+/// Size of the page cache of a connection in negative kibibytes: the default of SQLite.
+const DEFAULT_CACHE: &str = "-2000";
+/// The same for a database that is not durable.
+const SMALL_CACHE: &str = "-256";
+
 /// Returns the file that the URL of a SQLite database names. Returns `None` for other URLs.
 #[must_use]
 pub fn sqlite_file(url: &str) -> Option<PathBuf> {
@@ -52,19 +57,19 @@ pub(super) fn prepare_file(url: &str, must_exist: bool) -> Result<PathBuf, Error
 
 /// Returns the options of the reading connections.
 pub(super) fn reader(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
-    let (wait, read_only) = (options.acquire_timeout, options.read_only);
+    let configured = options.clone();
     connect
         .max_connections(options.max_connections)
-        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait, read_only).pragma("query_only", "ON"));
+        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, &configured).pragma("query_only", "ON"));
     connect
 }
 
 /// Returns the options of the single writing connection.
 pub(super) fn writer(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
-    let (wait, read_only) = (options.acquire_timeout, options.read_only);
+    let configured = options.clone();
     connect
         .max_connections(1)
-        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, wait, read_only))
+        .map_sqlx_sqlite_opts(move |sqlite| configure(sqlite, &configured))
         .map_sqlx_sqlite_pool_opts(|pool| {
             pool.after_release(|connection, _| {
                 Box::pin(async move {
@@ -81,19 +86,27 @@ pub(super) fn writer(mut connect: ConnectOptions, options: &DatabaseOptions) -> 
     connect
 }
 
-fn configure(
-    sqlite: SqliteConnectOptions,
-    wait: std::time::Duration,
-    read_only: bool,
-) -> SqliteConnectOptions {
-    if read_only {
-        return sqlite.read_only(true).busy_timeout(wait);
+fn configure(sqlite: SqliteConnectOptions, options: &DatabaseOptions) -> SqliteConnectOptions {
+    let sqlite = sqlite.busy_timeout(options.acquire_timeout);
+    if options.read_only {
+        return sqlite.read_only(true);
     }
     sqlite
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
+        .synchronous(match options.durable {
+            true => SqliteSynchronous::Full,
+            false => SqliteSynchronous::Off,
+        })
         .foreign_keys(true)
-        .busy_timeout(wait)
+        // Without a disk to wait for, a page is read as fast from the file system as from the cache of the connection.
+        .pragma(
+            "cache_size",
+            if options.durable {
+                DEFAULT_CACHE
+            } else {
+                SMALL_CACHE
+            },
+        )
         // After a burst, the log is truncated to this size in bytes.
         .pragma("journal_size_limit", "67108864")
 }

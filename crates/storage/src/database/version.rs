@@ -11,7 +11,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use chrono::{NaiveDate, Utc};
+use chrono::NaiveDate;
+
+use crate::clock;
 
 /// Length of one copy of the header, in bytes.
 const HEADER: usize = 48;
@@ -30,7 +32,7 @@ impl DataVersion {
     /// Returns the version of a state that was read today, after this number of invalidations.
     pub(super) fn new(invalidations: u64, state: DatabaseState) -> Self {
         Self {
-            day: Utc::now().date_naive(),
+            day: clock::now().date_naive(),
             invalidations,
             state,
         }

@@ -141,17 +141,14 @@ pub use scope::Scope;
 pub use share_summary::ShareSummary;
 pub use visibility::Visibility;
 
-use chrono::{DateTime, NaiveDate, SubsecRound, TimeDelta, Utc};
+pub use crate::clock::now;
+
+use chrono::{NaiveDate, TimeDelta};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoColumnRef};
 
 /// Maximum difference between the clocks of two nodes. A row that is dated further in the future was stored before the
 /// clock was set back.
 pub const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::seconds(60);
-
-/// Returns the current time in microseconds, which both databases store without loss.
-pub fn now() -> DateTime<Utc> {
-    Utc::now().trunc_subsecs(6)
-}
 
 /// Returns a condition that a membership or share with this expiry column still grants access: on the expiry
 /// date it no longer does.

@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
+use crate::clock::scheduling_time;
+
 /// Failed sign-in attempts within the counted period.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "sign_in_failures")]
@@ -50,7 +52,7 @@ pub fn of_address(address: &str, context: &str, instant: DateTime<Utc>) -> Selec
 fn since(instant: DateTime<Utc>) -> Select<Entity> {
     Entity::find()
         .filter(Column::FailedAt.gt(instant))
-        .filter(Column::FailedAt.lte(super::now() + super::MAX_CLOCK_DIFFERENCE))
+        .filter(Column::FailedAt.lte(scheduling_time() + super::MAX_CLOCK_DIFFERENCE))
         .order_by_desc(Column::FailedAt)
         .order_by_desc(Column::Id)
 }

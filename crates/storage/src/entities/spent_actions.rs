@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
+use crate::clock::scheduling_time;
+
 /// Rate-limited actions of users within the counted period.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "spent_actions")]
@@ -32,7 +34,7 @@ pub fn since(user_id: i64, action: &str, instant: DateTime<Utc>) -> Select<Entit
         .filter(Column::UserId.eq(user_id))
         .filter(Column::Action.eq(action))
         .filter(Column::DoneAt.gt(instant))
-        .filter(Column::DoneAt.lte(super::now() + super::MAX_CLOCK_DIFFERENCE))
+        .filter(Column::DoneAt.lte(scheduling_time() + super::MAX_CLOCK_DIFFERENCE))
         .order_by_desc(Column::DoneAt)
         .order_by_desc(Column::Id)
 }

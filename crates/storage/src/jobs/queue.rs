@@ -13,6 +13,7 @@ use sea_orm::{
 
 use super::Job;
 use crate::{
+    clock::scheduling_time,
     database::{self, Violation},
     entities::{
         self,
@@ -39,7 +40,7 @@ pub enum EnqueueError {
 /// # Errors
 /// Returns [`EnqueueError`] if the payload cannot be serialized or a database query fails.
 pub async fn enqueue<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), EnqueueError> {
-    enqueue_at(db, job, entities::now()).await
+    enqueue_at(db, job, scheduling_time()).await
 }
 
 /// Enqueues a job that runs no earlier than an instant. Jobs with the same key are merged into one with the
@@ -58,7 +59,7 @@ pub async fn enqueue_at<J: Job>(
         dedup_key: Set(job.dedup_key()),
         run_at: Set(run_at),
         max_attempts: Set(i32::from(J::MAX_ATTEMPTS)),
-        created_at: Set(entities::now()),
+        created_at: Set(scheduling_time()),
         ..Default::default()
     };
     let renew = merge_into_waiting().update_column(Column::Payload).to_owned();

@@ -18,9 +18,8 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{JobAttempt, JobFailure, JobRegistry, queue};
-use crate::clock::ClockWatch;
+use crate::clock::{ClockWatch, scheduling_time};
 use crate::database::{Database, allow_statements_of, is_deadlock};
-use crate::entities;
 use crate::entities::jobs::Model;
 use crate::fault::fault;
 use crate::metric_names::{JOB_ATTEMPTS, JOB_SECONDS};
@@ -112,7 +111,7 @@ impl JobRunner {
         let mut running = JoinSet::new();
         let mut commits = self.db.commits();
         let mut clock = RunnerClock {
-            watch: ClockWatch::new(entities::now()),
+            watch: ClockWatch::new(scheduling_time()),
             // The clock may have been set back while no runner was running.
             was_set_back: true,
         };
@@ -139,7 +138,7 @@ impl JobRunner {
 
     /// Claims the next job, if one is due.
     async fn next(&self, kinds: &[&str], clock: &mut RunnerClock) -> Option<Model> {
-        let now = entities::now();
+        let now = scheduling_time();
         let claimed = async {
             self.observe_clock(clock, now).await?;
             let leases = clock.watch.lease_time(now, self.options.lease);
@@ -319,7 +318,7 @@ impl JobExecution {
         let mut renewed = Instant::now();
         loop {
             sleep(self.options.lease / 3).await;
-            let now = entities::now();
+            let now = scheduling_time();
             let started = Instant::now();
             match queue::renew(self.db.write(), &self.job, now, lease(&self.options)).await {
                 Ok(true) => renewed = started,
@@ -341,7 +340,7 @@ impl JobExecution {
         }
         let wait = self.options.retry_delay(self.job.attempts);
         tracing::warn!(reason, ?wait, "job failed and was rescheduled");
-        let run_at = entities::now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+        let run_at = scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         JobResult::Retry(run_at, reason)
     }
 
@@ -351,7 +350,7 @@ impl JobExecution {
         match result {
             JobResult::Done => queue::complete(db, &self.job).await,
             JobResult::Retry(run_at, reason) => queue::retry(db, &self.job, *run_at, reason).await,
-            JobResult::Dead(reason) => queue::mark_dead(db, &self.job, entities::now(), reason).await,
+            JobResult::Dead(reason) => queue::mark_dead(db, &self.job, scheduling_time(), reason).await,
         }
     }
 }

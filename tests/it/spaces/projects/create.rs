@@ -186,7 +186,7 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     let next = RepositoryId::of_project(last + 1);
     let repository = store.create(&next, "main").await.expect("a repository");
     repository.create_branch("x", "HEAD").await.expect_err("nothing to branch from");
-    let author = git::Signature::now("a", "a@example.com");
+    let author = git::Signature::new("a", "a@example.com", storage::entities::now());
     let request = git::CommitRequest {
         branch: "other".to_owned(),
         start: git::BranchStart::Head,

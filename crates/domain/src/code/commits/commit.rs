@@ -1,6 +1,7 @@
 //! Shared parts of commits created through the API: signatures, branch updates and error messages.
 
 use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
+use storage::entities::now;
 use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::code::branch_protection;
@@ -38,7 +39,7 @@ pub struct AuthorOverride {
 /// Returns `Error::Unauthorized` if no user is signed in.
 pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Signature, Signature)> {
     let user = access.caller.signed_in()?;
-    let committer = Signature::now(&user.name, &user.email);
+    let committer = Signature::new(&user.name, &user.email, now());
     let non_blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let author = Signature {
         name: non_blank(author.name).unwrap_or_else(|| committer.name.clone()),

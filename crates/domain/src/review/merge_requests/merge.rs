@@ -3,7 +3,7 @@
 use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::projects;
+use storage::entities::{now, projects};
 
 use super::drafts::is_draft;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
@@ -221,7 +221,7 @@ async fn merge_options(
 ) -> Result<MergeOptions> {
     let head = oid(&merge_request.head_sha)?;
     let user = access.caller.signed_in()?;
-    let committer = Signature::now(&user.name, &user.email);
+    let committer = Signature::new(&user.name, &user.email, now());
     let is_required = params.squash.unwrap_or(merge_request.squash);
     let squash = match access.project.squash_option.applies_to(is_required) {
         true => squash(backend, repository, merge_request, params, &committer).await?,

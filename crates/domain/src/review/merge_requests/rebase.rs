@@ -3,6 +3,7 @@
 use git::{PreparedMove, Signature};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
+use storage::entities::now;
 
 use super::find;
 use crate::code::branch_protection;
@@ -47,7 +48,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
         repository.import_commit(&target, onto).await?;
     }
     let user = access.caller.signed_in()?;
-    let committer = Signature::now(&user.name, &user.email);
+    let committer = Signature::new(&user.name, &user.email, now());
     let update = ProposedUpdate::branch(&branch, ProposalKind::Replace);
     let authority = UpdateAuthority::caller(&source, update, cannot_push);
     let name = branch.clone();

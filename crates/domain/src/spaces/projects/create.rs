@@ -7,6 +7,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
@@ -99,9 +100,13 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
                     None => default_branch(transaction, &namespace, &in_force).await?,
                 },
             };
-            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE_PERIOD)
-                .await
-                .map_err(Error::internal)?;
+            jobs::enqueue_at(
+                transaction,
+                &repair,
+                scheduling_time() + CreateRepository::GRACE_PERIOD,
+            )
+            .await
+            .map_err(Error::internal)?;
             Ok::<_, Error>((project, namespace, repair))
         })
         .await?;
@@ -442,7 +447,7 @@ async fn create_repository(
         return Ok(());
     }
     let update = RefUpdate::new(project.id, Some(user.id), ref_updates::RefUpdateKind::Api);
-    let author = Signature::now(user.name.clone(), user.email.clone());
+    let author = Signature::new(user.name.clone(), user.email.clone(), now());
     let request = CommitRequest {
         branch: branch.to_owned(),
         start: BranchStart::Head,

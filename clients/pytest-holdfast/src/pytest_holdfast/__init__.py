@@ -1,0 +1,5 @@
+"""A Holdfast server for the tests of API clients."""
+
+from .server import Clock, Fault, HoldfastError, HoldfastServer, Response
+
+__all__ = ["Clock", "Fault", "HoldfastError", "HoldfastServer", "Response"]

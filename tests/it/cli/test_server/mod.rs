@@ -1,0 +1,7 @@
+//! `holdfast test-server`.
+
+mod clock;
+mod faults;
+mod lifecycle;
+mod snapshots;
+mod template;
