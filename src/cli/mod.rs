@@ -106,7 +106,7 @@ pub fn run() -> ExitCode {
             Some(Command::Serve(common)) => serve(common, inherited).await,
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
             Some(Command::Worker(common)) => work(common, inherited).await,
-            Some(Command::Openapi(options)) => Ok(openapi::run(&options)),
+            Some(Command::Openapi(options)) => openapi::run(&options),
             Some(Command::Admin { command }) => admin::run(command).await,
             Some(Command::Doctor(options)) => maintenance::doctor(options).await,
             Some(Command::Backup(arguments)) => backups::backup(arguments).await,
