@@ -32,11 +32,15 @@ openapi:
     mv target/openapi.json.new openapi/dist/openapi.json
     mv target/openapi-3.1.json.new openapi/dist/openapi-3.1.json
 
+# Record the facts about the current document as a version, such as `just history 1.0.0`, for the page of changes
+history version:
+    target/debug/holdfast openapi --format facts | gzip -9n > openapi/history/{{ version }}.txt.gz
+
 # Run a fuzz target, such as `just fuzz json_body -max_total_time=180`; requires cargo-fuzz
 fuzz target *arguments:
     RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz {{ target }} -- {{ arguments }}
 
-# Test clients, SDK generators and the docs page in a browser with a separate server
+# Test clients, SDK generators and the documentation in a browser with a separate server
 clients:
     tests/clients/run
 

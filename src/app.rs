@@ -52,7 +52,7 @@ pub fn services(
         .nest("/users", web::sign_in::routes(backend))
         .nest("/oauth", web::oauth::routes(backend))
         .at(web::oauth::METADATA_PATH, web::oauth::metadata_route(backend))
-        .nest("/", routes().into_route(&edge));
+        .nest("/", routes().into_route(&edge).at("/", web::docs::root_route()));
     let git = GitHttpMiddleware {
         backend: backend.clone(),
         max_push_bytes: settings.max_push_bytes,

@@ -9,9 +9,12 @@ use std::process::ExitCode;
 
 /// Folder of the OpenAPI files.
 const FOLDER: &str = "../../openapi";
+/// Folder of the style sheet and the script of the documentation portal.
+const ASSETS: &str = "../../assets/portal";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed={FOLDER}");
+    println!("cargo::rerun-if-changed={ASSETS}");
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(report) => {
@@ -25,15 +28,15 @@ fn main() -> ExitCode {
 fn generate() -> Result<(), String> {
     let out = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
     let out = Path::new(&out);
-    let generated = generator::compile(Path::new(FOLDER))?;
+    let generated = generator::compile(Path::new(FOLDER), Path::new(ASSETS))?;
     let write =
-        |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|error| error.to_string());
-    for document in &generated.documents {
-        write(&document.file, &document.text)?;
-    }
-    write("types.rs", &generated.types)?;
-    write("table.json", &generated.table)?;
-    write("routes.rs", &generated.routes)?;
+        |name: &str, bytes: &[u8]| std::fs::write(out.join(name), bytes).map_err(|error| error.to_string());
+    write("types.rs", generated.types.as_bytes())?;
+    write("table.json", generated.table.as_bytes())?;
+    write("routes.rs", generated.routes.as_bytes())?;
+    let packed = generator::pack::pack(generated.published())?;
+    write("published.bin", &packed.blob)?;
+    write("published.rs", packed.table.as_bytes())?;
     println!("cargo::metadata=routes={}", out.join("routes.rs").display());
     Ok(())
 }

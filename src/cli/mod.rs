@@ -128,7 +128,7 @@ pub fn run() -> ExitCode {
             Some(Command::Demo(arguments)) => demo::run(arguments).await,
             Some(Command::TestServer(arguments)) => test_server::run(arguments).await,
             Some(Command::Worker(common)) => work(common, inherited).await,
-            Some(Command::Openapi(options)) => Ok(openapi::run(&options)),
+            Some(Command::Openapi(options)) => openapi::run(&options),
             Some(Command::Admin { command }) => admin::run(command).await,
             Some(Command::Doctor(options)) => maintenance::doctor(options).await,
             Some(Command::Backup(arguments)) => backups::backup(arguments).await,

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use contract::document::{Extent, Format, Version, document};
+use contract::document::{Extent, FACTS, Format, Version, document_text, file_text};
 
-use super::context::print;
+use super::context::{CommandResult, print};
 
 /// Which document to print.
 #[derive(Debug, Args)]
@@ -25,6 +25,8 @@ pub struct OpenapiOptions {
 enum DocumentFormat {
     Json,
     Yaml,
+    /// Facts about the document, one on each line, for `openapi/history`
+    Facts,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -36,20 +38,24 @@ enum DocumentVersion {
 }
 
 /// Prints the document.
-pub fn run(options: &OpenapiOptions) -> ExitCode {
+///
+/// # Errors
+/// An embedded document that cannot be decompressed.
+pub(super) fn run(options: &OpenapiOptions) -> CommandResult {
     let version = match options.openapi_version {
         DocumentVersion::V3_0 => Version::V3_0,
         DocumentVersion::V3_1 => Version::V3_1,
-    };
-    let format = match options.format {
-        DocumentFormat::Json => Format::Json,
-        DocumentFormat::Yaml => Format::Yaml,
     };
     let extent = if options.sdk {
         Extent::Sdk
     } else {
         Extent::Complete
     };
-    print(document(version, extent, format));
-    ExitCode::SUCCESS
+    let text = match options.format {
+        DocumentFormat::Json => document_text(version, extent, Format::Json)?,
+        DocumentFormat::Yaml => document_text(version, extent, Format::Yaml)?,
+        DocumentFormat::Facts => file_text(FACTS)?,
+    };
+    print(&text);
+    Ok(ExitCode::SUCCESS)
 }

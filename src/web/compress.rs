@@ -12,12 +12,13 @@ use tokio::io::BufReader;
 /// Minimum size of a compressed body, in bytes.
 const MIN_BYTES: u64 = 1024;
 /// Media types that compress well and are never sent in ranges.
-const COMPRESSIBLE_TYPES: [&str; 6] = [
+const COMPRESSIBLE_TYPES: [&str; 7] = [
     "application/json",
     "application/yaml",
     "text/html",
     "text/css",
     "text/javascript",
+    "text/markdown",
     "image/svg+xml",
 ];
 
@@ -61,7 +62,8 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
     }
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Returns whether a client accepts gzip.
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers
         .get_all(ACCEPT_ENCODING)
         .iter()

@@ -1,27 +1,19 @@
-//! The API documentation page and the OpenAPI documents, without authentication.
+//! The documentation portal and the OpenAPI documents, without authentication.
 //!
-//! The page is Swagger UI, embedded as an archive; only its frame and start script are part of this repository. It
-//! loads nothing from other hosts. It encodes `group/project` as `group%2Fproject`, and authenticates with a
-//! pasted token or the session.
-
-use std::collections::HashMap;
-use std::io::{Cursor, Read};
-use std::sync::LazyLock;
+//! All files are embedded, each as a gzip member that is sent unchanged to clients that accept gzip. The pages run one
+//! script of this server and load nothing from other hosts.
 
 use bytes::Bytes;
-use contract::document::{Extent, Format, Version, document};
+use contract::document::{Extent, Format, PublishedFile, Version, document, find};
 use domain::kernel::error::Error;
-use poem::endpoint::make_sync;
-use poem::http::header::{CACHE_CONTROL, ETAG, LOCATION};
-use poem::http::{HeaderMap, StatusCode};
+use poem::endpoint::make;
+use poem::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, ETAG, LOCATION, VARY};
+use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::web::Path;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
-use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
-use zip::ZipArchive;
-use zip::result::ZipResult;
 
+use super::compress::accepts_gzip;
 use crate::api::error_response::render;
 use crate::api::revalidation::none_match;
 
@@ -33,111 +25,115 @@ const DOCUMENTS: [(&str, Version, Format); 4] = [
     ("/api/v4/openapi-3.1.yaml", Version::V3_1, Format::Yaml),
 ];
 
-/// Content security policy: requests to this server only, own scripts, and inline styles.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
-                      img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'self'; \
-                      base-uri 'none'; form-action 'none'";
+/// Content security policy: requests to this server only, and only its own scripts and styles.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
-/// The page itself.
-static PAGE: LazyLock<StaticContent> =
-    LazyLock::new(|| StaticContent::new(include_str!("../../assets/docs.html")));
+/// Path of the first page.
+const START: &str = "/docs/";
+/// Start of the paths of files whose name changes with their content.
+const IMMUTABLE: &str = "docs/docs.";
 
-/// Starts the page. With a session, requests include its CSRF token.
-static INITIALIZER: LazyLock<StaticContent> =
-    LazyLock::new(|| StaticContent::new(include_str!("../../assets/swagger-initializer.js")));
-
-/// Content that does not change while the server runs, with its entity tag.
-struct StaticContent {
-    bytes: Bytes,
-    tag: String,
-}
-
-impl StaticContent {
-    fn new(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
-        Self { bytes, tag }
-    }
-
-    /// Returns the content with its entity tag, so that a second visit transfers nothing.
-    fn response(&self, content_type: &str, headers: &HeaderMap) -> Response {
-        let builder = Response::builder()
-            .header(ETAG, &self.tag)
-            .header(CACHE_CONTROL, "no-cache")
-            .header("content-security-policy", POLICY);
-        if none_match(headers, &self.tag) {
-            return builder.status(StatusCode::NOT_MODIFIED).finish();
-        }
-        builder.content_type(content_type).body(self.bytes.clone())
-    }
-}
-
-/// The routes of the page.
+/// The routes of the pages.
 pub fn routes() -> impl Endpoint<Output = Response> {
     Route::new().at("/*path", get(page)).map_to_response()
 }
 
-/// Returns the page and its files. `/docs` redirects to `/docs/`, because the page's links are relative.
+/// The route `/`, which leads to the first page.
+pub fn root_route() -> impl Endpoint<Output = Response> {
+    get(root).map_to_response()
+}
+
+#[handler]
+fn root() -> Response {
+    redirect()
+}
+
+/// Redirects to the first page.
+fn redirect() -> Response {
+    Response::builder()
+        .status(StatusCode::FOUND)
+        .header(LOCATION, START)
+        .finish()
+}
+
+/// Returns a page or another file. `/docs` redirects to `/docs/`.
 #[handler]
 async fn page(Path(path): Path<String>, request: &Request) -> Response {
-    if !path.is_empty() {
-        return asset(path, request.headers()).await;
+    if path.is_empty() && !request.original_uri().path().ends_with('/') {
+        return redirect();
     }
-    if !request.original_uri().path().ends_with('/') {
-        return Response::builder()
-            .status(StatusCode::FOUND)
-            .header(LOCATION, "/docs/")
-            .finish();
-    }
-    PAGE.response("text/html; charset=utf-8", request.headers())
-}
-
-async fn asset(path: String, headers: &HeaderMap) -> Response {
-    if path == "swagger-initializer.js" {
-        return INITIALIZER.response("text/javascript; charset=utf-8", headers);
-    }
-    let media_type = match path.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("css") => "text/css",
-        Some("html") => "text/html",
-        Some("js") => "text/javascript",
-        Some("png") => "image/png",
-        _ => "application/octet-stream",
+    let path = match path.as_str() {
+        "" => "docs/index".to_owned(),
+        path => format!("docs/{path}"),
     };
-    // The first request decompresses all files.
-    let file = tokio::task::spawn_blocking(move || FILES.get(&path)).await;
-    match file {
-        Ok(Some(file)) => file.response(media_type, headers),
-        _ => Response::builder()
-            .status(StatusCode::NOT_FOUND)
-            .content_type("text/plain")
-            .body("Page not found.\n"),
+    let headers = request.headers();
+    let markdown = find(&format!("{path}.md"));
+    let mut response = match (markdown, find(&path)) {
+        (Some(file), _) if prefers_markdown(headers) => content(file, headers).await,
+        (_, Some(file)) => content(file, headers).await,
+        (_, None) => not_found(headers).await,
+    };
+    if markdown.is_some() {
+        response
+            .headers_mut()
+            .append(VARY, HeaderValue::from_static("Accept"));
     }
+    if path.starts_with(IMMUTABLE) && response.status() == StatusCode::OK {
+        let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+        response.headers_mut().insert(CACHE_CONTROL, forever);
+    }
+    response
 }
 
-/// The files of Swagger UI by name.
-static FILES: LazyLock<HashMap<String, StaticContent>> = LazyLock::new(|| {
-    decompress(SWAGGER_UI_VENDORED).unwrap_or_else(|error| {
-        tracing::error!(%error, "failed to decompress the files of the docs page");
-        HashMap::new()
-    })
-});
+/// Returns the page for unknown paths.
+async fn not_found(headers: &HeaderMap) -> Response {
+    let Some(file) = find("docs/not-found") else {
+        return Response::builder().status(StatusCode::NOT_FOUND).finish();
+    };
+    let mut unconditional = headers.clone();
+    unconditional.remove(poem::http::header::IF_NONE_MATCH);
+    let mut response = content(file, &unconditional).await;
+    response.set_status(StatusCode::NOT_FOUND);
+    response.headers_mut().remove(ETAG);
+    response
+}
 
-/// Returns the files in the folder `dist` of an archive of Swagger UI.
-fn decompress(archive: &'static [u8]) -> ZipResult<HashMap<String, StaticContent>> {
-    let mut archive = ZipArchive::new(Cursor::new(archive))?;
-    let mut files = HashMap::new();
-    for index in 0..archive.len() {
-        let mut entry = archive.by_index(index)?;
-        let name = match entry.name()?.split_once('/') {
-            Some((_, path)) if entry.is_file() => path.strip_prefix("dist/").map(str::to_owned),
-            _ => None,
-        };
-        let Some(name) = name else { continue };
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes)?;
-        files.insert(name, StaticContent::new(bytes));
+/// Returns whether a client asks for Markdown, and not for HTML before it.
+fn prefers_markdown(headers: &HeaderMap) -> bool {
+    let values = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut types = values
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim());
+    types.find(|name| matches!(*name, "text/html" | "text/markdown")) == Some("text/markdown")
+}
+
+/// Returns a file with an entity tag, so that a second visit transfers nothing.
+async fn content(file: &'static PublishedFile, headers: &HeaderMap) -> Response {
+    let tag = format!("W/\"{}\"", file.tag);
+    let builder = Response::builder()
+        .header(ETAG, &tag)
+        .header(CACHE_CONTROL, "no-cache")
+        .header("content-security-policy", POLICY);
+    if none_match(headers, &tag) {
+        return builder.status(StatusCode::NOT_MODIFIED).finish();
     }
-    Ok(files)
+    let builder = builder.content_type(file.media_type);
+    if accepts_gzip(headers) {
+        return builder
+            .header(CONTENT_ENCODING, "gzip")
+            .header(VARY, "Accept-Encoding")
+            .body(Bytes::from_static(file.gzip()));
+    }
+    // The largest file takes several milliseconds.
+    match tokio::task::spawn_blocking(|| file.content()).await {
+        Ok(Ok(bytes)) => builder.body(bytes),
+        Ok(Err(error)) => render(&Error::internal(format!("failed to decompress a page: {error}"))),
+        Err(_) => render(&Error::internal("decompression panicked")),
+    }
 }
 
 /// Query of the requests for a published document.
@@ -163,28 +159,41 @@ pub fn add_documents(routes: Route) -> Route {
     DOCUMENTS
         .into_iter()
         .fold(routes, |routes, (path, version, format)| {
-            routes.at(path, get(make_sync(published(version, format))))
+            let document = move |request: Request| async move {
+                Ok::<_, poem::Error>(published(&request, version, format).await)
+            };
+            routes.at(path, get(make(document)))
         })
 }
 
-/// Returns the function that answers requests for a published document. With `for=sdk`, the document is reduced for SDK
-/// generators.
-fn published(version: Version, format: Format) -> impl Fn(Request) -> Response {
-    let media_type = match format {
-        Format::Json => "application/json",
-        Format::Yaml => "application/yaml",
+/// Returns a published document. With `for=sdk`, it is reduced for SDK generators.
+async fn published(request: &Request, version: Version, format: Format) -> Response {
+    let Ok(query) = request.params::<DocumentQuery>() else {
+        return render(&Error::parameter("for does not have a valid value"));
     };
-    // The entity tag of a document of some megabytes is computed at the first request.
-    let [complete, sdk] = [Extent::Complete, Extent::Sdk]
-        .map(|extent| LazyLock::new(move || StaticContent::new(document(version, extent, format))));
-    move |request| {
-        let Ok(query) = request.params::<DocumentQuery>() else {
-            return render(&Error::parameter("for does not have a valid value"));
-        };
-        let content = match query.purpose {
-            Some(Purpose::Sdk) => &sdk,
-            None => &complete,
-        };
-        content.response(media_type, request.headers())
+    let extent = match query.purpose {
+        Some(Purpose::Sdk) => Extent::Sdk,
+        None => Extent::Complete,
+    };
+    content(document(version, extent, format), request.headers()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_is_preferred_if_it_is_named_before_html() {
+        for (accept, expected) in [
+            ("text/markdown", true),
+            ("text/markdown, text/html;q=0.9", true),
+            ("text/html, text/markdown", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("*/*", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(prefers_markdown(&headers), expected, "{accept}");
+        }
+        assert!(!prefers_markdown(&HeaderMap::new()));
     }
 }

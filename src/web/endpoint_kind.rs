@@ -18,7 +18,7 @@ pub(super) fn endpoint_kind(path: &str) -> &'static str {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     match path {
-        "/-/session" => "page",
+        "/" | "/-/session" => "page",
         _ if is_document(path) => "page",
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => "health",
         _ if below("/api") => "unmatched",
@@ -52,7 +52,7 @@ mod tests {
             ("/g/p/-/archive/main/p.zip", "page"),
             ("/g/p/-/raw/main/a", "page"),
             ("/ada.keys", "page"),
-            ("/", "unmatched"),
+            ("/", "page"),
             ("/wp-login.php", "unmatched"),
         ] {
             assert_eq!(endpoint_kind(path), kind, "{path}");

@@ -116,10 +116,8 @@ fn allowed_of_page(path: &str) -> &'static [&'static str] {
     match path {
         "/users/sign_in" => &["GET", "HEAD", "POST"],
         "/users/sign_out" => &["POST"],
-        "/docs" | "/docs/" | "/-/session" | "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => {
-            &["GET", "HEAD"]
-        }
-        _ if is_document(path) => &["GET", "HEAD"],
+        "/" | "/-/session" | "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => &["GET", "HEAD"],
+        _ if is_document(path) || path == "/docs" || path.starts_with("/docs/") => &["GET", "HEAD"],
         _ => &[],
     }
 }

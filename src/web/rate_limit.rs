@@ -106,6 +106,7 @@ fn counting(path: &str) -> Counting {
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => Counting::Exempt,
         "/-/session" | "/users/sign_in" | "/users/sign_out" => Counting::ByAddress,
         _ if is_document(path) => Counting::ByAddress,
+        "/" => Counting::ByAddress,
         _ if below("/docs") || below("/oauth") || below("/.well-known") => Counting::ByAddress,
         _ => Counting::ByCaller,
     }
@@ -132,6 +133,7 @@ mod tests {
             ("/-/metrics", Counting::Exempt),
             ("/-/session", Counting::ByAddress),
             ("/-/other", Counting::ByCaller),
+            ("/", Counting::ByAddress),
             ("/docs", Counting::ByAddress),
             ("/docs/index.css", Counting::ByAddress),
             ("/documents/a.git/info/refs", Counting::ByCaller),

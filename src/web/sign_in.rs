@@ -202,14 +202,30 @@ async fn form_field(body: Body, name: &str) -> Option<String> {
     fields.get(name)?.as_str().map(str::to_owned)
 }
 
-/// Returns the signed-in user, and the CSRF token for writes with the session.
+#[derive(Debug, Default, Deserialize)]
+struct SessionQuery {
+    #[serde(default)]
+    optional: bool,
+}
+
+/// Returns the signed-in user, and the CSRF token for writes with the session. With `optional=true`, the response
+/// without a session is null values instead of 401, which browsers log as an error.
 #[handler]
-async fn current_session(request: &Request, Data(backend): Data<&Backend>) -> Response {
+async fn current_session(
+    request: &Request,
+    query: Option<Query<SessionQuery>>,
+    Data(backend): Data<&Backend>,
+) -> Response {
+    let is_optional = query.is_some_and(|query| query.0.optional);
     let mut response = match signed_in(request, backend).await {
         Ok(Some(session)) => {
             let user = session.user;
             let user = json!({ "id": user.id, "username": user.username, "name": user.name });
             let body = json!({ "user": user, "csrf_token": session.csrf_token });
+            error_response::json_response(StatusCode::OK, &body)
+        }
+        Ok(None) if is_optional => {
+            let body = json!({ "user": null, "csrf_token": null });
             error_response::json_response(StatusCode::OK, &body)
         }
         Ok(None) => error_response::render(&Error::Unauthorized),

@@ -3,8 +3,8 @@
 //! [`load`] merges the files into one document, [`groups`] expands parameter groups, and [`defaults`] adds the parts
 //! that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
-//! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. Only build
-//! scripts depend on this package.
+//! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. [`portal`] renders
+//! the documentation, and [`pack`] compresses the published files. Only build scripts depend on this package.
 
 pub mod defaults;
 pub mod emit;
@@ -15,6 +15,8 @@ pub mod lint;
 pub mod load;
 pub mod lower;
 pub mod model;
+pub mod pack;
+pub mod portal;
 pub mod publish;
 pub mod table;
 
@@ -24,6 +26,10 @@ use std::path::Path;
 pub struct Generated {
     /// The published documents.
     pub documents: Vec<publish::Published>,
+    /// The facts about the document, for `openapi/history`.
+    pub facts: String,
+    /// The files of the documentation portal.
+    pub portal: Vec<portal::PortalFile>,
     /// Rust code of the component schemas and requests, for the package `contract`.
     pub types: String,
     /// Rust code of the handler traits and routes, for the server.
@@ -32,19 +38,46 @@ pub struct Generated {
     pub table: String,
 }
 
-/// Compiles the contract below `folder`.
+impl Generated {
+    /// Returns all files that the server publishes: the documents and the portal.
+    #[must_use]
+    pub fn published(self) -> Vec<portal::PortalFile> {
+        let documents = self.documents.into_iter().map(|document| portal::PortalFile {
+            media_type: match document.file.ends_with(".yaml") {
+                true => "application/yaml",
+                false => "application/json",
+            },
+            path: document.file,
+            content: document.text.into_bytes(),
+        });
+        let facts = portal::PortalFile {
+            path: "openapi-facts.txt".to_owned(),
+            media_type: "text/plain",
+            content: self.facts.into_bytes(),
+        };
+        documents.chain(self.portal).chain([facts]).collect()
+    }
+}
+
+/// Compiles the contract below `folder`. The folder `assets` contains the style sheet and the script of the portal.
 ///
 /// # Errors
 /// A report of all faults, one on each line, with file and pointer.
-pub fn compile(folder: &Path) -> Result<Generated, String> {
+pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
     let document = load::load(folder).map_err(|faults| load::report(&faults))?;
     let faults = lint::lint(&document);
     if !faults.is_empty() {
         return Err(load::report(&faults));
     }
     let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
+    let description = document.root["info"]["description"].as_str().unwrap_or_default();
+    let guides = portal::load_guides(folder, description)?;
+    let versions = portal::load_history(folder)?;
+    let authored = publish::authored(&document.root);
     Ok(Generated {
         documents: publish::publish(&document.root)?,
+        facts: portal::history::format(&portal::history::facts(&document.root)),
+        portal: portal::files(&authored, &guides, &versions, portal::Assets::load(assets)?),
         types: emit::types(&contract).map_err(|error| error.to_string())?,
         routes: emit::routes(&contract).map_err(|error| error.to_string())?,
         table: table::table(&contract)?,

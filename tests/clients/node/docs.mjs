@@ -1,19 +1,20 @@
-// Opens the docs page in a browser that can reach only the server, authorizes with a pasted token, and
-// executes a call on a project whose path contains a slash. Usage: node docs.mjs BASE TOKEN
+// Opens the documentation in a browser that can reach only the server: all pages, links, search, the form that sends
+// requests, sign-in, and pages without scripts. Usage: node docs.mjs BASE TOKEN PASSWORD
 import { chromium } from "playwright-core";
 import assert from "node:assert/strict";
 
-const [base, token] = process.argv.slice(2);
+const [base, token, password] = process.argv.slice(2);
 const api = (path, options = {}) =>
   fetch(`${base}/api/v4${path}`, {
     ...options,
-    headers: { "Private-Token": token, "Content-Type": "application/json" },
+    headers: { "Private-Token": token, "Content-Type": "application/json", ...options.headers },
   });
 const created = await api("/projects", {
   method: "POST",
   body: JSON.stringify({ name: "docs-tour", initialize_with_readme: true }),
 });
 assert.equal(created.status, 201, await created.text());
+const index = await (await fetch(`${base}/docs/search.json`)).json();
 
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -28,42 +29,264 @@ const browser = await chromium.launch({
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
   ],
 });
-try {
-  const page = await browser.newPage();
-  const foreign = [];
-  const faults = [];
+const foreign = [];
+const faults = [];
+
+/** Opens a page that records requests to other hosts, errors and violations of the content policy. */
+const open = async (options = {}) => {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
   page.on("request", (request) => {
-    if (!request.url().startsWith(base) && !request.url().startsWith("data:")) foreign.push(request.url());
+    const url = request.url();
+    if (!url.startsWith(`${base}/`) && !url.startsWith(`blob:${base}/`)) foreign.push(url);
   });
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("console", (message) => {
-    // Without a session the request for one returns 401, which the browser logs.
-    if (message.type() === "error" && !message.location().url.endsWith("/-/session")) faults.push(message.text());
+    // The browser logs refused requests of the form, which the tests expect.
+    if (message.type() === "error" && !message.location().url.includes("/api/v4/")) faults.push(`${page.url()}: ${message.text()}`);
   });
-  await page.goto(`${base}/docs`);
-  await page.waitForSelector(".opblock-tag-section");
-
-  await page.click("button.authorize");
-  const section = page.locator(".auth-container", { hasText: "private_token_header" });
-  await section.locator("input").fill(token);
-  await section.locator("button.authorize").click();
-  await page.click(".btn-done");
-
-  const tag = page.locator("#operations-tag-Projects");
-  await tag.click();
-  const operation = page.locator("#operations-Projects-get_project");
-  await operation.locator(".opblock-summary-control").click();
-  await operation.locator("tr[data-param-name=id] input").fill("root/docs-tour");
-  const [answer] = await Promise.all([
-    page.waitForResponse((response) => response.url().includes("/api/v4/projects/")),
-    operation.locator("button.execute").click(),
+  return page;
+};
+const operation = (page, id) => page.goto(`${base}/docs/operation/${id}`);
+/** The control of a field of the form. */
+const control = (page, name) => page.locator("#try label").filter({ has: page.locator(`code:text-is("${name}")`) }).locator("input, select, textarea");
+/** Sends the form, and returns the request and the response. */
+const send = async (page) => {
+  const [response] = await Promise.all([
+    page.waitForResponse((answer) => new URL(answer.url()).pathname.startsWith("/api/")),
+    page.click("#try button[type=submit]"),
   ]);
-  assert.ok(answer.url().includes("/projects/root%2Fdocs-tour"), answer.url());
-  assert.equal(answer.status(), 200);
-  assert.equal((await answer.json()).path_with_namespace, "root/docs-tour");
-  assert.deepEqual(foreign, [], "the page sent requests to other hosts");
-  assert.deepEqual(faults, [], "the page logged errors");
-  console.log("the docs page works without access to other hosts and encodes project paths");
+  await page.waitForSelector("#try .status");
+  return response;
+};
+const shown = (page) => page.locator("#try [aria-label=Body] code").textContent();
+
+const everyPage = async () => {
+  const paths = ["/docs/", "/docs/roles", "/docs/errors", "/docs/schemas", "/docs/changelog"];
+  paths.push(...index.guides.map(([name]) => `/docs/guide/${name}`));
+  paths.push(...index.operations.map(([id]) => `/docs/operation/${id}`));
+  paths.push(...index.schemas.map(([name]) => `/docs/schema/${name}`));
+  const count = paths.length;
+  const visit = async () => {
+    const page = await open();
+    for (let path = paths.pop(); path; path = paths.pop()) {
+      const response = await page.goto(base + path);
+      assert.equal(response.status(), 200, path);
+      const [titles, overflow, elements] = await page.evaluate(() => [
+        document.querySelectorAll("h1").length,
+        document.documentElement.scrollWidth - innerWidth,
+        document.querySelectorAll("*").length,
+      ]);
+      assert.equal(titles, 1, path);
+      assert.ok(overflow <= 0, `${path} scrolls sideways by ${overflow}`);
+      if (path.includes("/operation/")) assert.ok(elements <= 2000, `${path} has ${elements} elements`);
+    }
+    await page.context().close();
+  };
+  await Promise.all([1, 2, 3, 4].map(visit));
+  console.log(`${count} pages have one title, no errors and no requests to other hosts`);
+};
+
+const narrowPages = async () => {
+  const page = await open({ viewport: { width: 320, height: 640 } });
+  for (const path of ["/docs/", "/docs/operation/create_issue", "/docs/operation/list_issues", "/docs/tag/issues", "/docs/schema/Issue", "/docs/roles", "/docs/changelog"]) {
+    await page.goto(base + path);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} scrolls sideways`);
+  }
+  await page.click("a.menu");
+  await page.click("#navigation summary:text-is('Issues'), #navigation summary:text-is('Planning')");
+  await page.click("#navigation a:text-is('Boards')");
+  assert.equal(await page.locator("h1").textContent(), "Boards");
+  await page.context().close();
+};
+
+const search = async () => {
+  const page = await open();
+  await page.goto(`${base}/docs/`);
+  const results = page.locator("#results [role=option]");
+  const find = async (text) => {
+    await page.fill(".search input", text);
+    await page.waitForFunction(() => !document.querySelector(".search p").textContent.startsWith("Type"));
+    return results.evaluateAll((options) => options.map((option) => option.dataset.target));
+  };
+  for (const key of ["Control+k", "/"]) {
+    await page.keyboard.press(key);
+    await page.waitForSelector("dialog[open]");
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.querySelector("dialog").open);
+  }
+  await page.keyboard.press("Control+k");
+  const titles = new Map();
+  for (const [, , , title] of index.operations) titles.set(title, (titles.get(title) ?? 0) + 1);
+  for (const [id, method, path, title] of index.operations) {
+    const target = `/docs/operation/${id}`;
+    const byTitle = (await find(title)).indexOf(target);
+    assert.ok(byTitle >= 0 && byTitle < Math.max(2, titles.get(title)), `${title}: position ${byTitle}`);
+    const byPath = (await find(`${method} ${path}`)).indexOf(target);
+    assert.ok(byPath >= 0 && byPath < 8, `${method} ${path}: position ${byPath}`);
+  }
+  assert.deepEqual(await find("xyzzy plugh"), []);
+  assert.equal(await page.locator(".search p").textContent(), "Nothing found.");
+  assert.equal((await find("protect branch"))[0], "/docs/operation/protect_branch");
+  assert.ok((await find("Issue")).includes("/docs/schema/Issue"));
+  await find("get a branch");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowUp");
+  await Promise.all([page.waitForURL("**/docs/operation/get_branch"), page.keyboard.press("Enter")]);
+  await page.context().close();
+  console.log("the search finds every operation by its title and its path");
+};
+
+const formSendsRequests = async () => {
+  const page = await open();
+  await operation(page, "get_project");
+  assert.match(await page.locator("#try p.hint[role=status]").textContent(), /without credentials/);
+  await control(page, "Token").fill(token);
+  for (const typed of ["root/docs-tour", "root%2Fdocs-tour", "root%2fdocs-tour"]) {
+    await control(page, "id").fill(typed);
+    const response = await send(page);
+    assert.equal(new URL(response.url()).pathname, "/api/v4/projects/root%2Fdocs-tour", typed);
+    assert.equal(response.status(), 200);
+    assert.equal(JSON.parse(await shown(page)).path_with_namespace, "root/docs-tour");
+    const headers = await response.request().allHeaders();
+    assert.equal(headers["private-token"], token);
+    assert.equal(headers.cookie, undefined);
+  }
+  assert.equal(await page.evaluate((value) => Object.values(localStorage).includes(value), token), false);
+
+  // Nothing is sent that was not entered.
+  await operation(page, "list_project_issues");
+  await control(page, "id").fill("root/docs-tour");
+  assert.equal(new URL((await send(page)).url()).search, "");
+  await page.locator("#try summary").filter({ hasText: "Query" }).click();
+  await control(page, "iids[]").fill("1\n2\n");
+  await control(page, "not[labels]").fill("a b,c&d");
+  await control(page, "state").selectOption("opened");
+  const query = new URL((await send(page)).url()).searchParams;
+  assert.deepEqual([...query].sort(), [["iids[]", "1"], ["iids[]", "2"], ["not[labels]", "a b,c&d"], ["state", "opened"]]);
+
+  // Names with special characters are one segment.
+  await operation(page, "get_branch");
+  await control(page, "id").fill("root/docs-tour");
+  for (const name of ["a b", "a#b", "a?b", "a%b", "a+b&c=d", "zweig-ü-日本", "feature/x", "100%25"]) {
+    await control(page, "branch").fill(name);
+    const path = new URL((await send(page)).url()).pathname;
+    assert.equal(path, `/api/v4/projects/root%2Fdocs-tour/repository/branches/${encodeURIComponent(name)}`);
+  }
+  await control(page, "branch").fill("..");
+  await page.click("#try button[type=submit]");
+  assert.match(await page.locator("#try .fault").textContent(), /cannot be \.\./);
+  await control(page, "branch").fill("");
+  await page.click("#try button[type=submit]");
+  assert.equal(await page.locator("#try .fault").textContent(), "branch is required.");
+
+  // A body is checked, sent as typed, and its response is text.
+  await operation(page, "create_issue");
+  await control(page, "id").fill("root/docs-tour");
+  const body = page.locator("#try textarea[aria-label=Body]");
+  assert.equal(await body.inputValue(), "");
+  await body.fill("{");
+  await page.click("#try button[type=submit]");
+  assert.match(await page.locator("#try .fault").textContent(), /not JSON/);
+  await page.click("text=Insert example");
+  assert.ok(JSON.parse(await body.inputValue()).title);
+  const title = "<script>document.title = 'changed'</script><img src=x onerror=alert(1)>";
+  await body.fill(JSON.stringify({ title }));
+  const issue = await send(page);
+  assert.equal(issue.status(), 201);
+  assert.equal(JSON.parse(await shown(page)).title, title);
+  assert.equal(await page.locator("#try img").count(), 0);
+  assert.equal(await page.title(), "Create an issue - Holdfast API");
+
+  // A file is sent as a form, and other content is offered as a file.
+  await operation(page, "upload_project_file");
+  await control(page, "id").fill("root/docs-tour");
+  await control(page, "file").setInputFiles({ name: "five.bin", mimeType: "application/octet-stream", buffer: Buffer.alloc(5 << 20, 7) });
+  assert.equal((await send(page)).status(), 201);
+  await operation(page, "get_archive");
+  await control(page, "id").fill("root/docs-tour");
+  await send(page);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#try a[download]")]);
+  assert.match(download.suggestedFilename(), /docs-tour/);
+
+  // A deletion is confirmed once.
+  await operation(page, "delete_issue");
+  await control(page, "id").fill("root/docs-tour");
+  await control(page, "issue_iid").fill("1");
+  let sent = 0;
+  page.on("request", (request) => (sent += request.method() === "DELETE" ? 1 : 0));
+  await page.click("#try button[type=submit]");
+  await page.waitForSelector("text=This request deletes data.");
+  assert.equal(sent, 0);
+  const [deleted] = await Promise.all([page.waitForResponse((answer) => answer.request().method() === "DELETE"), page.click("text=Send anyway")]);
+  assert.equal(deleted.status(), 204);
+
+  // A wrong token shows the error.
+  await operation(page, "get_current_user");
+  await control(page, "Token").fill("wrong");
+  assert.equal((await send(page)).status(), 401);
+  assert.match(await shown(page), /401 Unauthorized/);
+  await page.context().close();
+  console.log("the form encodes paths, and sends only values that were entered");
+};
+
+const sessions = async () => {
+  const page = await open();
+  await operation(page, "create_project");
+  await page.click(".tools >> text=Sign in");
+  await page.fill("#login", "root");
+  await page.fill("#password", password);
+  await Promise.all([page.waitForURL("**/docs/operation/create_project"), page.click("button[type=submit]")]);
+  await page.waitForSelector("text=Signed in as root");
+  await page.locator("#try textarea[aria-label=Body]").fill(JSON.stringify({ name: "docs-session" }));
+  const response = await send(page);
+  assert.equal(response.status(), 201, await response.text());
+  const headers = await response.request().allHeaders();
+  assert.ok(headers["x-csrf-token"] && !headers["private-token"]);
+  await page.click("text=Sign out");
+  await page.waitForSelector(".tools >> text=Sign in");
+  assert.equal((await send(page)).status(), 401);
+  await page.context().close();
+  console.log("the form uses the session, and the page signs in and out");
+};
+
+const formerAddresses = async () => {
+  const page = await open();
+  await page.goto(`${base}/docs/#/Projects/get_project`);
+  await page.waitForURL("**/docs/operation/get_project");
+  const other = await open();
+  await other.goto(`${base}/docs#/Repository%20Files`);
+  await other.waitForURL("**/docs/tag/repository-files");
+  await page.context().close();
+  await other.context().close();
+};
+
+const withoutScripts = async () => {
+  const page = await open({ javaScriptEnabled: false, viewport: { width: 390, height: 844 } });
+  for (const [path, text] of [["/docs/", "First request"], ["/docs/tag/branches", "Protect a branch"], ["/docs/operation/get_branch", "URL-encoded name of the branch."], ["/docs/schema/Branch", "Whether the branch is protected."]]) {
+    await page.goto(base + path);
+    assert.ok((await page.locator("main").innerText()).includes(text), path);
+    assert.equal(await page.locator("#try:visible").count(), 0);
+  }
+  await page.goto(`${base}/docs/operation/get_branch`);
+  await page.click("label:text-is('Python')");
+  assert.ok(await page.locator("pre.python").isVisible());
+  await page.click("a.menu");
+  assert.ok(await page.locator("#navigation").isVisible());
+  await page.context().close();
+  console.log("pages are readable without scripts");
+};
+
+try {
+  await everyPage();
+  await narrowPages();
+  await search();
+  await formSendsRequests();
+  await sessions();
+  await formerAddresses();
+  await withoutScripts();
+  assert.deepEqual(foreign, [], "the pages sent requests to other hosts");
+  assert.deepEqual(faults, [], "the pages logged errors");
 } finally {
   await browser.close();
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use contract::document::DOCUMENT_JSON;
+use contract::document::{Extent, Format, Version, document_text};
 use contract::operation::Operation;
 use contract::table::operations;
 use jsonschema::{Draft, Registry, Validator};
@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use super::ApiResponse;
 
 /// The published OpenAPI document.
-pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOCUMENT_JSON).expect("JSON"));
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let text = document_text(Version::V3_0, Extent::Complete, Format::Json).expect("a document");
+    serde_json::from_str(&text).expect("JSON")
+});
 
 /// Operations by method and number of path segments, with the segments of their path templates.
 static ROUTES: LazyLock<HashMap<(&str, usize), Vec<Route>>> = LazyLock::new(|| {

@@ -5,3 +5,4 @@ mod docs;
 mod headers;
 mod health;
 mod pages;
+mod portal;

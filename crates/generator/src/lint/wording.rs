@@ -1,4 +1,4 @@
-//! Lint of the wording of summaries and descriptions (`docs/STYLE.md`).
+//! Lints of the wording (`docs/STYLE.md`) and the Markdown of summaries and descriptions.
 
 use serde_json::Value;
 
@@ -59,7 +59,8 @@ impl Linter<'_> {
                     let below = format!("{pointer}/{}", escape(name));
                     match (name.as_str(), entry) {
                         ("summary" | "description", Value::String(text)) if !names => {
-                            self.words(&below, text)
+                            self.words(&below, text);
+                            self.markdown(&below, text);
                         }
                         ("example" | "default" | "enum", _) if !names => {}
                         _ => self.wording(&below, entry),
@@ -90,6 +91,40 @@ impl Linter<'_> {
                 pointer,
                 "wording",
                 format!("`{word}` is not plain English; see docs/STYLE.md"),
+            );
+        }
+    }
+
+    /// Checks that a text contains only the Markdown that the documentation renders (`portal::prose`).
+    fn markdown(&mut self, pointer: &str, text: &str) {
+        for paragraph in text.split("\n\n") {
+            let parts: Vec<&str> = paragraph.split('`').collect();
+            self.require(
+                parts.len() % 2 == 1,
+                pointer,
+                "markdown",
+                "a backtick is missing: code starts and ends with one",
+            );
+            let is_tag = |part: &&str| {
+                part.match_indices('<')
+                    .any(|(at, _)| part[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/'))
+            };
+            self.require(
+                !parts.iter().step_by(2).any(is_tag),
+                pointer,
+                "markdown",
+                "HTML is not rendered: put `<` into code",
+            );
+            let unknown = paragraph.lines().any(|line| {
+                ["# ", "#### ", "> ", "* ", "+ "]
+                    .iter()
+                    .any(|mark| line.starts_with(mark))
+            });
+            self.require(
+                !unknown,
+                pointer,
+                "markdown",
+                "use only paragraphs, headings (`##`, `###`), lists (`-`), tables, code and links",
             );
         }
     }

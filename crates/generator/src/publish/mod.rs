@@ -26,8 +26,7 @@ pub struct Published {
 /// # Errors
 /// Failures of the serializers.
 pub fn publish(root: &Value) -> Result<Vec<Published>, String> {
-    let mut authored = root.clone();
-    links::add(&mut authored);
+    let authored = authored(root);
     let mut derived = authored.clone();
     upgrade::upgrade(&mut derived);
     hints::add(&mut derived);
@@ -38,6 +37,14 @@ pub fn publish(root: &Value) -> Result<Vec<Published>, String> {
         render(&format!("{name}-sdk"), &reduced, &mut rendered)?;
     }
     Ok(rendered)
+}
+
+/// Returns the document as authored, with the links between its operations.
+#[must_use]
+pub fn authored(root: &Value) -> Value {
+    let mut authored = root.clone();
+    links::add(&mut authored);
+    authored
 }
 
 fn render(name: &str, root: &Value, rendered: &mut Vec<Published>) -> Result<(), String> {

@@ -42,6 +42,9 @@ lints! {
     operations_are_in_the_file_of_their_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-file";
     summaries_have_no_final_period: "paths/keys.yaml", "List keys" => "List keys.", "summary";
     summaries_are_plain_english: "paths/keys.yaml", "List keys" => "Tell keys", "wording";
+    code_in_descriptions_is_closed: "schemas/keys.yaml", "  description: A key.\n" => "  description: A `key.\n", "markdown";
+    descriptions_contain_no_html: "schemas/keys.yaml", "  description: A key.\n" => "  description: A <b>key</b>.\n", "markdown";
+    descriptions_contain_known_markdown: "schemas/keys.yaml", "  description: A key.\n" => "  description: '> A key.'\n", "markdown";
     descriptions_are_plain_english: "schemas/keys.yaml", "  description: A key.\n" => "  description: A key, whatever it is.\n", "wording";
     operations_are_described: "paths/keys.yaml", "    description: Lists the keys.\n" => "", "description";
     parameters_are_described: "paths/keys.yaml", "description: Only these., " => "", "description";

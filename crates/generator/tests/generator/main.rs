@@ -5,6 +5,7 @@
 
 mod groups;
 mod lints;
+mod portal;
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,11 @@ const COMMITTED: [&str; 2] = ["openapi.json", "openapi-3.1.json"];
 /// Returns the folder of the server's contract.
 fn contract_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi")
+}
+
+/// Returns the folder of the style sheet and the script of the portal.
+fn assets_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/portal")
 }
 
 /// Returns a contract with one operation of each kind, by file.
@@ -98,7 +104,7 @@ fn table_rejects_input_that_contains_itself() {
 /// The compiler parses and expands this code in each build of its package.
 #[test]
 fn generated_code_is_small() {
-    let generated = generator::compile(&contract_folder()).expect("a contract");
+    let generated = generator::compile(&contract_folder(), &assets_folder()).expect("a contract");
     let (types, routes) = (generated.types.lines().count(), generated.routes.lines().count());
     assert!(routes <= MAX_ROUTE_LINES, "the routes have {routes} lines");
     assert!(
@@ -110,7 +116,7 @@ fn generated_code_is_small() {
 
 #[test]
 fn committed_documents_are_current() {
-    let generated = generator::compile(&contract_folder()).expect("a contract");
+    let generated = generator::compile(&contract_folder(), &assets_folder()).expect("a contract");
     for file in COMMITTED {
         let path = contract_folder().join("dist").join(file);
         let committed = std::fs::read_to_string(path).unwrap_or_default();
