@@ -1,5 +1,9 @@
 //! Tags of a project's repository.
 
+use std::collections::HashMap;
+
+use storage::entities::releases;
+
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
@@ -21,6 +25,15 @@ pub struct TagDetail {
     pub tag: git::Tag,
     /// The commit; `None` if the tag refers to a tree or blob.
     pub commit: Option<git::Commit>,
+    /// The release of the tag, if there is one.
+    pub release: Option<TagRelease>,
+}
+
+/// The release of a tag.
+#[derive(Debug, Clone)]
+pub struct TagRelease {
+    /// The release notes.
+    pub description: Option<String>,
 }
 
 /// Filter and sort order of a list of tags.
@@ -65,7 +78,7 @@ pub async fn list(
     let found = repository.tags(query).await?;
     let found = Page::new(page, found.tags, found.total as u64);
     Ok(Page {
-        items: load_details(&repository, found.items).await?,
+        items: load_details(backend, access, &repository, found.items).await?,
         rest: found.rest,
     })
 }
@@ -77,7 +90,47 @@ pub async fn list(
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetail> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    load_detail(&repository, tag).await
+    load_detail(backend, access, &repository, tag).await
+}
+
+/// Creates a tag unless it exists, like [`create`].
+///
+/// # Errors
+/// Returns the errors of [`create`], and `Unprocessable` if the tag does not exist and no revision is given.
+pub async fn create_unless_exists(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    revision: Option<String>,
+    message: Option<String>,
+) -> Result<()> {
+    let repository = repository_access::repository(backend, access)?;
+    if exists(&repository, name).await? {
+        return Ok(());
+    }
+    let revision = revision.filter(|revision| !revision.is_empty());
+    let revision = revision.ok_or_else(|| Error::Unprocessable("Ref is not specified".into()))?;
+    let new = NewTag {
+        name: name.to_owned(),
+        revision,
+        message,
+    };
+    match create(backend, access, new).await {
+        Ok(_) => Ok(()),
+        // A concurrent request can create the same tag.
+        Err(error) => match exists(&repository, name).await? {
+            true => Ok(()),
+            false => Err(error),
+        },
+    }
+}
+
+async fn exists(repository: &git::Repository, name: &str) -> Result<bool> {
+    match repository.targets(vec![format!("refs/tags/{name}")]).await {
+        Ok(targets) => Ok(targets.into_iter().flatten().next().is_some()),
+        Err(git::Error::RepositoryMissing) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates a tag, with the caller as the tagger if it is annotated.
@@ -109,7 +162,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
     };
     let update = commit::ref_update(access);
     let tag = prepare_and_update_refs(backend, update, authority, lock, publish).await?;
-    load_detail(&repository, tag).await
+    load_detail(backend, access, &repository, tag).await
 }
 
 /// Deletes a tag.
@@ -125,7 +178,10 @@ pub async fn delete(
 ) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
-    if let Some(commit) = load_detail(&repository, tag.clone()).await?.commit {
+    if let Some(commit) = load_detail(backend, access, &repository, tag.clone())
+        .await?
+        .commit
+    {
         preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
     let update = ProposedUpdate::tag(name, ProposalKind::Delete);
@@ -141,16 +197,32 @@ pub async fn delete(
     prepare_and_update_refs(backend, commit::ref_update(access), authority, lock, publish).await
 }
 
-async fn load_detail(repository: &git::Repository, tag: git::Tag) -> Result<TagDetail> {
-    let details = load_details(repository, vec![tag]).await?;
+async fn load_detail(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &git::Repository,
+    tag: git::Tag,
+) -> Result<TagDetail> {
+    let details = load_details(backend, access, repository, vec![tag]).await?;
     details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
 }
 
-async fn load_details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetail>> {
+async fn load_details(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &git::Repository,
+    tags: Vec<git::Tag>,
+) -> Result<Vec<TagDetail>> {
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
+    let names = tags.iter().map(|tag| tag.name.as_str());
+    let notes = releases::notes_of_tags(backend.database.read(), access.project.id, names).await?;
+    let mut notes: HashMap<String, Option<String>> = notes.into_iter().collect();
     let details = tags.into_iter().map(|tag| TagDetail {
         commit: tag.commit.and_then(|_| commits.next()),
+        release: notes
+            .remove(&tag.name)
+            .map(|description| TagRelease { description }),
         tag,
     });
     Ok(details.collect())
