@@ -80,6 +80,8 @@ mod m20261127_000080_store_default_branches_of_groups;
 mod m20261127_000081_create_merge_request_reviewers;
 mod m20261127_000082_store_squash_options_of_projects;
 mod m20261127_000083_create_former_paths;
+mod m20261127_000084_create_releases;
+mod m20261127_000085_store_release_events_of_webhooks;
 mod m20261127_000087_create_protected_tags_and_grants;
 pub mod naming;
 
@@ -161,6 +163,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000081_create_merge_request_reviewers::Migration),
             Box::new(m20261127_000082_store_squash_options_of_projects::Migration),
             Box::new(m20261127_000083_create_former_paths::Migration),
+            Box::new(m20261127_000084_create_releases::Migration),
+            Box::new(m20261127_000085_store_release_events_of_webhooks::Migration),
             Box::new(m20261127_000087_create_protected_tags_and_grants::Migration),
         ]
     }

@@ -142,7 +142,12 @@ impl<'a> Exchange<'a> {
     /// # Errors
     /// [`Error::InvalidParameters`] if one is not UTF-8.
     pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
-        let sent = self.request.original_uri().path().split('/');
+        let sent = self.request.original_uri().path();
+        let (sent, rest) = match self.operation.rest {
+            true => split_rest(sent, self.operation.path),
+            false => (sent, None),
+        };
+        let sent = sent.split('/');
         let template = self.operation.path.split('/');
         // An ignored duplicate slash leaves an empty segment, which is not a value.
         let has_extra_slash = sent.clone().count() > template.clone().count();
@@ -150,7 +155,8 @@ impl<'a> Exchange<'a> {
             .enumerate()
             .filter(|(index, segment)| *index == 0 || !has_extra_slash || !segment.is_empty());
         let mut values = Vec::new();
-        for (pattern, (_, segment)) in template.zip(sent) {
+        let sent = sent.map(|(_, segment)| segment).chain(rest);
+        for (pattern, segment) in template.zip(sent) {
             let Some((prefix, name)) = pattern.split_once('{') else {
                 continue;
             };
@@ -249,6 +255,18 @@ impl<'a> Exchange<'a> {
             self.reserved = size;
         }
         Ok(())
+    }
+}
+
+/// Splits a path at the segment that begins the rest of the path, which is the last segment of the template.
+fn split_rest<'a>(path: &'a str, template: &str) -> (&'a str, Option<&'a str>) {
+    let slash = path
+        .match_indices('/')
+        .nth(template.matches('/').count().saturating_sub(1));
+    let parts = slash.and_then(|(position, _)| Some((path.get(..position)?, path.get(position + 1..)?)));
+    match parts {
+        Some((head, rest)) => (head, Some(rest.strip_suffix('/').unwrap_or(rest))),
+        None => (path, None),
     }
 }
 

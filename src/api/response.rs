@@ -1,9 +1,9 @@
-//! Successful responses: JSON, pages and empty responses.
+//! Successful responses: JSON, pages, redirects and empty responses.
 
-use domain::kernel::error::Result;
+use domain::kernel::error::{Error, Result};
 use domain::kernel::page::Page;
 use poem::Response;
-use poem::http::header::CONTENT_LENGTH;
+use poem::http::header::{CONTENT_LENGTH, LOCATION};
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
@@ -94,6 +94,20 @@ impl<T: Serialize> Success for Page<T> {
         let headers = paging::headers(&exchange.page(), self.rest, &exchange.url(), exchange.raw_query());
         set_headers(response.headers_mut(), headers);
         Ok(response)
+    }
+}
+
+/// A redirect to a URL, or to a path of this server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect(pub String);
+
+impl Success for Redirect {
+    fn render(self, status: StatusCode, _: &Exchange<'_>) -> Result<Response> {
+        let location = HeaderValue::try_from(self.0).map_err(Error::internal)?;
+        Ok(Response::builder()
+            .status(status)
+            .header(LOCATION, location)
+            .finish())
     }
 }
 

@@ -52,6 +52,7 @@ impl<H: Send + Sync + 'static> Routes<H> {
     pub fn into_route(self, edge: &Edge<H>) -> Route {
         let mut route = Route::new();
         for (path, operations) in self.paths {
+            let has_rest = operations.iter().any(|(operation, _)| operation.rest);
             let mut methods = RouteMethod::new();
             for (operation, process) in operations {
                 let endpoint = OperationEndpoint {
@@ -61,8 +62,12 @@ impl<H: Send + Sync + 'static> Routes<H> {
                 };
                 methods = methods.method(method(operation), endpoint);
             }
-            // The router's syntax for `{name}` is `:name`.
-            route = route.at(path.replace('{', ":").replace('}', ""), methods);
+            // The router's syntax for `{name}` is `:name`, or `*name` for the rest of the path.
+            let mut pattern = path.replace('{', ":").replace('}', "");
+            if has_rest && let Some(last) = pattern.rfind(':') {
+                pattern.replace_range(last..=last, "*");
+            }
+            route = route.at(pattern, methods);
         }
         route
     }
@@ -104,7 +109,7 @@ mod generated {
 
     use super::Routes;
     use crate::api::edge::Authorized;
-    use crate::api::response::{Empty, Json, OptionalJson, WithHeaders};
+    use crate::api::response::{Empty, Json, OptionalJson, Redirect, WithHeaders};
 
     include!(env!("HOLDFAST_ROUTES"));
 }

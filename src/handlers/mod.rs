@@ -11,6 +11,7 @@ mod instance;
 mod patch;
 mod planning;
 mod registry;
+mod releases;
 mod review;
 mod security;
 mod spaces;

@@ -2,7 +2,7 @@
 
 use storage::entities::{
     self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,
-    merge_requests, milestones, namespaces, pipelines, projects, todos, vulnerabilities,
+    merge_requests, milestones, namespaces, pipelines, projects, release_links, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -38,6 +38,7 @@ convert_enum! {
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }
+    contract::ReleaseLinkType = release_links::ReleaseLinkType { Other, Runbook, Image, Package }
     contract::MergeRequestState = merge_requests::MergeRequestState { Opened, Closed, Locked, Merged }
     contract::MergeStatus = merge_requests::MergeStatus { Unchecked, CanBeMerged, CannotBeMerged }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }

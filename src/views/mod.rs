@@ -12,6 +12,7 @@ pub mod instance;
 pub mod links;
 pub mod planning;
 pub mod registry;
+pub mod releases;
 pub mod review;
 pub mod security;
 pub mod spaces;

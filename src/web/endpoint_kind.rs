@@ -22,7 +22,13 @@ pub(super) fn endpoint_kind(path: &str) -> &'static str {
         _ if is_document(path) => "page",
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => "health",
         _ if below("/api") => "unmatched",
-        _ if path.contains("/-/archive/") || path.contains("/-/raw/") || path.ends_with(".keys") => "page",
+        _ if ["/-/archive/", "/-/raw/", "/-/releases/"]
+            .iter()
+            .any(|page| path.contains(page)) =>
+        {
+            "page"
+        }
+        _ if path.ends_with(".keys") => "page",
         _ if git_http::is_git_path(path) => "git",
         _ if registry::is_registry_path(path) => "registry",
         _ if below("/docs") || below("/users") || below("/oauth") || below("/.well-known") => "page",
@@ -51,6 +57,7 @@ mod tests {
             ("/g/p/uploads/0/a.png", "page"),
             ("/g/p/-/archive/main/p.zip", "page"),
             ("/g/p/-/raw/main/a", "page"),
+            ("/g/p/-/releases/v1/downloads/a", "page"),
             ("/ada.keys", "page"),
             ("/", "page"),
             ("/wp-login.php", "unmatched"),

@@ -18,6 +18,7 @@ mod page;
 pub mod pages;
 mod rate_limit;
 pub mod registry;
+mod release_pages;
 mod second_factor;
 pub mod sign_in;
 mod trace;

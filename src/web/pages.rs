@@ -2,6 +2,7 @@
 //!
 //! - `/<namespace>/<project>/-/archive/<ref>/<name>.tar.gz` and `/<namespace>/<project>/-/raw/<ref>/<path>` return an
 //!   archive and a file. A ref can contain slashes.
+//! - `/<namespace>/<project>/-/releases/...` leads to assets and evidence of releases ([`release_pages`]).
 //! - Any path with `?go-get=1` returns the address of the repository for the `go` command.
 //! - `/<username>.keys` returns the public SSH keys of a user.
 
@@ -21,6 +22,7 @@ use crate::api::{credentials, download, error_response, request_rate};
 use crate::views::code::{archive, file};
 use crate::views::html::escape;
 use crate::web::git_http;
+use crate::web::release_pages::{self, ReleasePart};
 
 /// Maximum number of segments of a ref in the address of a file.
 const MAX_REF_SEGMENTS: usize = 10;
@@ -87,6 +89,13 @@ enum PageRequest {
         /// The segments of the ref and of the path of the file.
         segments: Vec<String>,
     },
+    /// A part of a release of a project.
+    Release {
+        /// The full path of the project.
+        project: String,
+        /// The part.
+        part: ReleasePart,
+    },
     /// The address of the repository for the `go` command.
     GoModule {
         /// The segments of the import path, which can continue in the repository.
@@ -134,6 +143,10 @@ impl PageRequest {
                 let segments = segments(rest).filter(|segments| segments.len() > 1)?;
                 Some(Self::Raw { project, segments })
             }
+            "releases" => {
+                let part = ReleasePart::of(rest)?;
+                Some(Self::Release { project, part })
+            }
             _ => None,
         }
     }
@@ -169,6 +182,10 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
         PageRequest::Raw { project, segments } => {
             let access = project_access(backend, request, &project).await?;
             raw_file(backend, &access, &segments, request).await
+        }
+        PageRequest::Release { project, part } => {
+            let access = project_access(backend, request, &project).await?;
+            release_pages::answer(backend, &access, part).await
         }
         PageRequest::GoModule { segments } => go_module(backend, &segments, request).await,
         PageRequest::Keys(username) => {

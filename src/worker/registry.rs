@@ -7,6 +7,7 @@ use domain::lifecycle::deletion;
 use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
 use domain::registry::tag_cleanup;
+use domain::releases::evidence;
 use domain::review::jobs::{auto_merge, refresh_closing_issues};
 use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access;
@@ -32,6 +33,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(deletion::users::run_job)
         .run(deliver_webhook::run)
         .run(exports::run_job)
+        .run(evidence::run_job)
         .run(merge_requests::run_post_merge)
         .attempt(forks::run_job)
         .attempt(imports::run_job)

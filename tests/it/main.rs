@@ -23,6 +23,7 @@ mod operations_page;
 mod planning;
 mod registry;
 mod regressions;
+mod releases;
 mod review;
 mod security;
 mod spaces;

@@ -13,6 +13,8 @@ pub struct Operation {
     pub method: &'static str,
     /// Path template with `{name}` placeholders.
     pub path: &'static str,
+    /// Whether the last placeholder matches the rest of the path, with slashes.
+    pub rest: bool,
     /// Required access.
     pub access: AccessRule,
     /// Accepted token scopes.

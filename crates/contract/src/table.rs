@@ -100,6 +100,8 @@ struct OperationEntry {
     tag: String,
     method: String,
     path: String,
+    #[serde(default)]
+    rest: bool,
     access: AccessEntry,
     #[serde(default)]
     scopes: Vec<String>,
@@ -247,6 +249,7 @@ fn operation_of(
         tag: entry.tag.leak(),
         method: entry.method.leak(),
         path: entry.path.leak(),
+        rest: entry.rest,
         access: AccessRule {
             on: entry.access.on,
             min: entry.access.min,

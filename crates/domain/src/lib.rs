@@ -18,6 +18,7 @@ pub mod lifecycle;
 pub mod operations;
 pub mod planning;
 pub mod registry;
+pub mod releases;
 pub mod review;
 pub mod secrets;
 pub mod security;

@@ -277,6 +277,13 @@ impl Linter<'_> {
                 "array-name",
                 "array parameters, and only those, must be named `x[]`",
             );
+            let is_last = parameter["in"] == "path" && path.ends_with(&format!("/{{{name}}}"));
+            self.require(
+                parameter["x-rest"].is_null() || (parameter["x-rest"] == Value::Bool(true) && is_last),
+                &at,
+                "rest",
+                "x-rest must be `true` or absent; only the last parameter of a path can match the rest of the path",
+            );
             if parameter["in"] == "path" {
                 declared.insert(name.to_owned());
                 self.path_example(&at, parameter);
@@ -418,11 +425,22 @@ impl Linter<'_> {
             }
         }
         let optional = responses.contains_key("200") && responses.contains_key("204");
+        let redirect = responses.get("302").map(|response| self.document.deref(response));
+        let is_redirect = redirect.is_some_and(|response| !response["headers"]["Location"].is_null());
         self.require(
-            successes == 1 || (successes == 2 && optional),
+            redirect.is_some() == is_redirect,
+            pointer,
+            "redirect",
+            "a redirect must document the header `Location`",
+        );
+        self.require(
+            match is_redirect {
+                true => successes == 0,
+                false => successes == 1 || (successes == 2 && optional),
+            },
             pointer,
             "one-success",
-            "an operation must document exactly one 2xx besides 206, or 200 and 204",
+            "an operation must document exactly one 2xx besides 206, or 200 and 204, or only 302",
         );
     }
 

@@ -13,6 +13,8 @@ use crate::model::{
 
 /// Supported methods of an operation.
 pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+/// Status of a redirect.
+const REDIRECT: u16 = 302;
 /// Default limit of a body: 1 MiB.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 /// Default media type of responses.
@@ -166,6 +168,7 @@ impl Lowering<'_> {
             id: text(operation, "operationId"),
             method: method.to_owned(),
             path: path.to_owned(),
+            rest: self.has_rest(item, operation),
             summary: text(operation, "summary"),
             description: text(operation, "description"),
             parameters: self.parameters(pointer, item, operation, page),
@@ -234,6 +237,13 @@ impl Lowering<'_> {
         (schema.map(|schema| Body { schema, limit }), file)
     }
 
+    /// Returns whether a path parameter matches the rest of the path.
+    fn has_rest(&self, item: &Value, operation: &Value) -> bool {
+        let lists = [&item["parameters"], &operation["parameters"]];
+        let mut all = lists.into_iter().filter_map(Value::as_array).flatten();
+        all.any(|parameter| flag(self.document.deref(parameter), "x-rest"))
+    }
+
     fn parameters(&mut self, pointer: &str, item: &Value, operation: &Value, page: Paging) -> Vec<Parameter> {
         let shared = item
             .get("parameters")
@@ -297,13 +307,20 @@ impl Lowering<'_> {
 
     fn success(&mut self, pointer: &str, responses: &serde_json::Map<String, Value>) -> Success {
         let found = responses.iter().find_map(|(status, response)| {
-            Some((status.parse().ok().filter(|s| (200..300).contains(s))?, response))
+            Some((
+                status
+                    .parse()
+                    .ok()
+                    .filter(|s| (200..300).contains(s) || *s == REDIRECT)?,
+                response,
+            ))
         });
         let Some((status, response)) = found else {
-            self.faults.push(
-                self.document
-                    .fault(pointer, "success", "no 2xx response is documented"),
-            );
+            self.faults.push(self.document.fault(
+                pointer,
+                "success",
+                "no 2xx response and no 302 is documented",
+            ));
             return Success {
                 status: 200,
                 content: Content::Empty,
@@ -312,6 +329,14 @@ impl Lowering<'_> {
             };
         };
         let response = self.document.deref(response);
+        if status == REDIRECT {
+            return Success {
+                status,
+                content: Content::Redirect,
+                headers: false,
+                optional: false,
+            };
+        }
         let headers = response
             .get("headers")
             .and_then(Value::as_object)

@@ -42,6 +42,8 @@ pub struct Operation {
     pub method: String,
     /// Path template with `{name}` placeholders.
     pub path: String,
+    /// Whether the last placeholder matches the rest of the path, with slashes.
+    pub rest: bool,
     /// The summary.
     pub summary: String,
     /// The description.
@@ -190,6 +192,8 @@ pub enum Content {
     Json(Type),
     /// Bytes.
     Download,
+    /// No content, and the header `Location`.
+    Redirect,
 }
 
 /// A component schema.

@@ -114,6 +114,7 @@ impl<'a> Writer<'a> {
             ("tag", json!(tag)),
             ("method", json!(operation.method.to_uppercase())),
             ("path", json!(operation.path)),
+            ("rest", json!(operation.rest)),
             ("access", access_rule(access)),
             ("scopes", json!(operation.scopes)),
             ("job_token", json!(operation.job_token)),

@@ -107,6 +107,21 @@ impl Repository {
         .await
     }
 
+    /// Returns the tags of several names, in the given order; `None` for a name without a tag.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn tags_named(&self, names: Vec<String>) -> Result<Vec<Option<Tag>>> {
+        self.git2(move |repository| {
+            let found = names.into_iter().map(|name| {
+                let target = refs::target(repository, &format!("{PREFIX}{name}"))?;
+                target.map(|target| read(repository, name, target)).transpose()
+            });
+            found.collect()
+        })
+        .await
+    }
+
     /// Returns the tag of a name that points or pointed to `target`; without a commit if that is gone.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
         job_events: settings.job_events,
         pipeline_events: settings.pipeline_events,
         wiki_page_events: settings.wiki_page_events,
+        releases_events: settings.releases_events,
         enable_ssl_verification: settings.enable_ssl_verification,
     }
 }
@@ -105,6 +106,7 @@ impl ProjectHooksApi for App {
             HookTrigger::MergeRequestsEvents => test_delivery::TestTrigger::MergeRequest,
             HookTrigger::PipelineEvents => test_delivery::TestTrigger::Pipeline,
             HookTrigger::JobEvents => test_delivery::TestTrigger::Job,
+            HookTrigger::ReleasesEvents => test_delivery::TestTrigger::Release,
         };
         let delivery = test_delivery::run(&self.backend, &access, request.hook_id, trigger).await?;
         Ok(view::delivery(delivery, true))

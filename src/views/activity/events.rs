@@ -103,6 +103,7 @@ fn target_type(kind: events::EventTargetType) -> &'static str {
         events::EventTargetType::Job => "Job",
         events::EventTargetType::Pipeline => "Pipeline",
         events::EventTargetType::Project => "Project",
+        events::EventTargetType::Release => "Release",
         events::EventTargetType::Snippet => "Snippet",
         events::EventTargetType::User => "User",
     }

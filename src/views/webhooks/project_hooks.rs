@@ -26,6 +26,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
         job_events: hook.job_events,
         pipeline_events: hook.pipeline_events,
         wiki_page_events: hook.wiki_page_events,
+        releases_events: hook.releases_events,
         // Only instance webhooks have these events, and none exist.
         repository_update_events: false,
         enable_ssl_verification: hook.enable_ssl_verification,

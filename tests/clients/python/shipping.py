@@ -1,4 +1,4 @@
-"""Walks through environments, deployments with their merge requests, clusters and vulnerabilities."""
+"""Walks through environments, deployments with their merge requests, releases, clusters and vulnerabilities."""
 
 from checks import equal, holds, refused, until
 
@@ -36,6 +36,40 @@ class Shipping:
         made.delete()
         refused(404, environments.get, made.id)
         refused(403, self.walk.him.projects.get(self.project.id).environments.list)
+
+    def releases(self):
+        project, releases = self.project, self.project.releases
+        equal(releases.list(), [])
+        project.milestones.create({"title": "v1"})
+        link = {"name": "Package", "url": "https://example.com/a.deb", "direct_asset_path": "/a.deb", "link_type": "package"}
+        made = releases.create({
+            "tag_name": "v1.0", "ref": "main", "tag_message": "First", "name": "First", "description": "## Notes",
+            "milestones": ["v1"], "assets": {"links": [link]},
+        })
+        holds(made, tag_name="v1.0", name="First", description="## Notes", upcoming_release=False)
+        equal((made.commit["id"], made.author["username"]), (project.commits.get("main").id, "ada"))
+        equal(([each["title"] for each in made.milestones], made.assets["links"][0]["name"]), (["v1"], "Package"))
+        equal(project.tags.get("v1.0").release, {"tag_name": "v1.0", "description": "## Notes"})
+        refused(409, releases.create, {"tag_name": "v1.0", "description": "Again"})
+        refused(422, releases.create, {"tag_name": "v2.0", "description": "Without ref"})
+        found = releases.get("v1.0")
+        found.description = "More"
+        found.save()
+        equal([each.description for each in releases.list(get_all=True)], ["More"])
+        links = found.links
+        added = links.create({"name": "Image", "url": "https://example.com/image", "link_type": "image"})
+        refused(400, links.create, {"name": "Image", "url": "https://example.com/other"})
+        equal([each.name for each in links.list(get_all=True)], ["Image", "Package"])
+        added.link_type = "runbook"
+        added.name = "Runbook"
+        added.save()
+        equal(links.get(added.id).link_type, "runbook")
+        added.delete()
+        equal([each["name"] for each in releases.get("v1.0").assets["links"]], ["Package"])
+        refused(403, self.walk.him.projects.get(project.id).releases.create, {"tag_name": "v2.0", "ref": "main"})
+        releases.delete("v1.0")
+        refused(404, releases.get, "v1.0")
+        equal(project.tags.get("v1.0").release, None)
 
     def deployments(self):
         project, deployments = self.project, self.project.deployments
@@ -128,4 +162,4 @@ class Shipping:
     def the_rest(self):
         self.project.delete()
 
-    STEPS = ["environments", "deployments", "clusters", "annotations", "vulnerabilities", "the_rest"]
+    STEPS = ["environments", "releases", "deployments", "clusters", "annotations", "vulnerabilities", "the_rest"]

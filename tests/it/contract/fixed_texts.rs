@@ -391,6 +391,20 @@ const AREAS: &[Area] = &[
         ],
     ),
     (
+        "releases",
+        "Release tools match the errors of a creation.",
+        &[
+            "Release already exists",
+            "Ref is not specified",
+            "{} not found: {}",
+            "Milestone(s)",
+            "Milestone id(s)",
+            "Cannot specify milestones and milestone_ids at the same time",
+            "Validation failed: {}",
+            "Ensure the project has releases.",
+        ],
+    ),
+    (
         "commit messages",
         "Git tools read these trailers and subjects.",
         &[

@@ -45,7 +45,7 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
 ];
 
 /// The areas of `domain`, lowest first. An area imports only areas before it.
-const AREAS: [&str; 20] = [
+const AREAS: [&str; 21] = [
     "secrets",
     "integrations",
     "kernel",
@@ -58,6 +58,7 @@ const AREAS: [&str; 20] = [
     "spaces",
     "delivery",
     "planning",
+    "releases",
     "review",
     "discussion",
     "registry",

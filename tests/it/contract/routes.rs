@@ -13,7 +13,8 @@ fn operations(document: &serde_json::Value) -> BTreeSet<String> {
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, operation) in item.as_object().expect("an item").iter().filter(|(_, value)| value.is_object()) {
             let responses = operation["responses"].as_object().expect("responses");
-            let success = responses.keys().find(|status| status.starts_with('2')).expect("a success");
+            let success =
+                responses.keys().find(|status| status.starts_with('2') || *status == "302").expect("a success");
             let id = operation["operationId"].as_str().expect("an id");
             found.insert(format!("{method} {path} {id} {success}"));
         }

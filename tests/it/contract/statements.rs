@@ -2,7 +2,9 @@
 
 use contract::operation::{Operation, Paging, ResourceKind};
 use contract::table::operations;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
+use storage::entities::{now, releases as rows};
 
 use crate::code::{deploy_keys, protected_branches, protected_tags, snippets};
 use crate::delivery::{
@@ -12,6 +14,7 @@ use crate::delivery::{
 use crate::instance::feature_gates;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
+use crate::releases;
 use crate::review::merge_requests;
 use crate::security::vulnerabilities;
 use crate::spaces::badges;
@@ -177,6 +180,12 @@ impl Ids {
             protected_tags::protection(&root, &in_project, body).await;
             let body = json!({ "name": format!("g{number}") });
             protected_branches::protection(&root, &format!("/groups/{group}"), body).await;
+            let asset = json!({ "name": title, "url": "https://h.example.com/" });
+            let assets = json!({ "milestones": [title], "assets": { "links": [asset] } });
+            releases::release(&root, &in_project, &title, assets).await;
+            let more = json!({ "name": title, "url": format!("https://h.example.com/{number}") });
+            root.post(&format!("{in_project}/releases/title-0/assets/links"), more).await;
+            insert_release(server, created, &title).await;
             vulnerabilities::vulnerability(&root, &in_project, &title).await;
             let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, &title).await;
             feature_flags::flag(&root, &in_project, &title, list).await;
@@ -263,6 +272,7 @@ impl Ids {
                 ("deployment_id", _) => self.deployment.to_string(),
                 ("repository_id", _) => self.registry_repository.to_string(),
                 ("type", _) => "dockerfiles".to_owned(),
+                ("tag_name", _) => "title-0".to_owned(),
                 ("board_id", ResourceKind::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: missing value of {other}", operation.id),
@@ -270,6 +280,21 @@ impl Ids {
         });
         segments.collect::<Vec<_>>().join("/")
     }
+}
+
+/// Inserts a release of a project without a repository.
+async fn insert_release(server: &TestServer, project_id: i64, tag: &str) {
+    let at = now();
+    let row = rows::ActiveModel {
+        project_id: Set(project_id),
+        tag: Set(tag.to_owned()),
+        name: Set(tag.to_owned()),
+        released_at: Set(at),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    row.insert(server.backend.database.write()).await.expect("a release");
 }
 
 /// Creates a note and returns its ID.

@@ -217,9 +217,24 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let badge = json!({ "link_url": "https://a.example.com", "image_url": "https://a.example.com/a.png" });
     let badge = create(&root, &format!("{work}/badges"), badge).await;
     let hook = create(&root, &format!("{work}/hooks"), json!({ "url": "https://hooks.example.com/" })).await;
+    let release = json!({
+        "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
+    });
+    let release = root.post(&format!("{work}/releases"), release).await.expect(201).json();
+    let link = format!("{work}/releases/v1/assets/links/{}", release["assets"]["links"][0]["id"]);
     check(
         &server,
         vec![
+            Update::new(
+                &["releases"],
+                format!("{work}/releases/v1"),
+                json!({ "name": "First", "description": "Notes", "released_at": "2020-01-01T00:00:00Z" }),
+            ),
+            Update::new(
+                &["release_links"],
+                link,
+                json!({ "name": "b", "url": "https://b.example.com/", "filepath": "/b", "link_type": "image" }),
+            ),
             Update::new(&["deploy_keys", "project_deploy_keys"], key, json!({ "title": "robot", "can_push": true })),
             Update::new(
                 &["badges"],

@@ -34,7 +34,8 @@ pub fn http() -> reqwest::ClientBuilder {
 impl Client {
     /// Creates a client with or without a token.
     pub fn new(base: &str, token: Option<&str>) -> Self {
-        let http = http().build().expect("a client");
+        // Redirects are responses of operations, and can lead to other servers.
+        let http = http().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
         let client = Self { http, base: base.to_owned(), headers: HeaderMap::new() };
         match token {
             Some(token) => client.header("Private-Token", token),

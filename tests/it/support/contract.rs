@@ -41,8 +41,18 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
             .map(|(operation, _)| *operation)
             .min_by_key(|operation| operation.path.matches('{').count())
     };
+    let found = |method: &str| found(method).or_else(|| with_rest(method, &sent));
     // The GET operation responds to a HEAD request without an operation of its own.
     found(method).or_else(|| if method == "HEAD" { found("GET") } else { None })
+}
+
+/// Returns the operation whose last parameter matches the rest of the path.
+fn with_rest(method: &str, sent: &[&str]) -> Option<&'static Operation> {
+    let mut all = operations().iter().filter(|operation| operation.rest && operation.method == method);
+    all.find(|operation| {
+        let template: Vec<&str> = operation.path.split('/').collect();
+        template.len() <= sent.len() && matches(&template, sent)
+    })
 }
 
 fn matches(template: &[&str], sent: &[&str]) -> bool {

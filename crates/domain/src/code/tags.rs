@@ -1,5 +1,9 @@
 //! Tags of a project's repository.
 
+use std::collections::HashMap;
+
+use storage::entities::releases;
+
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate, TAG_NOT_ALLOWED};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
@@ -25,6 +29,15 @@ pub struct TagDetail {
     pub commit: Option<git::Commit>,
     /// Whether the tag is protected.
     pub protected: bool,
+    /// The release of the tag, if there is one.
+    pub release: Option<TagRelease>,
+}
+
+/// The release of a tag.
+#[derive(Debug, Clone)]
+pub struct TagRelease {
+    /// The release notes.
+    pub description: Option<String>,
 }
 
 /// Filter and sort order of a list of tags.
@@ -70,7 +83,7 @@ pub async fn list(
     let found = Page::new(page, found.tags, found.total as u64);
     let rules = tag_protection::tag_rules(backend, access).await?;
     Ok(Page {
-        items: load_details(&repository, &rules, found.items).await?,
+        items: load_details(backend, access, &repository, &rules, found.items).await?,
         rest: found.rest,
     })
 }
@@ -83,6 +96,46 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     load_detail(backend, access, &repository, tag).await
+}
+
+/// Creates a tag unless it exists, like [`create`].
+///
+/// # Errors
+/// Returns the errors of [`create`], and `Unprocessable` if the tag does not exist and no revision is given.
+pub async fn create_unless_exists(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    revision: Option<String>,
+    message: Option<String>,
+) -> Result<()> {
+    let repository = repository_access::repository(backend, access)?;
+    if exists(&repository, name).await? {
+        return Ok(());
+    }
+    let revision = revision.filter(|revision| !revision.is_empty());
+    let revision = revision.ok_or_else(|| Error::Unprocessable("Ref is not specified".into()))?;
+    let new = NewTag {
+        name: name.to_owned(),
+        revision,
+        message,
+    };
+    match create(backend, access, new).await {
+        Ok(_) => Ok(()),
+        // A concurrent request can create the same tag.
+        Err(error) => match exists(&repository, name).await? {
+            true => Ok(()),
+            false => Err(error),
+        },
+    }
+}
+
+async fn exists(repository: &git::Repository, name: &str) -> Result<bool> {
+    match repository.targets(vec![format!("refs/tags/{name}")]).await {
+        Ok(targets) => Ok(targets.into_iter().flatten().next().is_some()),
+        Err(git::Error::RepositoryMissing) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates a tag, with the caller as the tagger if it is annotated.
@@ -164,20 +217,28 @@ async fn load_detail(
     tag: git::Tag,
 ) -> Result<TagDetail> {
     let rules = tag_protection::tag_rules(backend, access).await?;
-    let details = load_details(repository, &rules, vec![tag]).await?;
+    let details = load_details(backend, access, repository, &rules, vec![tag]).await?;
     details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
 }
 
 async fn load_details(
+    backend: &Backend,
+    access: &ProjectAccess,
     repository: &git::Repository,
     rules: &TagRules,
     tags: Vec<git::Tag>,
 ) -> Result<Vec<TagDetail>> {
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
+    let names = tags.iter().map(|tag| tag.name.as_str());
+    let notes = releases::notes_of_tags(backend.database.read(), access.project.id, names).await?;
+    let mut notes: HashMap<String, Option<String>> = notes.into_iter().collect();
     let details = tags.into_iter().map(|tag| TagDetail {
         commit: tag.commit.and_then(|_| commits.next()),
         protected: rules.is_protected(&tag.name),
+        release: notes
+            .remove(&tag.name)
+            .map(|description| TagRelease { description }),
         tag,
     });
     Ok(details.collect())

@@ -61,6 +61,8 @@ pub struct WebhookSettings {
     pub pipeline_events: Option<bool>,
     /// Whether wiki events trigger it.
     pub wiki_page_events: Option<bool>,
+    /// Whether release events trigger it.
+    pub releases_events: Option<bool>,
     /// Whether the receiver's TLS certificate is verified.
     pub enable_ssl_verification: Option<bool>,
 }
@@ -302,6 +304,7 @@ fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
         (&mut row.job_events, settings.job_events),
         (&mut row.pipeline_events, settings.pipeline_events),
         (&mut row.wiki_page_events, settings.wiki_page_events),
+        (&mut row.releases_events, settings.releases_events),
         (&mut row.enable_ssl_verification, settings.enable_ssl_verification),
     ] {
         if let Some(value) = value {

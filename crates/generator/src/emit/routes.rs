@@ -84,6 +84,7 @@ fn success(success: &Success, page: Paging) -> (TokenStream, Option<TokenStream>
         (Content::Json(inner), _) => (value_type(inner), quote!(Json)),
         (Content::Empty, _) => (quote!(()), quote!(Empty::from)),
         (Content::Download, _) => return (quote!(Download), None),
+        (Content::Redirect, _) => return (quote!(Redirect), None),
     };
     if success.headers {
         (

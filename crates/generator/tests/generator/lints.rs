@@ -96,6 +96,13 @@ lints! {
     media_types_have_no_parameters: "paths/keys.yaml", "application/octet-stream:" => "'application/octet-stream; x=y':", "media-bare";
     operations_have_one_success_status: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
         "      '204': {description: It is gone.}\n      '202': {description: It will be.}", "one-success";
+    redirects_document_their_target: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
+        "      '302': {description: It is elsewhere.}", "redirect";
+    redirects_are_the_only_success: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
+        "      '204': {description: It is gone.}\n      '302': {description: It moved., headers: {Location: {$ref: '#/components/headers/Text'}}}",
+        "one-success";
+    only_the_last_parameter_is_the_rest: "paths/keys.yaml", "{name: 'ids[]', in: query," =>
+        "{name: 'ids[]', x-rest: true, in: query,", "rest";
     paginated_responses_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
     paginated_responses_document_their_headers: "paths/keys.yaml",
         "          X-Next-Page: {$ref: '#/components/headers/Text'}\n" => "", "page-headers";

@@ -56,6 +56,8 @@ pub enum EventTargetType {
     Pipeline,
     /// The project itself.
     Project,
+    /// A release.
+    Release,
     /// A snippet.
     Snippet,
     /// A user.

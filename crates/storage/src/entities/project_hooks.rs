@@ -30,6 +30,8 @@ pub enum HookEvent {
     Pipeline,
     /// A wiki page changed.
     WikiPage,
+    /// A release was created, updated or deleted.
+    Release,
 }
 
 impl HookEvent {
@@ -47,6 +49,7 @@ impl HookEvent {
             Self::Job => "Job Hook",
             Self::Pipeline => "Pipeline Hook",
             Self::WikiPage => "Wiki Page Hook",
+            Self::Release => "Release Hook",
         }
     }
 
@@ -64,6 +67,7 @@ impl HookEvent {
             Self::Job => "job_hooks",
             Self::Pipeline => "pipeline_hooks",
             Self::WikiPage => "wiki_page_hooks",
+            Self::Release => "release_hooks",
         }
     }
 
@@ -80,6 +84,7 @@ impl HookEvent {
             Self::Job => Column::JobEvents,
             Self::Pipeline => Column::PipelineEvents,
             Self::WikiPage => Column::WikiPageEvents,
+            Self::Release => Column::ReleasesEvents,
         }
     }
 }
@@ -133,6 +138,8 @@ pub struct Model {
     pub created_at: DateTime<Utc>,
     /// When its settings were last changed.
     pub updated_at: DateTime<Utc>,
+    /// Whether release events trigger the webhook.
+    pub releases_events: bool,
 }
 
 /// Relations of the table.

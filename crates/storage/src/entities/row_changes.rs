@@ -54,6 +54,8 @@ timestamped_rows!(
     project_hooks,
     projects,
     protected_branches,
+    release_links,
+    releases,
     saml_providers,
     snippets,
     users,

@@ -15,6 +15,7 @@ use crate::delivery::{
 };
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
+use crate::releases;
 use crate::review::merge_requests;
 use crate::spaces::badges;
 use crate::support::code::Project;
@@ -78,6 +79,8 @@ pub struct Space<'a> {
     pub environment: i64,
     pub deployment: i64,
     pub cluster: i64,
+    /// A link of the release `v1`.
+    pub release_link: i64,
     /// A repository of images with the tag `v1`.
     pub registry_repository: i64,
 }
@@ -147,6 +150,8 @@ pub async fn create_space<'a>(
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);
+    let asset = json!({ "name": "there", "url": "https://h.example.com/there", "filepath": "/there" });
+    let release = releases::release(&root, &in_project, "v1", json!({ "assets": { "links": [asset] } })).await;
     let (label, group_label) =
         (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
     Space {
@@ -165,6 +170,7 @@ pub async fn create_space<'a>(
         deployment: spaces::id(&deployments::deployment(&root, &project, "production", "success").await),
         cluster: clusters::cluster(&root, &in_project, "*").await,
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
+        release_link: spaces::id(&release["assets"]["links"][0]),
         label,
         group_label,
         issue,

@@ -22,7 +22,7 @@ async fn create_webhook_returns_defaults_without_secret(server: TestServer) {
             "id": created["id"], "url": "https://ci.example.com/hook?a=b", "project_id": project.id, "push_events": true,
             "tag_push_events": false, "issues_events": false, "confidential_issues_events": false,
             "merge_requests_events": false, "note_events": false, "confidential_note_events": false, "job_events": false,
-            "pipeline_events": false, "wiki_page_events": false, "push_events_branch_filter": null,
+            "pipeline_events": false, "wiki_page_events": false, "releases_events": false, "push_events_branch_filter": null,
             "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
             "failing_since": null, "disabled_at": null, "created_at": created["created_at"],
         })

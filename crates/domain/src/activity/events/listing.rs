@@ -127,11 +127,12 @@ pub async fn list_own(
 }
 
 /// Types whose updates only trigger webhooks and are not listed.
-const WEBHOOK_ONLY_TYPES: [EventTargetType; 4] = [
+const WEBHOOK_ONLY_TYPES: [EventTargetType; 5] = [
     EventTargetType::Issue,
     EventTargetType::Job,
     EventTargetType::MergeRequest,
     EventTargetType::Pipeline,
+    EventTargetType::Release,
 ];
 
 /// Matches events that reveal code.

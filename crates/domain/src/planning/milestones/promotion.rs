@@ -21,6 +21,10 @@ const PROMOTION: Promotion = Promotion {
         referencing("merge_requests"),
         referencing("boards"),
         referencing("board_lists"),
+        ReferencingTable {
+            name: "release_milestones",
+            owner: Some("release_id"),
+        },
     ],
     minimum_role: Role::Developer,
     no_group: "Failed to promote project milestone to group milestone",

@@ -11,6 +11,7 @@ mod note;
 mod parts;
 mod pipeline;
 mod push;
+mod release;
 mod snippet;
 
 use git::{Repository, RepositoryId};
@@ -46,6 +47,7 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
         (_, Some(EventTargetType::Issue)) => to_json(&issue::payload(backend, &subject).await?),
         (_, Some(EventTargetType::Job)) => to_json(&job::payload(backend, &subject).await?),
         (_, Some(EventTargetType::Pipeline)) => to_json(&pipeline::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::Release)) => to_json(&release::payload(&subject).await?),
         (_, Some(EventTargetType::MergeRequest)) => {
             to_json(&merge_request::payload(backend, &subject).await?)
         }

@@ -53,6 +53,8 @@ pub enum TestTrigger {
     Pipeline,
     /// The newest job.
     Job,
+    /// The newest release.
+    Release,
 }
 
 /// Sends a test delivery.
@@ -111,6 +113,7 @@ pub async fn run(
         ),
         TestTrigger::Pipeline => (HookEvent::Pipeline, newest::pipeline(backend, plain).await?),
         TestTrigger::Job => (HookEvent::Job, newest::job(backend, plain).await?),
+        TestTrigger::Release => (HookEvent::Release, newest::release(backend, plain).await?),
     };
     rate_limit::consume(backend, user_id, TEST_QUOTA).await?;
     let sent = ImmediateRequest {

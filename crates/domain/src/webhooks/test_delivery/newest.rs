@@ -1,17 +1,20 @@
-//! Events of the newest issue, note, merge request, pipeline or job of a project.
+//! Events of the newest issue, note, merge request, pipeline, job or release of a project.
 
 use std::collections::BTreeMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
-use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
+use storage::entities::{
+    ci_jobs, commit_comments, issues, merge_requests, notes, pipelines, release_links, releases,
+};
 
 use super::no_data;
 use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::IssuableEventData;
+use crate::releases::events::{ReleaseAction, ReleaseEventData};
 
 /// Returns an event of the newest issue, as if it had just reached its state. `plain` has the other columns.
 /// Confidential issues and others never replace each other.
@@ -112,6 +115,28 @@ pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
         action: EventAction::Updated,
         target_type: Some(EventTargetType::Job),
         target_id: Some(job.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// Returns an event of the newest release, as if it had just been created.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn release(backend: &Backend, plain: Model) -> Result<Model> {
+    let db = backend.database.read();
+    let newest = releases::Entity::find()
+        .filter(releases::Column::ProjectId.eq(plain.project_id))
+        .order_by_desc(releases::Column::Id);
+    let release = newest.one(db).await?;
+    let release = release.ok_or_else(|| no_data("Ensure the project has releases."))?;
+    let links = release_links::of_release(release.id).all(db).await?;
+    let data = ReleaseEventData::of(ReleaseAction::Create, &release, links, None);
+    Ok(Model {
+        action: EventAction::Updated,
+        target_type: Some(EventTargetType::Release),
+        target_id: Some(release.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
     })

@@ -1,0 +1,3 @@
+//! Background jobs of this area.
+
+pub mod collect_release_evidence;

@@ -1,0 +1,178 @@
+//! Lists and lookups of releases.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chrono::{DateTime, Utc};
+use sea_orm::{ColumnTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::access::{levels, visible_projects};
+use storage::entities::releases::{self, Column, Entity};
+use storage::entities::{namespace_ancestors, namespaces, now, projects};
+
+use super::details::{self, ReleaseDetail};
+use super::rules;
+use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{at_or_before, page_of};
+
+/// Sort order of a list of releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseOrder {
+    /// By the date of the release.
+    ReleasedAt,
+    /// By the date of creation.
+    CreatedAt,
+}
+
+/// Filter and sort order of a list of releases.
+#[derive(Debug, Clone)]
+pub struct ReleaseFilter {
+    /// The sort order.
+    pub order: ReleaseOrder,
+    /// Whether the order is descending.
+    pub descending: bool,
+    /// Only releases that were changed at or before this time.
+    pub updated_before: Option<DateTime<Utc>>,
+    /// Only releases that were changed at or after this time.
+    pub updated_after: Option<DateTime<Utc>>,
+}
+
+/// Returns a page of the releases of a project.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: &ReleaseFilter,
+    page: &PageRequest,
+) -> Result<Page<ReleaseDetail>> {
+    let column = match filter.order {
+        ReleaseOrder::ReleasedAt => Column::ReleasedAt,
+        ReleaseOrder::CreatedAt => Column::CreatedAt,
+    };
+    let direction = direction(filter.descending);
+    let mut query = releases::of_project(access.project.id);
+    if let Some(time) = filter.updated_before {
+        query = query.filter(at_or_before(Column::UpdatedAt.into_expr(), time));
+    }
+    if let Some(time) = filter.updated_after {
+        query = query.filter(Column::UpdatedAt.gte(time));
+    }
+    let query = query
+        .order_by(column, direction.clone())
+        .order_by(Column::Id, direction);
+    let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
+    let accesses = HashMap::from([(access.project.id, access.clone())]);
+    let items = details::load(backend, &accesses, items).await?;
+    Ok(Page { items, rest })
+}
+
+fn direction(descending: bool) -> Order {
+    match descending {
+        true => Order::Desc,
+        false => Order::Asc,
+    }
+}
+
+/// Returns a page of the releases of the projects of a group and its subgroups that the caller can see, by the date of
+/// the release. `simple` omits the related rows.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub async fn list_of_group(
+    backend: &Backend,
+    access: &GroupAccess,
+    descending: bool,
+    simple: bool,
+    page: &PageRequest,
+) -> Result<Page<ReleaseDetail>> {
+    let visible = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(access.group.id)))
+        .filter(visible_projects(access.caller.viewer(), now().date_naive()))
+        .into_query();
+    let direction = direction(descending);
+    let query = Entity::find()
+        .filter(Column::ProjectId.in_subquery(visible))
+        .order_by(Column::ReleasedAt, direction.clone())
+        .order_by(Column::Id, direction);
+    let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
+    let ids = items.iter().map(|release| release.project_id).collect();
+    let accesses = project_accesses(backend, access, ids).await?;
+    let items = match simple {
+        true => details::without_content(&accesses, items),
+        false => details::load(backend, &accesses, items).await?,
+    };
+    Ok(Page { items, rest })
+}
+
+/// Returns the caller's access to projects that the caller can see.
+async fn project_accesses(
+    backend: &Backend,
+    access: &GroupAccess,
+    ids: BTreeSet<i64>,
+) -> Result<HashMap<i64, ProjectAccess>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let db = backend.database.read();
+    let found = projects::not_deleted()
+        .find_also_related(namespaces::Entity)
+        .filter(projects::Column::Id.is_in(ids))
+        .all(db)
+        .await?;
+    let found: Vec<(projects::Model, namespaces::Model)> = found
+        .into_iter()
+        .filter_map(|(project, namespace)| Some((project, namespace?)))
+        .collect();
+    let mut roles = match access.caller.as_user() {
+        Some(user) => {
+            let pairs: Vec<(i64, i64)> = found
+                .iter()
+                .map(|(project, namespace)| (project.id, namespace.id))
+                .collect();
+            levels(db, user.id, &pairs, now().date_naive()).await?.projects
+        }
+        None => HashMap::new(),
+    };
+    let accesses = found.into_iter().map(|(project, namespace)| {
+        let access = ProjectAccess {
+            caller: access.caller.clone(),
+            role: roles.remove(&project.id),
+            project,
+            namespace,
+        };
+        (access.project.id, access)
+    });
+    Ok(accesses.collect())
+}
+
+/// Returns the release of a tag.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller cannot read the code of the project, and `Error::NotFound` if the tag has
+/// no release.
+pub async fn get(backend: &Backend, access: &ProjectAccess, tag: &str) -> Result<ReleaseDetail> {
+    rules::check_code(access)?;
+    let release = rules::find(backend.database.read(), access, tag).await?;
+    details::load_one(backend, access, release).await
+}
+
+/// Returns the tag of the latest release: the one with the latest date that is not in the future.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller cannot read the code of the project, and `Error::NotFound` if the project
+/// has no such release.
+pub async fn latest_tag(backend: &Backend, access: &ProjectAccess) -> Result<String> {
+    rules::check_code(access)?;
+    let latest = releases::of_project(access.project.id)
+        .filter(Column::ReleasedAt.lte(now()))
+        .order_by_desc(Column::ReleasedAt)
+        .order_by_desc(Column::Id)
+        .one(backend.database.read())
+        .await?;
+    latest.map(|release| release.tag).ok_or_else(rules::not_found)
+}

@@ -1,0 +1,4 @@
+//! Handlers of releases and their links.
+
+mod project_releases;
+mod release_links;

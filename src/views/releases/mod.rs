@@ -1,0 +1,3 @@
+//! Views of releases.
+
+pub mod release;
