@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use storage::entities::releases;
-
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate, TAG_NOT_ALLOWED};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
@@ -18,7 +16,7 @@ use crate::kernel::preconditions;
 use crate::kernel::ref_changes::RefChange;
 use git::LockedRepository;
 pub use git::TagOrder;
-use storage::entities::now;
+use storage::entities::{now, releases};
 
 /// A tag with its commit.
 #[derive(Debug, Clone)]
