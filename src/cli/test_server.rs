@@ -16,6 +16,8 @@ use tokio::sync::oneshot;
 use super::context::{CommandResult, print, stop_signal};
 use super::log;
 
+/// Log filter. A reset ends jobs in progress, which the runner reports as a warning.
+const LOG_FILTER: &str = "warn,storage::jobs::runner=error";
 /// Size of the stack of the thread that reads standard input, in bytes.
 const READER_STACK: usize = 64 << 10;
 
@@ -59,7 +61,7 @@ pub(super) struct TestServerArguments {
     /// Do not stop when standard input closes
     #[arg(long)]
     keep_running: bool,
-    /// Log filter, in the syntax of RUST_LOG [default: warn]
+    /// Log filter, in the syntax of RUST_LOG [default: warn,storage::jobs::runner=error]
     #[arg(long, env = "HOLDFAST_LOG")]
     log: Option<String>,
 }
@@ -83,7 +85,7 @@ pub(super) async fn run(arguments: TestServerArguments) -> CommandResult {
         log: arguments.log,
         ..ConfigOptions::default()
     };
-    log::initialize(&options, "warn")?;
+    log::initialize(&options, LOG_FILTER)?;
     let stopped = stop_signal()?;
     let closed = match arguments.keep_running {
         true => None,

@@ -243,5 +243,9 @@ async fn bytes(mut request: Request) -> Result<Vec<u8>, ControlError> {
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ControlError> {
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| bad_request(format!("the body is not valid JSON: {error}")))?;
+    // A sequence would be accepted as the attributes in their order.
+    if !value.is_object() {
+        return Err(bad_request("the body is not a JSON object"));
+    }
     serde_json::from_value(value).map_err(|error| bad_request(format!("the body is invalid: {error}")))
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use storage::clock;
@@ -16,6 +17,9 @@ use super::snapshot::{Checked, Snapshot};
 use super::switch::Switch;
 use super::{Error, template};
 use crate::worker;
+
+/// Time for requests that were in progress during a reset to finish on the former state.
+const REQUEST_DRAIN: Duration = Duration::from_secs(60);
 
 /// The state that a reset restores.
 #[derive(Debug, Clone)]
@@ -125,8 +129,15 @@ async fn open_copy(
     opened
 }
 
-/// Closes a state and removes its data.
+/// Closes a state after its requests are finished, and removes its data.
 async fn discard(instance: &Instance) {
+    instance.requests.close();
+    if tokio::time::timeout(REQUEST_DRAIN, instance.requests.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!("discarded a state with requests in progress");
+    }
     instance.close().await;
     if let Err(error) = tokio::fs::remove_dir_all(instance.data()).await {
         tracing::debug!(%error, "failed to remove the data of a former state");
