@@ -130,7 +130,7 @@ fn words_of_version_3_0_do_not_occur_in_version_3_1() {
     assert_eq!(DERIVED["info"]["license"]["identifier"], "MIT OR Apache-2.0");
     assert!(DERIVED["info"]["summary"].is_string());
     let webhooks: Vec<&String> = DERIVED["webhooks"].as_object().expect("webhooks").keys().collect();
-    assert_eq!(webhooks, ["push", "tag_push", "issue", "merge_request", "note", "pipeline", "build"]);
+    assert_eq!(webhooks, ["push", "tag_push", "issue", "merge_request", "note", "pipeline", "build", "release"]);
 }
 
 fn links_name_the_path_parameters_of_their_operation() {
