@@ -35,6 +35,8 @@ const faults = [];
 /** Opens a page that records requests to other hosts, errors and violations of the content policy. */
 const open = async (options = {}) => {
   const context = await browser.newContext(options);
+  // Builds on the same machine make the browser slow.
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   page.on("request", (request) => {
     const url = request.url();
