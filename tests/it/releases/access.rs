@@ -116,9 +116,38 @@ async fn job_token_creates_release_of_its_project(server: TestServer) {
     job.post(&format!("/projects/{}/releases", other.id), body).await.expect(404);
 }
 
+async fn release_of_protected_tag_requires_permission_to_create_the_tag(server: TestServer) {
+    let (project, path, link) = released(&server, Visibility::Public).await;
+    let body = json!({ "name": "v*", "create_access_level": 40 });
+    server.root().post(&format!("{path}/protected_tags"), body).await.expect(201);
+    let developer = project.member("developer", AccessLevel::Developer).await;
+    let one = format!("{path}/releases/v1");
+    let links = format!("{one}/assets/links");
+    let asset = json!({ "name": "b", "url": "https://example.com/b" });
+    let refused = [
+        developer.post(&format!("{path}/releases"), json!({ "tag_name": "v2", "ref": "main" })).await,
+        developer.put(&one, json!({ "name": "x" })).await,
+        developer.delete(&one).await,
+        developer.post(&links, asset.clone()).await,
+        developer.put(&format!("{links}/{link}"), json!({ "name": "x" })).await,
+        developer.delete(&format!("{links}/{link}")).await,
+    ];
+    for response in refused {
+        let message = response.expect(403).message();
+        assert_eq!(message, "You are not allowed to create this tag as it is protected.");
+    }
+    assert_eq!(developer.get(&one).await.expect(200).json()["name"], "v1");
+    let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
+    release(&maintainer, &path, "v2", json!({})).await;
+    maintainer.post(&links, asset).await.expect(201);
+    maintainer.put(&one, json!({ "name": "x" })).await.expect(200);
+    release(&developer, &path, "w1", json!({})).await;
+}
+
 on_every_database![
     releases_of_private_project_require_membership,
     releases_of_public_project_are_readable_by_everyone,
     release_writes_require_developer,
+    release_of_protected_tag_requires_permission_to_create_the_tag,
     job_token_creates_release_of_its_project,
 ];

@@ -58,11 +58,12 @@ pub struct ReleaseUpdate {
 /// leaves the new tag.
 ///
 /// # Errors
-/// Returns `Error::Conflict` if the tag has a release already. Returns `Error::Rejected` if a milestone is not
-/// available, a link is invalid, or the tag cannot be created. Returns `Error::Unprocessable` if the tag does not exist
-/// and no revision is given.
+/// Returns `Error::Forbidden` if the tag is protected and the caller cannot create it. Returns `Error::Conflict` if the
+/// tag has a release already. Returns `Error::Rejected` if a milestone is not available, a link is invalid, or the tag
+/// cannot be created. Returns `Error::Unprocessable` if the tag does not exist and no revision is given.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewRelease) -> Result<ReleaseDetail> {
     repository_access::repository(backend, access)?;
+    rules::check_tag(backend, access, &new.tag).await?;
     let author_id = access.caller.signed_in()?.id;
     let project_id = access.project.id;
     let existing = releases::by_tag(project_id, &new.tag);
@@ -110,8 +111,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewRelease) 
 /// Updates a release.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the tag has no release. Returns `Error::InvalidParameters` if no attribute is given,
-/// and `Error::Rejected` if a milestone is not available.
+/// Returns `Error::Forbidden` as [`create`] does, and `Error::NotFound` if the tag has no release. Returns
+/// `Error::InvalidParameters` if no attribute is given, and `Error::Rejected` if a milestone is not available.
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -126,6 +127,7 @@ pub async fn update(
         let attributes = ["name", "description", "milestones", "released_at"];
         return Err(Error::no_parameters(&attributes));
     }
+    rules::check_tag(backend, access, tag).await?;
     let author_id = access.caller.signed_in()?.id;
     let milestone_ids = match &update.milestones {
         Some(selection) => Some(milestones::resolve(backend, access, selection).await?),
@@ -172,14 +174,15 @@ pub async fn update(
 /// Deletes a release and returns it. Its tag remains.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the tag has no release. Returns `Error::PreconditionFailed` if the release changed after
-/// `unmodified_since`.
+/// Returns `Error::Forbidden` as [`create`] does, and `Error::NotFound` if the tag has no release. Returns
+/// `Error::PreconditionFailed` if the release changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     tag: &str,
     unmodified_since: Option<&str>,
 ) -> Result<ReleaseDetail> {
+    rules::check_tag(backend, access, tag).await?;
     let author_id = access.caller.signed_in()?.id;
     let release = rules::find(backend.database.read(), access, tag).await?;
     let detail = details::load_one(backend, access, release).await?;

@@ -89,6 +89,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, tag: &str, id: i64) 
 /// or another link of the release has the same name, URL or path. Returns `Error::Rejected` if the release has
 /// [`MAX_LINKS`] links already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, tag: &str, new: NewLink) -> Result<Model> {
+    rules::check_tag(backend, access, tag).await?;
     let row = valid_row(new)?;
     backend
         .database
@@ -118,6 +119,7 @@ pub async fn update(
     if update.name.is_none() && update.url.is_none() {
         return Err(Error::no_parameters(&["name", "url"]));
     }
+    rules::check_tag(backend, access, tag).await?;
     let name = update.name.map(valid_name).transpose()?;
     let url = update.url.map(valid_url).transpose()?;
     let filepath = match update.filepath {
@@ -153,6 +155,7 @@ pub async fn delete(
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<Model> {
+    rules::check_tag(backend, access, tag).await?;
     backend
         .database
         .transaction(async |transaction| {

@@ -4,7 +4,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{ConnectionTrait, QuerySelect};
 use storage::entities::releases::{self, Model};
 
+use crate::code::push_decision::TAG_NOT_ALLOWED;
+use crate::code::tag_protection;
 use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum number of characters of a name.
@@ -39,6 +42,18 @@ pub(super) fn check_code(access: &ProjectAccess) -> Result<()> {
     match access.can_read_code() {
         true => Ok(()),
         false => Err(Error::forbidden()),
+    }
+}
+
+/// Refuses changes of the release of a protected tag by callers who cannot create the tag.
+///
+/// # Errors
+/// Returns `Error::Forbidden` in that case.
+pub(super) async fn check_tag(backend: &Backend, access: &ProjectAccess, tag: &str) -> Result<()> {
+    let rules = tag_protection::tag_rules(backend, access).await?;
+    match rules.is_protected(tag) && !rules.can_create(tag) {
+        true => Err(Error::forbidden_because(TAG_NOT_ALLOWED)),
+        false => Ok(()),
     }
 }
 
