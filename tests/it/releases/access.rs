@@ -134,7 +134,7 @@ async fn release_of_protected_tag_requires_permission_to_create_the_tag(server: 
     ];
     for response in refused {
         let message = response.expect(403).message();
-        assert_eq!(message, "You are not allowed to create this tag as it is protected.");
+        assert_eq!(message, "403 Forbidden - You are not allowed to create this tag as it is protected.");
     }
     assert_eq!(developer.get(&one).await.expect(200).json()["name"], "v1");
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
