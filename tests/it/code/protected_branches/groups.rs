@@ -39,7 +39,12 @@ async fn group_protection_lifecycle(server: TestServer) {
     let refused = root.post(&all, json!({"name": "x", "allowed_to_push": [{"user_id": 1}]})).await.expect(400);
     assert_eq!(refused.message(), "allowed_to_push[0][access_level] is missing");
     root.patch(&one, json!({"allowed_to_push": [{"user_id": 1}]})).await.expect(400);
+    let twice = json!({"name": "x", "allowed_to_push": [{"access_level": 30}, {"access_level": 30}]});
+    let refused = root.post(&all, twice).await.expect(422);
+    assert_eq!(refused.message(), "Push access levels access level has already been taken");
     assert_eq!(root.get(&format!("{all}?search=STABLE")).await.expect(200).pluck("name"), ["*-stable"]);
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
     root.delete(&one).await.expect(404);
     root.patch(&one, json!({})).await.expect(404);
