@@ -141,7 +141,8 @@ impl BranchOwner<'_> {
         })
     }
 
-    /// Updates a rule. `touch` changes the time of the last change even if no column changes.
+    /// Updates a rule. `touch` changes the time of the last change even if no column changes. It has no effect on
+    /// rules of groups, which have no grants.
     pub(super) async fn update(
         &self,
         transaction: &DatabaseTransaction,
