@@ -47,8 +47,8 @@ impl Repository {
             return Ok(());
         }
         self.run(fetch(&source.path()).path(source.path()).path(id.to_string()))
-            .await
-            .map(drop)
+            .await?;
+        self.sync_references(Vec::new()).await
     }
 
     /// Returns whether a branch or tag contains the commit.

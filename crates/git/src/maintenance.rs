@@ -3,7 +3,8 @@
 //! All operations may run concurrently with readers and writers, because Git replaces files atomically and
 //! preserves new ones.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -196,7 +197,8 @@ impl Repository {
                 Ok(Some(branch)) if branch.starts_with("refs/heads/") => repository.set_head(branch)?,
                 _ => {}
             }
-            Ok(())
+            // `git` does not sync the directories.
+            Ok(rustix::fs::syncfs(File::open(repository.path())?).map_err(io::Error::from)?)
         })
         .await
     }

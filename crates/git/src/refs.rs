@@ -1,9 +1,10 @@
 //! Operations on branches and tags: search, pages, and compare-and-swap updates.
 
-use std::fs::File;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::layout::sync_directory;
 use super::ref_name::{MAX_FULL_NAME_BYTES, is_custom_reference};
 use super::{Error, LockedRepository, Oid, Repository, Result};
 
@@ -79,6 +80,17 @@ impl Repository {
     pub async fn targets(&self, names: Vec<String>) -> Result<Vec<Option<Oid>>> {
         self.git2(move |repository| names.iter().map(|name| target(repository, name)).collect())
             .await
+    }
+
+    /// Makes updates of these references by `git` durable.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`], and [`Error::Io`] if the disk failed: a power failure can undo the updates then.
+    pub async fn sync_references(&self, names: Vec<String>) -> Result<()> {
+        let sync = move |repository: &git2::Repository| {
+            sync_directories(repository.path(), names.iter().map(String::as_str))
+        };
+        self.git2(sync).await
     }
 
     /// Returns the number of references that are neither branches nor tags nor reserved, but at most `limit`.
@@ -208,7 +220,7 @@ pub(super) fn delete(repository: &git2::Repository, name: &str, from: Oid) -> Re
         reference.delete()
     });
     map_stale(result)?;
-    sync_nearest_directory(repository.path(), name)
+    sync_directories(repository.path(), [name])
 }
 
 fn map_stale(result: Result<()>) -> Result<()> {
@@ -287,18 +299,23 @@ fn collides(repository: &git2::Repository, name: &str) -> Result<bool> {
     Ok(repository.references_glob(&format!("{name}/*"))?.next().is_some())
 }
 
-/// Makes a deletion durable: syncs the directory of the file, or its nearest remaining ancestor.
-fn sync_nearest_directory(root: &Path, name: &str) -> Result<()> {
-    let path = root.join(name);
-    for directory in path
-        .ancestors()
-        .skip(1)
-        .take_while(|directory| directory.starts_with(root))
-    {
-        match File::open(directory) {
-            Ok(directory) => return Ok(directory.sync_all()?),
+/// Makes updates of these references durable: syncs the directories that contain their files, packed references and packs.
+///
+/// `git` syncs the files that it writes, but not the directories in which it renames them. A power failure within seconds
+/// would undo the update.
+fn sync_directories<'a>(root: &Path, names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let ancestors = names
+        .into_iter()
+        .flat_map(|name| Path::new(name).ancestors().skip(1));
+    let directories: BTreeSet<PathBuf> = ancestors
+        .chain([Path::new("objects/pack"), Path::new("objects")])
+        .map(|directory| root.join(directory))
+        .collect();
+    for directory in directories {
+        match sync_directory(&directory) {
+            // Deleting a reference also deletes its empty directories.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+            synced => synced?,
         }
     }
     Ok(())

@@ -61,20 +61,24 @@ pub async fn receive(
         ..RefUpdate::new(access.project.id, user_id, RefUpdateKind::Push)
     };
     let protocol = protocol.map(str::to_owned);
+    let repository = repository(backend, access);
     let (sender, started) = oneshot::channel::<ByteStream>();
     let work = async move {
         let received = push.receive(policy, protocol.as_deref(), decider).await?;
         // The push continues if the client has disconnected.
         let _ = sender.send(received.response);
         let applied = received.outcome.applied().await?;
-        Ok(((), applied.into_iter().map(RefChange::from).collect()))
+        let names = applied.iter().map(|command| command.reference.clone());
+        // A failure ends the response with an error after the updates were recorded, because the references have moved.
+        let synced = repository.sync_references(names.collect()).await;
+        Ok((synced, applied.into_iter().map(RefChange::from).collect()))
     };
     let update_task = {
         let backend = backend.clone();
         let authority = UpdateAuthority::Push(planned);
         tokio::spawn(async move { ref_updates::update_refs(&backend, update, authority, work).await })
     };
-    let recorded = async { update_task.await.map_err(Error::internal)? };
+    let recorded = async { Ok(update_task.await.map_err(Error::internal)???) };
     let Ok(response) = started.await else {
         // The push failed before it started; this returns the reason.
         recorded.await?;

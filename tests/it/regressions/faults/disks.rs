@@ -162,6 +162,30 @@ async fn failed_disk_refuses_writes_and_loses_nothing_acknowledged_on_postgresql
     site.remove().await;
 }
 
+/// The disk fails right after each push. No later write stores the references too, as the database is on another disk.
+async fn acknowledged_pushes_survive_failed_disk_on_postgresql() {
+    let Served { site, work, mut disk, mut server, .. } = serve(&DatabaseKind::postgresql(), "").await;
+    let created = work.git(&["rev-parse", "HEAD"]).await;
+    let changed = work.commit("changed", "1").await;
+    for (refspec, expected) in [
+        (format!("{created}:refs/heads/new/branch"), created.as_str()),
+        (format!("{changed}:refs/heads/new/branch"), &changed),
+        (":refs/heads/new/branch".to_owned(), ""),
+    ] {
+        work.git(&["push", "--quiet", &server.address("p"), &refspec]).await;
+        disk.remount(&server, "abort").await;
+        server.kill().await;
+        disk.repair().await;
+        server = disk.serve(&site).await;
+        let references = work.git(&["ls-remote", &server.address("p"), "refs/heads/new/*"]).await;
+        let found = references.split_whitespace().next().unwrap_or_default();
+        assert_eq!(found, expected, "{refspec}: {references}");
+    }
+    assert_sound(&site, &server).await;
+    server.stop().await;
+    site.remove().await;
+}
+
 async fn read_only_disk_refuses_writes_until_it_is_writable_on_sqlite() {
     read_only_disk(DatabaseKind::Sqlite).await;
 }
@@ -184,4 +208,5 @@ harness::tests![requires disks::missing; read_only_disk_refuses_writes_until_it_
 harness::tests![requires disks::or_postgresql_missing; read_only_disk_refuses_writes_until_it_is_writable_on_postgresql,
     frozen_disk_of_repositories_delays_only_git_on_postgresql,
     failed_disk_refuses_writes_and_loses_nothing_acknowledged_on_postgresql,
+    acknowledged_pushes_survive_failed_disk_on_postgresql,
 ];
