@@ -238,7 +238,7 @@ fn read_by_import(source: &Path) -> Vec<PathBuf> {
 
 /// Returns whether there are several packs newer than the multi-pack index, or several packs and no such
 /// index.
-fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
+fn has_new_packs(directory: &Path) -> io::Result<bool> {
     let indexed = match directory.join("multi-pack-index").metadata() {
         Ok(metadata) => Some(metadata.modified()?),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -265,7 +265,7 @@ fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
 }
 
 /// Estimates from a sample whether there are many loose objects.
-fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
+fn has_loose_objects(objects: &Path) -> io::Result<bool> {
     let mut counted = 0;
     for number in 0..SAMPLED_DIRECTORIES {
         match std::fs::read_dir(objects.join(format!("{number:02x}"))) {
