@@ -295,10 +295,7 @@ mod tests {
         }
         let before = std::time::SystemTime::now() - QUARANTINE_ABANDONED_AFTER - Duration::from_secs(60);
         for directory in [&kept[1], &old] {
-            std::fs::File::open(directory)
-                .unwrap()
-                .set_modified(before)
-                .unwrap();
+            File::open(directory).unwrap().set_modified(before).unwrap();
         }
         sample.repository.delete_abandoned_objects().await.unwrap();
         assert!(!old.exists() && kept.iter().all(|directory| directory.exists()));

@@ -78,7 +78,10 @@ pub async fn receive(
         let authority = UpdateAuthority::Push(planned);
         tokio::spawn(async move { ref_updates::update_refs(&backend, update, authority, work).await })
     };
-    let recorded = async { Ok(update_task.await.map_err(Error::internal)???) };
+    let recorded = async {
+        let synced = update_task.await.map_err(Error::internal)??;
+        synced.map_err(Error::from)
+    };
     let Ok(response) = started.await else {
         // The push failed before it started; this returns the reason.
         recorded.await?;
