@@ -204,6 +204,13 @@ pub fn routing_error(format: ErrorFormat, status: StatusCode, allow: &str) -> Re
     response
 }
 
+/// Returns the response for a path whose project or group contains slashes that are not encoded.
+#[must_use]
+pub fn unencoded_path_error() -> Response {
+    let text = "404 Not Found - the path of a project or group must be URL-encoded, such as group%2Fproject";
+    json_response(StatusCode::NOT_FOUND, &json!({ "message": text, "error": text }))
+}
+
 fn parts(error: &Error) -> (StatusCode, Value) {
     let message = |status: StatusCode, text: &str| (status, json!({ "message": text }));
     let unavailable = |text| {

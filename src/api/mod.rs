@@ -15,6 +15,7 @@ pub mod paging;
 pub(crate) mod parameters;
 pub mod record_validator;
 pub mod request_rate;
+mod resource_location;
 pub mod response;
 pub mod response_cache;
 mod response_memory;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::api::exchange::Exchange;
 use crate::api::paging;
+use crate::api::resource_location::resource_location;
 use crate::api::response_cache::WholeBody;
 use crate::api::response_memory::to_json;
 use crate::api::revalidation;
@@ -27,12 +28,19 @@ fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) ->
         return revalidation::tagged(bytes, exchange);
     }
     let body = WholeBody(bytes.into());
-    Response::builder()
+    let mut response = Response::builder()
         .status(status)
         .content_type(exchange.operation().media_type)
         .header(CONTENT_LENGTH, body.0.len())
         .extension(body.clone())
-        .body(body.body())
+        .body(body.body());
+    if status == StatusCode::CREATED
+        && let Some(attribute) = exchange.operation().location
+        && let Some(location) = resource_location(&exchange.url(), attribute, &body.0)
+    {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
 }
 
 /// Sets headers that the contract documents; a value that is invalid in a header is dropped.

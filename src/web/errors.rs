@@ -15,6 +15,9 @@ use crate::web::{extra_slashes, git_http, registry};
 use contract::operation::ErrorFormat;
 use contract::table::operations;
 
+/// Maximum number of segments in the path of a project or group.
+const MAX_PATH_DEPTH: usize = 21;
+
 /// Middleware that converts failures to responses.
 pub struct ErrorMiddleware {
     /// Maximum time of a request. Git transfers and image blobs have separate limits.
@@ -74,6 +77,7 @@ fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response 
         return error_response::routing_error(format, StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
     }
     match error.status() {
+        StatusCode::NOT_FOUND if has_unencoded_slash(path) => error_response::unencoded_path_error(),
         StatusCode::NOT_FOUND => error_response::routing_error(format, StatusCode::NOT_FOUND, ""),
         status if status.is_client_error() => {
             error_response::json_response(status, &error_response::error_body(status, ""))
@@ -111,6 +115,32 @@ fn allowed(path: &str) -> Vec<&'static str> {
     methods
 }
 
+/// Returns whether a path without an operation would have one if some slashes of the project or group were encoded.
+fn has_unencoded_slash(path: &str) -> bool {
+    let kinds = ["/api/v4/projects/", "/api/v4/groups/"];
+    let found = kinds
+        .iter()
+        .find_map(|kind| Some((*kind, path.strip_prefix(kind)?)));
+    let Some((kind, rest)) = found else {
+        return false;
+    };
+    let first = rest.split('/').next().unwrap_or_default();
+    let is_id = first.bytes().all(|byte| byte.is_ascii_digit());
+    if is_id || first.contains('%') || !rest.contains('/') {
+        return false;
+    }
+    let ends = rest.match_indices('/').map(|(end, _)| end).skip(1);
+    let mut encoded = ends
+        .chain([rest.len()])
+        .take(MAX_PATH_DEPTH)
+        .filter_map(|end| Some(format!("{kind}x{}", rest.get(end..)?)));
+    encoded.any(|path| {
+        operations()
+            .iter()
+            .any(|operation| matches(operation.path, &path))
+    })
+}
+
 /// Returns the methods of known pages outside the contract.
 fn allowed_of_page(path: &str) -> &'static [&'static str] {
     match path {
@@ -138,6 +168,22 @@ fn matches(template: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unencoded_slashes_of_projects_and_groups_are_found() {
+        for (path, expected) in [
+            ("/api/v4/projects/group/project", true),
+            ("/api/v4/projects/group/sub/project/labels", true),
+            ("/api/v4/groups/group/sub/labels/7", true),
+            ("/api/v4/projects/7/nothing", false),
+            ("/api/v4/projects/group%2Fproject/nothing", false),
+            ("/api/v4/projects/group", false),
+            ("/api/v4/nothing/group/project", false),
+            ("/api/v4/projects/", false),
+        ] {
+            assert_eq!(has_unencoded_slash(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn path_templates_match_segment_by_segment() {

@@ -41,6 +41,8 @@ pub struct Operation {
     pub body_limit: u64,
     /// Status of a successful response.
     pub success: u16,
+    /// Attribute of the response that ends the URL of the created resource, after the URL of the request.
+    pub location: Option<&'static str>,
     /// Whether the response depends only on the URL and the database, that is, whether a read returns JSON or bytes.
     pub cacheable: bool,
     /// Every documented status.

@@ -120,6 +120,7 @@ struct OperationEntry {
     raw_body: bool,
     body_limit: u64,
     success: u16,
+    location: Option<String>,
     #[serde(default)]
     cacheable: bool,
     statuses: Vec<u16>,
@@ -277,6 +278,7 @@ fn operation_of(
         raw_body: entry.raw_body,
         body_limit: entry.body_limit,
         success: entry.success,
+        location: entry.location.map(leak),
         cacheable: entry.cacheable,
         statuses: entry.statuses.leak(),
         media_type: entry.media_type.leak(),

@@ -80,6 +80,6 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
         portal: portal::files(&authored, &guides, &versions, portal::Assets::load(assets)?),
         types: emit::types(&contract).map_err(|error| error.to_string())?,
         routes: emit::routes(&contract).map_err(|error| error.to_string())?,
-        table: table::table(&contract)?,
+        table: table::table(&contract, &publish::links::locations(&document.root))?,
     })
 }

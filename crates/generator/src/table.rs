@@ -3,7 +3,7 @@
 //! The package `contract` embeds the table and decodes it once. Equal parameters and equal types are stored once
 //! and referenced by their position. A type comes after the types that it refers to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -12,13 +12,14 @@ use crate::model::{Contract, Form, Operation, Parameter, Property, Type};
 /// Maximum size of a body in bytes if the contract does not specify one.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 
-/// Returns the table.
+/// Returns the table. `locations` are the attributes that end the URLs of created resources, by operation.
 ///
 /// # Errors
 /// If an input type contains itself.
-pub fn table(contract: &Contract) -> Result<String, String> {
+pub fn table(contract: &Contract, locations: &BTreeMap<String, String>) -> Result<String, String> {
     let mut writer = Writer {
         contract,
+        locations,
         types: List::default(),
         parameters: List::default(),
         components: HashMap::new(),
@@ -57,6 +58,7 @@ impl List {
 
 struct Writer<'a> {
     contract: &'a Contract,
+    locations: &'a BTreeMap<String, String>,
     types: List,
     parameters: List,
     /// Positions of component schemas; `None` while one is being written.
@@ -128,6 +130,7 @@ impl<'a> Writer<'a> {
             ("raw_body", json!(operation.raw_body.is_some())),
             ("body_limit", json!(limit.unwrap_or(DEFAULT_BODY_LIMIT))),
             ("success", json!(operation.success.status)),
+            ("location", json!(self.locations.get(&operation.id))),
             ("cacheable", json!(operation.is_cacheable())),
             ("statuses", json!(operation.statuses)),
             ("media_type", json!(operation.media_type)),

@@ -30,6 +30,10 @@ pub const DEFAULT_PAGE_SIZE: i64 = 20;
 pub const MAX_PAGE_SIZE: i64 = 100;
 /// Maximum number of parts in a multipart body.
 pub(super) const MAX_PARTS: usize = 1_000;
+/// Query parameter of every operation. If it is true, unknown parameters are errors.
+const STRICT: &str = "strict";
+/// Query parameters of every operation that identify the caller.
+const CREDENTIALS: [&str; 4] = ["private_token", "access_token", "job_token", "sudo"];
 
 /// Decodes the query of a request.
 ///
@@ -216,10 +220,11 @@ fn rules(parameter: &'static Parameter) -> Slot<'static> {
 pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<PageRequest>)> {
     let RawInput {
         path,
-        query,
+        mut query,
         body,
         headers,
     } = raw;
+    let strict = query.remove(STRICT);
     // The body overrides the query: either may contain any parameter.
     let mut attributes = query;
     attributes.extend(body);
@@ -248,6 +253,12 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
         alternatives(operation, &attributes, &mut faults);
         let body = coerce::fields(fields, &mut attributes, None, &mut faults);
         request.insert("body".to_owned(), Value::Object(body));
+    }
+    if strict.is_some_and(|value| value == "true") {
+        let mut unknown = attributes
+            .keys()
+            .filter(|name| !CREDENTIALS.contains(&name.as_str()));
+        unknown.for_each(|name| faults.add(format!("{name} is not a parameter of this operation")));
     }
     let faults = faults.into_vec();
     if faults.is_empty() {

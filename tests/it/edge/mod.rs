@@ -7,5 +7,6 @@ pub mod database_shares;
 mod error_order;
 mod parameters;
 mod rate_limits;
+mod resource_locations;
 mod slow_bodies;
 mod trailing_slashes;

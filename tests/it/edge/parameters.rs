@@ -68,6 +68,31 @@ async fn unknown_parameters_are_ignored_and_path_wins_over_body(server: TestServ
     assert_eq!((&changed["id"], &changed["state"], &changed["bio"]), (&json!(ada.id), &json!("active"), &json!("x")));
 }
 
+async fn unknown_parameters_return_400_if_query_is_strict(server: TestServer) {
+    let root = server.root();
+    let token = server.create_token(1, &["api"]).await;
+    for (path, unknown) in [
+        ("/projects?strict=true&per_page=1&ordr_by=id", Some("ordr_by is not a parameter of this operation")),
+        ("/user?per_page=1&strict=true", Some("per_page is not a parameter of this operation")),
+        ("/projects?strict=true&per_page=1&order_by=id", None),
+        ("/projects?strict=false&ordr_by=id", None),
+        ("/projects?ordr_by=id", None),
+    ] {
+        let response = root.get(path).await;
+        match unknown {
+            Some(text) => assert_eq!(response.expect(400).message(), text, "{path}"),
+            None => drop(response.expect(200)),
+        }
+    }
+    server.anonymous().get(&format!("/user?strict=true&private_token={token}&sudo=root")).await.expect(200);
+    let body = json!({ "name": "strict", "id": 1, "nonsense": 1 });
+    let rejected = root.post("/projects?strict=true&other=1", body.clone()).await.expect(400);
+    let text = "id is not a parameter of this operation, nonsense is not a parameter of this operation, \
+                other is not a parameter of this operation";
+    assert_eq!(rejected.message(), text);
+    root.post("/projects", body).await.expect(201);
+}
+
 async fn all_parameter_errors_are_returned_under_both_keys(server: TestServer) {
     let rejected =
         server.root().post("/users", json!({ "email": 7.5, "admin": "perhaps", "projects_limit": "many" })).await;
@@ -165,11 +190,14 @@ async fn link_header_lists_pages_without_token(server: TestServer) {
 
 async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
     let root = server.root();
-    for path in ["/nothing", "/users/1/nothing", "/", "//api/v5/user", "/projects/a/b/nothing"] {
+    for path in ["/nothing", "/users/1/nothing", "/", "//api/v5/user", "/projects/1/nothing"] {
         let missing = root.get(path).await;
         assert_eq!((missing.status, missing.message()), (404, "404 Not Found".to_owned()), "{path}");
         assert_eq!(missing.header("content-type"), "application/json", "{path}");
     }
+    let unencoded = root.get("/projects/group/project/nothing").await.expect(404).json();
+    let text = "404 Not Found - the path of a project or group must be URL-encoded, such as group%2Fproject";
+    assert_eq!((&unencoded["message"], &unencoded["error"]), (&json!(text), &json!(text)));
     for (method, path, allow) in [
         (Method::POST, "/user", "GET, HEAD"),
         (Method::PATCH, "/users/1", "DELETE, GET, HEAD, PUT"),
@@ -222,6 +250,7 @@ on_every_database![
     parameters_are_accepted_in_every_encoding,
     form_values_are_converted_to_declared_types,
     unknown_parameters_are_ignored_and_path_wins_over_body,
+    unknown_parameters_return_400_if_query_is_strict,
     all_parameter_errors_are_returned_under_both_keys,
     malformed_bodies_return_400,
     empty_body_of_any_type_is_accepted,

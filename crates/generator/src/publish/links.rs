@@ -1,7 +1,10 @@
-//! Links from operations that create a resource to the operations that read, update and delete it.
+//! Links from operations that create a resource to the operations that read, update and delete it, and the header
+//! `Location` of the created resource.
 //!
 //! The path of such an operation is the path of the creating operation and one more parameter. The value of that
 //! parameter is an attribute of the created resource, which the example of the response contains.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +22,7 @@ pub(super) fn add(root: &mut Value) {
     let items = root["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in items {
         let id = item["post"]["operationId"].as_str().unwrap_or_default();
-        if !VERBS.iter().any(|verb| id.starts_with(verb)) {
+        if !creates(id) {
             continue;
         }
         let responses = item.pointer_mut("/post/responses").and_then(Value::as_object_mut);
@@ -31,7 +34,40 @@ pub(super) fn add(root: &mut Value) {
         if !links.is_empty() {
             created.insert("links".to_owned(), Value::Object(links));
         }
+        if location(&paths, path, created).is_some() {
+            let headers = created.entry("headers").or_insert_with(|| json!({}));
+            headers["Location"] = json!({ "$ref": "#/components/headers/ResourceLocation" });
+        }
     }
+}
+
+/// Returns the attributes whose values end the URLs of created resources, by the ID of the operation that creates the
+/// resource. The start of the URL is the URL of that operation.
+#[must_use]
+pub fn locations(root: &Value) -> BTreeMap<String, String> {
+    let empty = Map::new();
+    let paths = root["paths"].as_object().unwrap_or(&empty);
+    let creating = paths.iter().filter_map(|(path, item)| {
+        let id = item["post"]["operationId"].as_str()?;
+        let created = item.pointer("/post/responses/201")?.as_object()?;
+        let attribute = location(paths, path, created)?;
+        creates(id).then(|| (id.to_owned(), attribute.to_owned()))
+    });
+    creating.collect()
+}
+
+/// Returns the attribute whose value ends the URL of the created resource, if an operation returns the resource.
+fn location<'a>(paths: &'a Map<String, Value>, path: &str, created: &Map<String, Value>) -> Option<&'a str> {
+    let (_, media) = created.get("content").and_then(json_of)?;
+    let example = media.get("example")?;
+    let readable = paths.iter().filter(|(_, item)| item["get"].is_object());
+    let mut names = readable.filter_map(|(target, _)| added_parameter(path, target));
+    names.find_map(|name| attribute(example, name))
+}
+
+/// Returns whether an operation returns the resource that it creates.
+fn creates(id: &str) -> bool {
+    VERBS.iter().any(|verb| id.starts_with(verb))
 }
 
 /// Returns the links of a response by the ID of the linked operation.

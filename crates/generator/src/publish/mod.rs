@@ -4,7 +4,7 @@
 //! [`hints`] adds what SDK generators read in that form, and [`sdk`] reduces both forms for these generators.
 
 mod hints;
-mod links;
+pub mod links;
 mod sdk;
 mod upgrade;
 
