@@ -1,4 +1,4 @@
-//! Adds the common parts of many operations: revalidation, and limits of the request head.
+//! Adds the common parts of many operations: revalidation, limits of the request head, and URLs of created resources.
 //!
 //! Every operation returns 414 and 431 for a head that is too large, because the limit is checked before
 //! routing. Every GET that returns JSON has a weak entity tag and supports `If-None-Match`. The parameter,
@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::load::Document;
 use crate::lower::{METHODS, json_of};
+use crate::publish::links;
 
 /// Header of revalidation.
 pub const IF_NONE_MATCH: &str = "If-None-Match";
@@ -20,8 +21,13 @@ pub const EDGE_PARAMETERS: [&str; 2] = [IF_NONE_MATCH, SUDO];
 
 /// Adds the common parts to the document.
 pub fn add(document: &mut Document) {
+    let locations = links::locations(&document.root);
     let mut paths = document.root["paths"].take();
     for item in paths.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        let id = item["post"]["operationId"].as_str().unwrap_or_default();
+        if locations.contains_key(id) {
+            item["post"]["responses"]["201"]["headers"]["Location"] = links::resource_location();
+        }
         for method in METHODS {
             if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
                 limits(operation);

@@ -10,6 +10,7 @@ use crate::model::{
     Access, Body, Content, Contract, FilePart, Flag, Form, Group, Operation, Paging, Parameter, Property,
     Schema, Success, Tag, Type,
 };
+use crate::publish::links;
 
 /// Supported methods of an operation.
 pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
@@ -341,9 +342,9 @@ impl Lowering<'_> {
             .get("headers")
             .and_then(Value::as_object)
             .is_some_and(|headers| {
-                headers
-                    .keys()
-                    .any(|name| !RUNTIME_HEADERS.contains(&name.as_str()))
+                headers.iter().any(|(name, header)| {
+                    !RUNTIME_HEADERS.contains(&name.as_str()) && !links::is_resource_location(header)
+                })
             });
         let content = match response.get("content") {
             None => Content::Empty,

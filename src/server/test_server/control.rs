@@ -1,5 +1,6 @@
 //! Control requests of a test server: they reset and save its state, and change its clock and its faults.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -211,8 +212,21 @@ fn status_of(error: &Error) -> StatusCode {
         Error::NoSnapshot { .. } | Error::TimeOutOfRange => StatusCode::BAD_REQUEST,
         Error::Exists(_) | Error::RequestsInProgress | Error::ClockRuns => StatusCode::CONFLICT,
         Error::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Io { cause, .. } if is_fault_of_path(cause.kind()) => StatusCode::BAD_REQUEST,
         Error::Server(_) | Error::Io { .. } | Error::Task(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
+}
+
+/// Returns whether another path in the request solves an error.
+fn is_fault_of_path(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::NotADirectory
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidFilename
+    )
 }
 
 fn clock_response() -> Response {

@@ -1,5 +1,5 @@
-//! Links from operations that create a resource to the operations that read, update and delete it, and the header
-//! `Location` of the created resource.
+//! Links from operations that create a resource to the operations that read, update and delete it, and the URL of the
+//! created resource.
 //!
 //! The path of such an operation is the path of the creating operation and one more parameter. The value of that
 //! parameter is an attribute of the created resource, which the example of the response contains.
@@ -13,6 +13,8 @@ use crate::lower::json_of;
 /// First words of the IDs of operations that return the created resource. Others, such as `share_group`, return another
 /// resource.
 const VERBS: [&str; 2] = ["create_", "add_"];
+/// Component of the header `Location` of created resources.
+const RESOURCE_LOCATION: &str = "#/components/headers/ResourceLocation";
 /// Methods of operations that are linked.
 const LINKED: [&str; 4] = ["get", "put", "patch", "delete"];
 
@@ -34,10 +36,6 @@ pub(super) fn add(root: &mut Value) {
         if !links.is_empty() {
             created.insert("links".to_owned(), Value::Object(links));
         }
-        if location(&paths, path, created).is_some() {
-            let headers = created.entry("headers").or_insert_with(|| json!({}));
-            headers["Location"] = json!({ "$ref": "#/components/headers/ResourceLocation" });
-        }
     }
 }
 
@@ -51,9 +49,26 @@ pub fn locations(root: &Value) -> BTreeMap<String, String> {
         let id = item["post"]["operationId"].as_str()?;
         let created = item.pointer("/post/responses/201")?.as_object()?;
         let attribute = location(paths, path, created)?;
-        creates(id).then(|| (id.to_owned(), attribute.to_owned()))
+        let header = created
+            .get("headers")
+            .map_or(&Value::Null, |headers| &headers["Location"]);
+        // The handler of the operation sets a header of its own.
+        let is_own = !header.is_null() && !is_resource_location(header);
+        (creates(id) && !is_own).then(|| (id.to_owned(), attribute.to_owned()))
     });
     creating.collect()
+}
+
+/// Returns the reference to the header `Location` of created resources.
+#[must_use]
+pub fn resource_location() -> Value {
+    json!({ "$ref": RESOURCE_LOCATION })
+}
+
+/// Returns whether a header is the header `Location` of created resources, which the server sets without the handler.
+#[must_use]
+pub fn is_resource_location(header: &Value) -> bool {
+    header["$ref"] == RESOURCE_LOCATION
 }
 
 /// Returns the attribute whose value ends the URL of the created resource, if an operation returns the resource.
