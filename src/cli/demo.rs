@@ -64,10 +64,11 @@ pub(super) async fn run(arguments: DemoOptions) -> CommandResult {
     print(&format!(
         "Holdfast {} serves a demo; its data is deleted when it stops\n\
          Token of root: {token}\nUsers: root, {}; password of each: {password}\nStart with: {base}/api/v4/projects/{}\n\
-         API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n",
+         API: {base}/api/v4\nDocs: {base}/docs\nGit: {base}/{}.git\nHealth: {base}/-/health\n",
         env!("CARGO_PKG_VERSION"),
         demo::USERS.join(", "),
         demo::PROJECT.replace('/', "%2F"),
+        demo::PROJECT,
     ));
     bound.serve(stopped).await?;
     data.remove().await?;

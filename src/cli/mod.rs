@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use context::{CommandResult, CommonOptions, print, stop_signal};
 use holdfast::observability::traces::Traces;
 use holdfast::server::{self, InheritedSocket};
@@ -72,6 +73,14 @@ enum Command {
     Backup(backups::BackupArguments),
     /// Import a backup into an empty data directory and an empty database
     Restore(backups::RestoreArguments),
+    /// Print the script that completes commands and options in a shell
+    #[command(
+        after_help = "Example for bash:\n  holdfast completions bash > ~/.local/share/bash-completion/completions/holdfast"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 /// Log filter of long-running processes.
@@ -133,9 +142,20 @@ pub fn run() -> ExitCode {
             Some(Command::Doctor(options)) => maintenance::doctor(options).await,
             Some(Command::Backup(arguments)) => backups::backup(arguments).await,
             Some(Command::Restore(arguments)) => backups::restore(arguments).await,
+            Some(Command::Completions { shell }) => {
+                print(&completions(shell));
+                Ok(ExitCode::SUCCESS)
+            }
         }
     });
     outcome.unwrap_or_else(|error| print_error(&error.to_string()))
+}
+
+/// Returns the completion script for a shell.
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "holdfast", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn print_error(text: &str) -> ExitCode {
@@ -163,7 +183,7 @@ async fn serve(common: CommonOptions, inherited: Option<InheritedSocket>) -> Com
         }
     }
     greeting.push_str(&format!(
-        "API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n"
+        "API: {base}/api/v4\nDocs: {base}/docs\nGit: {base}/GROUP/PROJECT.git\nHealth: {base}/-/health\n"
     ));
     print(&greeting);
     bound.serve(stopped).await?;

@@ -7,6 +7,7 @@ mod admin_page;
 mod admin_tokens;
 mod admin_users;
 mod backups;
+mod completions;
 mod data_directory;
 mod database_move;
 mod demo;
