@@ -1,5 +1,6 @@
 // Opens the documentation in a browser that can reach only the server: all pages, links, search, the form that sends
 // requests, sign-in, and pages without scripts. Usage: node docs.mjs BASE TOKEN PASSWORD
+import axe from "axe-core";
 import { chromium } from "playwright-core";
 import assert from "node:assert/strict";
 
@@ -293,6 +294,42 @@ const withoutScripts = async () => {
   console.log("pages are readable without scripts");
 };
 
+/** One page of each shape: start, guide, tag, schema, and operations with a query, a body, a file and a deletion. */
+const shapes = ["/docs/", "/docs/guide/requests", "/docs/tag/issues", "/docs/schema/Issue", "/docs/roles", "/docs/errors", "/docs/changelog", "/docs/operation/list_issues", "/docs/operation/create_issue", "/docs/operation/upload_project_file", "/docs/operation/delete_issue"];
+
+const accessibility = async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1400, 390]) {
+      const page = await open({ colorScheme, viewport: { width, height: 900 } });
+      for (const path of shapes) {
+        await page.goto(base + path);
+        // Evaluated by the browser, because the content policy forbids other scripts in the page.
+        await page.evaluate(axe.source);
+        const [passed, violations] = await page.evaluate(async () => {
+          const { passes, violations } = await globalThis.axe.run(document, { resultTypes: ["violations"] });
+          return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`)];
+        });
+        assert.ok(passed > 10, `${path}: only ${passed} rules were checked`);
+        assert.deepEqual(violations, [], `${path}, ${colorScheme}, ${width} pixels`);
+      }
+      await page.context().close();
+    }
+  }
+  console.log("pages of every shape are accessible, light and dark, wide and narrow");
+};
+
+const memory = async () => {
+  const page = await open();
+  const session = await page.context().newCDPSession(page);
+  for (const path of shapes) {
+    await page.goto(base + path);
+    await session.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await session.send("Runtime.getHeapUsage");
+    assert.ok(usedSize <= 2 << 20, `the scripts of ${path} use ${usedSize} bytes`);
+  }
+  await page.context().close();
+};
+
 try {
   await everyPage();
   await narrowPages();
@@ -301,6 +338,8 @@ try {
   await sessions();
   await formerAddresses();
   await withoutScripts();
+  await accessibility();
+  await memory();
   assert.deepEqual(foreign, [], "the pages sent requests to other hosts");
   assert.deepEqual(faults, [], "the pages logged errors");
 } finally {
