@@ -255,10 +255,12 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
         request.insert("body".to_owned(), Value::Object(body));
     }
     if strict.is_some_and(|value| value == "true") {
-        let mut unknown = attributes
+        let unknown = attributes
             .keys()
             .filter(|name| !CREDENTIALS.contains(&name.as_str()));
-        unknown.for_each(|name| faults.add(format!("{name} is not a parameter of this operation")));
+        for name in unknown {
+            faults.add(format!("{name} is not a parameter of this operation"));
+        }
     }
     let faults = faults.into_vec();
     if faults.is_empty() {
