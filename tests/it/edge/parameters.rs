@@ -70,7 +70,7 @@ async fn unknown_parameters_are_ignored_and_path_wins_over_body(server: TestServ
 
 async fn unknown_parameters_return_400_if_query_is_strict(server: TestServer) {
     let root = server.root();
-    let token = server.create_token(1, &["api"]).await;
+    let token = server.create_token(1, &["api", "sudo"]).await;
     for (path, unknown) in [
         ("/projects?strict=true&per_page=1&ordr_by=id", Some("ordr_by is not a parameter of this operation")),
         ("/user?per_page=1&strict=true", Some("per_page is not a parameter of this operation")),
