@@ -44,6 +44,8 @@ const MAX_STORED_RESPONSES_OF_CLIENT: usize = 16;
 pub enum SlotHolder {
     /// The user with this ID.
     User(i64),
+    /// The deploy token with this ID, which belongs to no user.
+    DeployToken(i64),
     /// An anonymous client with this network address.
     Address(Arc<str>),
     /// All anonymous clients whose address is unknown.

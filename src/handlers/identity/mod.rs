@@ -1,5 +1,6 @@
 //! Handlers of callers: tokens, applications and sign-in.
 
 pub mod applications;
+pub mod deploy_tokens;
 pub mod impersonation_tokens;
 pub mod personal_access_tokens;

@@ -2,3 +2,4 @@
 
 pub mod access_tokens;
 pub mod application;
+pub mod deploy_token;

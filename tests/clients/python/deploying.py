@@ -1,4 +1,4 @@
-"""Walks through variables, deploy keys, freeze periods, feature flags and feature gates."""
+"""Walks through variables, deploy keys, deploy tokens, freeze periods, feature flags and feature gates."""
 
 from checks import equal, holds, refused
 
@@ -71,6 +71,22 @@ class Deploying:
         # The other project still has the key.
         self.other.keys.delete(made.id)
         equal([each.id for each in self.walk.root.deploykeys.list(get_all=True) if each.id == made.id], [])
+
+    def deploy_tokens(self):
+        new = {"name": "cluster", "username": "robot", "expires_at": "2099-11-23", "scopes": ["read_registry"]}
+        for owner in (self.project, self.walk.engines):
+            tokens = owner.deploytokens
+            made = tokens.create(new)
+            holds(made, name="cluster", username="robot", expires_at="2099-11-23T00:00:00.000Z", scopes=["read_registry"])
+            equal(made.token.startswith("hfdt-"), True)
+            holds(tokens.get(made.id), name="cluster", revoked=False, expired=False)
+            equal([each.id for each in tokens.list()], [made.id])
+            equal(made.id in [each.id for each in self.walk.root.deploytokens.list(get_all=True)], True)
+            equal(refused(400, tokens.create, {"name": "x", "scopes": ["api"]}), "scopes does not have a valid value")
+            made.delete()
+            refused(404, tokens.get, made.id)
+            equal(tokens.list(), [])
+        refused(403, self.walk.her.deploytokens.list)
 
     def freeze_periods(self):
         """The client has no class for freeze periods, so the walk requests their paths."""
@@ -172,4 +188,7 @@ class Deploying:
         self.project.delete()
         self.other.delete()
 
-    STEPS = ["variables", "deploy_keys", "freeze_periods", "user_lists", "feature_flags", "feature_gates", "the_rest"]
+    STEPS = [
+        "variables", "deploy_keys", "deploy_tokens", "freeze_periods", "user_lists", "feature_flags", "feature_gates",
+        "the_rest",
+    ]

@@ -97,6 +97,12 @@ impl Scenario<'_> {
         self.delete(delete, &format!("{path}/K")).await;
     }
 
+    async fn deploy_tokens(&mut self, parent: &str, [create, delete]: [&'static str; 2]) {
+        let path = format!("{parent}/deploy_tokens");
+        let token = self.post(create, &path, json!({ "name": "t", "scopes": ["read_registry"] })).await;
+        self.delete(delete, &format!("{path}/{}", token["id"])).await;
+    }
+
     async fn users(&mut self) {
         let password = "a-password-of-eve";
         self.secrets.extend([password.to_owned(), "another-password".to_owned()]);
@@ -167,6 +173,7 @@ impl Scenario<'_> {
         self.delete("stop_overriding_group_member", &over).await;
         let names = ["create_group_variable", "update_group_variable", "delete_group_variable"];
         self.variables(&path, names).await;
+        self.deploy_tokens(&path, ["create_group_deploy_token", "delete_group_deploy_token"]).await;
         let other = group(&self.root, "other", json!({})).await;
         let share = json!({ "group_id": other, "group_access": 30, "expires_at": "2099-01-31" });
         self.post("share_group", &format!("{path}/share"), share).await;
@@ -244,6 +251,7 @@ impl Scenario<'_> {
         let tokens = format!("{path}/access_tokens");
         let token = self.post("create_project_access_token", &tokens, json!({ "name": "t", "scopes": ["api"] })).await;
         self.delete("revoke_project_access_token", &format!("{tokens}/{}", token["id"])).await;
+        self.deploy_tokens(path, ["create_project_deploy_token", "delete_project_deploy_token"]).await;
         let triggers = format!("{path}/triggers");
         let trigger = self.post("create_pipeline_trigger", &triggers, json!({ "description": "nightly" })).await;
         let one = format!("{triggers}/{}", trigger["id"]);

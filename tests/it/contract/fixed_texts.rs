@@ -129,6 +129,7 @@ const AREAS: &[Area] = &[
             "Must be authenticated using an OAuth or Personal Access Token to use sudo",
             "User with ID or username '{}'",
             "can only contain available scopes",
+            "can contain only letters, digits, '_', '-', '+', and '.'",
             "Invalid login or password.",
         ],
     ),
@@ -421,6 +422,7 @@ const AREAS: &[Area] = &[
             "The project you were looking for could not be found or you don't have permission to view it.",
             "You are not allowed to download code from this project.",
             "You are not allowed to push code to this project.",
+            "You are not allowed to upload code.",
             "The default branch {} cannot be deleted.",
             r"# service={}\n",
         ],
@@ -491,8 +493,8 @@ const AREAS: &[Area] = &[
 ];
 
 /// The kinds in `404 {kind} Not Found`, separated by commas. The sources write them as `not_found("Project")`.
-const KINDS: &str = "Application,Award Emoji,Badge,Blob,Board,Branch,Commit,Custom Attribute,Deploy Key,Email,Epic,File,\
-    Group,Group Link,Impersonation Token,Issue,Key,Label,List,Merge Base,MergeRequest,Milestone,Namespace,\
+const KINDS: &str = "Application,Award Emoji,Badge,Blob,Board,Branch,Commit,Custom Attribute,Deploy Key,Deploy Token,Email,Epic,\
+    File,Group,Group Link,Impersonation Token,Issue,Key,Label,List,Merge Base,MergeRequest,Milestone,Namespace,\
     Personal Access Token,Pipeline,Pipeline Schedule,Pipeline Schedule Variable,Project,Project Access Token,\
     References for commit,Repository,Snippet,Tag,Target Namespace,Template,User";
 

@@ -11,6 +11,7 @@ use crate::delivery::{
     clusters, commit_statuses, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods,
     pipeline_schedules, pipeline_triggers, pipelines, variables,
 };
+use crate::identity::deploy_tokens::deploy_token;
 use crate::instance::feature_gates;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
@@ -192,6 +193,9 @@ impl Ids {
             let gate = json!({ "value": true, "user": "ann", "group": "many", "feature_group": "bots" });
             feature_gates::gate(&root, &title, gate).await;
             deploy_keys::deploy_key(&root, &in_project, number as u64).await;
+            for base_path in [&in_project, &format!("/groups/{group}")] {
+                deploy_token(&root, base_path, &["read_registry"]).await;
+            }
             pipeline_triggers::trigger(&root, &in_project).await;
             pipeline = pipelines::pipeline(&root, project.id, "main").await;
             if number < 10 {

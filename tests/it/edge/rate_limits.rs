@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::json;
 use storage::entities::Visibility;
 
+use crate::identity::deploy_tokens::{credentials, deploy_token};
 use crate::registry::registry_protocol::{basic, request_token};
 use crate::spaces::scim::{Provider, rejection};
 use crate::support::client::http;
@@ -75,6 +76,17 @@ async fn identity_provider_is_limited_like_a_user(server: TestServer) {
     assert_eq!(permitted(&provider.client, &path).await, 4);
     let refused = provider.get("/Users").await;
     assert_eq!(rejection(&refused).0, 429);
+    server.anonymous().get("/projects").await.expect(200);
+}
+
+async fn deploy_token_is_limited_like_a_user(server: TestServer) {
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
+    let path = format!("/projects/{}", project.id);
+    let created = deploy_token(&server.root(), &path, &["read_repository"]).await;
+    let (name, token) = credentials(&created);
+    let client = server.anonymous().header("Authorization", &basic(name, token));
+    assert_eq!(permitted(&client, "//g/p.git/info/refs?service=git-upload-pack").await, 4);
+    // The token and an address count separately.
     server.anonymous().get("/projects").await.expect(200);
 }
 
@@ -152,6 +164,7 @@ on_every_database![
     refused_request_changes_nothing with limited(),
     sudo_counts_for_the_administrator with limited(),
     identity_provider_is_limited_like_a_user with limited(),
+    deploy_token_is_limited_like_a_user with limited(),
     every_response_has_headers_of_its_own_request with limited(),
     probes_and_metrics_are_exempt with limited(),
     pages_and_oauth_are_limited_by_address with limited(),

@@ -2,6 +2,7 @@
 
 mod access;
 mod custom_refs;
+mod deploy_tokens;
 mod early_response;
 mod memory_limits;
 mod protocol;

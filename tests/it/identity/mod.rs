@@ -1,6 +1,7 @@
 //! Tests of callers: tokens, applications and sign-in.
 
 pub mod applications;
+pub mod deploy_tokens;
 pub mod impersonation_tokens;
 pub mod job_tokens;
 pub mod oauth;

@@ -208,6 +208,10 @@ kinds! {
     DeployKeyChanged = "deploy_key_changed", Change "deploy_key", [Project];
     /// A deploy key was removed from a project.
     DeployKeyRemoved = "deploy_key_removed", Remove "deploy_key", [Project];
+    /// A deploy token was created.
+    DeployTokenCreated = "deploy_token_created", Add "deploy_token", [Project, Group];
+    /// A deploy token was deleted.
+    DeployTokenDeleted = "deploy_token_deleted", Remove "deploy_token", [Project, Group];
     /// A webhook was added.
     WebhookAdded = "webhook_added", Add "webhook", [Project];
     /// A webhook was changed.

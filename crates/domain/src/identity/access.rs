@@ -20,6 +20,10 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{AccessRule, EffectiveAccess, InstancePlan, MinimumAccess, Role, Visibility};
 
+/// Role of deploy tokens in the projects that they are valid for. It is sufficient for the code and images of private
+/// projects, and the scopes limit it further.
+const DEPLOY_TOKEN_ROLE: Role = Role::Reporter;
+
 /// Requirements of one operation in the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationRule<'a> {
@@ -196,6 +200,13 @@ impl ProjectAccess {
             namespace,
             role,
         } = Arc::unwrap_or_clone(seen.await?);
+        let role = match caller.deploy_token() {
+            Some(token) => {
+                let is_valid = token.is_valid_for(backend.database.read(), &project).await?;
+                is_valid.then_some(DEPLOY_TOKEN_ROLE)
+            }
+            None => role,
+        };
         let elsewhere = caller.only_project().is_some_and(|only| only != project.id);
         if elsewhere || !caller.effective_access(role).can_see(project.visibility) {
             return Err(hidden());

@@ -8,7 +8,7 @@ use storage::entities::{access_tokens, now, scim_tokens, sessions, users};
 use subtle::ConstantTimeEq;
 
 use crate::identity::two_factor::requirement;
-use crate::identity::{job_tokens, oauth};
+use crate::identity::{deploy_tokens, job_tokens, oauth};
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::{Caller, Proof};
@@ -128,6 +128,8 @@ pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> 
         }
         Proof::Granted(id) => Caller::granted(oauth::tokens::find_by_id(backend, id).await?),
         Proof::Job(id) => Caller::job(job_tokens::find_by_id(db, id).await?),
+        // A deploy token has no account.
+        Proof::Deploy(id) => return Ok(Caller::deploy(deploy_tokens::find_by_id(db, id).await?)),
         Proof::Session(id) => {
             let found = sessions::by_id(db, id, now()).await?;
             let (session, user) = found.ok_or(Error::Unauthorized)?;
@@ -206,6 +208,17 @@ pub async fn caller_of_job_token(backend: &Backend, token: &str) -> Result<Calle
     Ok(Caller::job(
         job_tokens::find(backend.database.read(), token).await?,
     ))
+}
+
+/// Returns the caller of a deploy token, who is no user. Only Git over HTTP and the container registry accept deploy
+/// tokens.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the token is unknown or has another username. Returns `Error::InvalidToken` if it
+/// has expired.
+pub async fn caller_of_deploy_token(backend: &Backend, username: &str, token: &str) -> Result<Caller> {
+    let found = deploy_tokens::find(backend.database.read(), username, token).await?;
+    Ok(Caller::deploy(found))
 }
 
 /// Returns the caller of a SCIM token, who is no user and may only provision one group. SCIM accepts no other

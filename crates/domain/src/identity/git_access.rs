@@ -11,11 +11,11 @@ use storage::entities::users;
 use crate::audit::{Actor, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::{
-    caller_of_job_token, caller_of_token, check_account_active, identify_again,
+    caller_of_deploy_token, caller_of_job_token, caller_of_token, check_account_active, identify_again,
 };
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement;
-use crate::identity::{attempt_events, known_addresses, password_attempts};
+use crate::identity::{attempt_events, deploy_tokens, known_addresses, password_attempts};
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -24,7 +24,7 @@ use crate::kernel::policy::Role;
 
 /// Username and password of HTTP Basic authentication.
 pub struct BasicCredentials {
-    /// Username or email address. Ignored if the password is a token, including job tokens.
+    /// Username or email address. Ignored if the password is a token, including job tokens, but not deploy tokens.
     pub name: String,
     /// A token, or the user's password.
     pub password: String,
@@ -50,17 +50,29 @@ pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) 
     if basic.password.len() > MAX_PASSWORD_BYTES {
         return Err(Error::Unauthorized);
     }
-    let caller = match caller_of_token(backend, &basic.password).await {
-        Err(Error::Unauthorized) => match caller_of_job_token(backend, &basic.password).await {
-            Err(Error::Unauthorized) => by_password(backend, basic).await?,
-            found => found?,
-        },
+    let caller = match by_token(backend, &basic).await {
+        Err(Error::Unauthorized) => by_password(backend, basic).await?,
         found => found?,
     };
     if let Some(user) = caller.as_user() {
         check_account_active(user)?;
     }
     Ok(caller)
+}
+
+/// Identifies the caller of a token of any kind.
+async fn by_token(backend: &Backend, basic: &BasicCredentials) -> Result<Caller> {
+    if deploy_tokens::has_prefix(&basic.password) {
+        match caller_of_deploy_token(backend, &basic.name, &basic.password).await {
+            // An operator can choose any text as the token of the administrator.
+            Err(Error::Unauthorized) => {}
+            found => return found,
+        }
+    }
+    match caller_of_token(backend, &basic.password).await {
+        Err(Error::Unauthorized) => caller_of_job_token(backend, &basic.password).await,
+        found => found,
+    }
 }
 
 async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Caller> {
@@ -130,6 +142,9 @@ pub async fn authorize(
     full_path: &str,
     service: TransportService,
 ) -> Result<ProjectAccess> {
+    if service == TransportService::ReceivePack && caller.deploy_token().is_some() {
+        return Err(Error::forbidden_because("You are not allowed to upload code."));
+    }
     let scopes: &[&str] = match service {
         TransportService::UploadPack => &["api", "read_repository", "write_repository"],
         TransportService::ReceivePack => &["api", "write_repository"],
@@ -138,7 +153,7 @@ pub async fn authorize(
         let reason = format!("The token needs one of these scopes: {}", scopes.join(", "));
         return Err(Error::forbidden_because(reason));
     }
-    let known = caller.is_signed_in();
+    let known = caller.is_known();
     if service == TransportService::ReceivePack && !known || full_path.contains('\0') {
         return Err(if known { hidden() } else { Error::Unauthorized });
     }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod access_tokens;
 mod attempt_events;
 pub mod authentication;
+pub mod deploy_tokens;
 pub mod git_access;
 pub mod job_tokens;
 mod known_addresses;

@@ -5,6 +5,7 @@ use sea_orm::ConnectionTrait;
 use storage::entities::access as levels;
 use storage::entities::{Scope, namespaces, now, projects};
 
+use crate::audit::AuditEntity;
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -45,6 +46,15 @@ impl From<GroupAccess> for SpaceAccess {
 }
 
 impl SpaceAccess {
+    /// Returns the project or group as the entity of an audit event.
+    #[must_use]
+    pub fn audit_entity(&self) -> AuditEntity {
+        match &self.project {
+            Some(project) => AuditEntity::project(&self.namespace, project),
+            None => AuditEntity::namespace(&self.namespace),
+        }
+    }
+
     /// Returns the scope that selects the rows of this project or group.
     #[must_use]
     pub fn scope(&self) -> Scope {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use git::SlotHolder;
 use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
-use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
+use storage::entities::{access_tokens, deploy_tokens, job_tokens, oauth_tokens, saml_providers, users};
 
 use crate::kernel::budgets::{RateClient, RequestMemory};
 use crate::kernel::error::{Error, Result};
@@ -39,6 +39,8 @@ enum CredentialLimits {
     Granted(Box<oauth_tokens::Model>),
     /// One project, for the operations that accept job tokens.
     Job(job_tokens::Model),
+    /// The scopes of a deploy token, which is not a user.
+    Deploy(Box<deploy_tokens::Model>),
     /// SCIM provisioning of one group by its identity provider, which is not a user.
     Provisioning(saml_providers::Model),
 }
@@ -65,6 +67,8 @@ pub enum Proof {
     Granted(i64),
     /// The job token with this ID.
     Job(i64),
+    /// The deploy token with this ID.
+    Deploy(i64),
     /// The browser session with this ID.
     Session(i64),
     /// The token of an administrator who impersonates a user.
@@ -191,6 +195,14 @@ impl Caller {
         }
     }
 
+    /// Returns the caller of a deploy token.
+    pub(crate) fn deploy(token: deploy_tokens::Model) -> Self {
+        Self {
+            limits: CredentialLimits::Deploy(Box::new(token)),
+            ..Self::anonymous()
+        }
+    }
+
     /// Returns the identity provider of a group as the caller.
     pub(crate) fn identity_provider(provider: saml_providers::Model) -> Self {
         Self {
@@ -204,14 +216,16 @@ impl Caller {
     }
 
     /// Returns the client whose requests are counted: the user whose credentials the request contains, who with `sudo` is
-    /// the administrator; or the identity provider. Returns `None` for an anonymous caller.
+    /// the administrator; or the deploy token or the identity provider. Returns `None` for an anonymous caller.
     #[must_use]
     pub fn rate_client(&self) -> Option<RateClient> {
         let user = self.administrator.as_ref().or(self.user.as_ref());
         let user_id = user.map(|user| user.id);
+        let token = || self.deploy_token().map(|token| token.id);
         let provider = || self.saml_provider().map(|provider| provider.id);
         user_id
             .map(RateClient::User)
+            .or_else(|| token().map(RateClient::DeployToken))
             .or_else(|| provider().map(RateClient::IdentityProvider))
     }
 
@@ -263,10 +277,11 @@ impl Caller {
     /// Returns the holder of the slots of the caller's Git operations.
     #[must_use]
     pub fn slot_holder(&self) -> SlotHolder {
-        match (&self.user, &self.address) {
-            (Some(user), _) => SlotHolder::User(user.id),
-            (None, Some(address)) => SlotHolder::Address(Arc::clone(address)),
-            (None, None) => SlotHolder::Anonymous,
+        match (&self.user, self.deploy_token(), &self.address) {
+            (Some(user), _, _) => SlotHolder::User(user.id),
+            (None, Some(token), _) => SlotHolder::DeployToken(token.id),
+            (None, None, Some(address)) => SlotHolder::Address(Arc::clone(address)),
+            (None, None, None) => SlotHolder::Anonymous,
         }
     }
 
@@ -276,10 +291,23 @@ impl Caller {
         self.user.is_some()
     }
 
-    /// Returns whether the caller is authenticated, as a user or an identity provider.
+    /// Returns whether the caller is authenticated, as a user, a deploy token or an identity provider.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.is_signed_in() || self.saml_provider().is_some()
+        self.is_signed_in() || self.deploy_token().is_some() || self.saml_provider().is_some()
+    }
+
+    /// Returns the deploy token that is the caller, if any.
+    #[must_use]
+    pub fn deploy_token(&self) -> Option<&deploy_tokens::Model> {
+        match &self.limits {
+            CredentialLimits::Deploy(token) => Some(token),
+            CredentialLimits::Whole(_)
+            | CredentialLimits::Scopes(_)
+            | CredentialLimits::Granted(_)
+            | CredentialLimits::Job(_)
+            | CredentialLimits::Provisioning(_) => None,
+        }
     }
 
     /// Returns the SAML provider whose identity provider is the caller, if any.
@@ -290,7 +318,8 @@ impl Caller {
             CredentialLimits::Whole(_)
             | CredentialLimits::Scopes(_)
             | CredentialLimits::Granted(_)
-            | CredentialLimits::Job(_) => None,
+            | CredentialLimits::Job(_)
+            | CredentialLimits::Deploy(_) => None,
         }
     }
 
@@ -321,6 +350,7 @@ impl Caller {
             CredentialLimits::Whole(_)
             | CredentialLimits::Granted(_)
             | CredentialLimits::Job(_)
+            | CredentialLimits::Deploy(_)
             | CredentialLimits::Provisioning(_) => None,
             CredentialLimits::Scopes(token) => Some(token),
         }
@@ -334,6 +364,7 @@ impl Caller {
             CredentialLimits::Scopes(token) => Proof::Token(token.id),
             CredentialLimits::Granted(token) => Proof::Granted(token.id),
             CredentialLimits::Job(token) => Proof::Job(token.id),
+            CredentialLimits::Deploy(token) => Proof::Deploy(token.id),
             // An identity provider is anonymous outside of SCIM.
             CredentialLimits::Provisioning(_) => Proof::None,
         }
@@ -347,6 +378,7 @@ impl Caller {
             CredentialLimits::Scopes(token) => Some(&token.scopes),
             CredentialLimits::Granted(token) => Some(&token.scopes),
             CredentialLimits::Job(_) => Some(JOB_TOKEN_SCOPES),
+            CredentialLimits::Deploy(token) => Some(&token.scopes),
             CredentialLimits::Provisioning(_) => Some(""),
         }
     }
@@ -359,6 +391,7 @@ impl Caller {
             CredentialLimits::Whole(_)
             | CredentialLimits::Scopes(_)
             | CredentialLimits::Granted(_)
+            | CredentialLimits::Deploy(_)
             | CredentialLimits::Provisioning(_) => None,
         }
     }

@@ -113,6 +113,8 @@ pub fn denial_reason(access: &ProjectAccess, action: RegistryAction) -> Option<&
     }
     let least = match action {
         RegistryAction::Pull => return None,
+        // A deploy token has the access of a Reporter, and its scopes decide about pushes.
+        RegistryAction::Push if access.caller.deploy_token().is_some() => Role::Reporter,
         RegistryAction::Push | RegistryAction::Delete => Role::Developer,
         RegistryAction::Destroy => Role::Maintainer,
     };

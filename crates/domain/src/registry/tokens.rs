@@ -178,7 +178,7 @@ impl TokenBearer {
         name: &ImageName,
         action: RegistryAction,
     ) -> Result<RepositoryPath, TokenRejection> {
-        let anonymous = !self.caller.is_signed_in();
+        let anonymous = !self.caller.is_known();
         let hidden = || match anonymous {
             true => TokenRejection::Challenge(TokenChallenge::Missing),
             false => TokenRejection::Fault(repositories::name_unknown(name)),

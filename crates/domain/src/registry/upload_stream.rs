@@ -63,10 +63,10 @@ pub(super) async fn receive(
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
-    let user_id = repository_path.access.caller.as_user().map(|user| user.id);
-    let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
+    let client = repository_path.access.caller.slot_holder();
+    let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(&client)).await;
     let slot = slot.map_err(|_| {
-        backend.upload_slots.count_refusal(user_id);
+        backend.upload_slots.count_refusal(&client);
         RegistryError::new(
             RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",

@@ -22,6 +22,7 @@ pub mod columns;
 pub mod commit_comments;
 pub mod custom_attributes;
 pub mod deploy_keys;
+pub mod deploy_tokens;
 pub mod deployment_merge_requests;
 pub mod deployments;
 pub mod environments;

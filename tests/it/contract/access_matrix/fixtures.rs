@@ -13,6 +13,7 @@ use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
     pipeline_triggers, pipelines, variables,
 };
+use crate::identity::deploy_tokens::deploy_token;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -73,6 +74,8 @@ pub struct Space<'a> {
     pub group_board: (i64, i64),
     pub freeze_period: i64,
     pub deploy_key: i64,
+    pub deploy_token: i64,
+    pub group_deploy_token: i64,
     pub pipeline: i64,
     pub pipeline_schedule: i64,
     pub trigger: i64,
@@ -163,6 +166,8 @@ pub async fn create_space<'a>(
         group_board: board_with(&root, &in_group, group_label).await,
         freeze_period: freeze_periods::freeze_period(&root, &in_project).await,
         deploy_key: deploy_keys::deploy_key(&root, &in_project, project.id as u64).await,
+        deploy_token: spaces::id(&deploy_token(&root, &in_project, &["read_registry"]).await),
+        group_deploy_token: spaces::id(&deploy_token(&root, &in_group, &["read_registry"]).await),
         pipeline: pipelines::pipeline(&root, project.id, "main").await,
         pipeline_schedule: pipeline_schedules::schedule(&root, &in_project).await,
         trigger: pipeline_triggers::trigger(&root, &in_project).await.0,

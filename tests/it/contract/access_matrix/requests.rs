@@ -82,6 +82,8 @@ impl Fixture<'_> {
             ("impersonation_token_id", _) => number(self.impersonation_token),
             ("key_id", ResourceKind::Project) => number(space.deploy_key),
             ("key_id", _) => number(self.key),
+            ("token_id", ResourceKind::Group) => number(space.group_deploy_token),
+            ("token_id", _) if operation.id.contains("deploy_token") => number(space.deploy_token),
             ("token_id", _) => number(space.access_token),
             ("issue_iid", _) => number(space.issue),
             ("merge_request_iid", _) => number(space.merge_request),

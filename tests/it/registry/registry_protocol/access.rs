@@ -13,7 +13,7 @@ use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a project of this visibility with an image and returns its ID and the digest of the manifest.
-async fn project_with_image(server: &TestServer, visibility: &str) -> (i64, String) {
+pub(super) async fn project_with_image(server: &TestServer, visibility: &str) -> (i64, String) {
     let id = project(&server.root(), "work", json!({ "visibility": visibility })).await;
     let tool = Tool::of_root(server, "root/work").await;
     (id, tool.push_image("latest", 1).await.digest)
@@ -24,7 +24,7 @@ async fn tool_of(server: &TestServer, user: &TestUser, actions: &str) -> Tool {
 }
 
 /// Statuses of pulling a manifest, starting an upload, deleting a tag and deleting a manifest.
-async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
+pub(super) async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
     let pull = tool.client.head(&tool.path("manifests/latest")).await.status;
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await.status;
     let tag = tool.client.delete(&tool.path("manifests/no-such-tag")).await.status;

@@ -2,6 +2,7 @@
 
 mod access;
 mod blobs;
+mod deploy_tokens;
 mod errors;
 mod garbage_collection;
 mod interrupted_pushes;

@@ -24,6 +24,8 @@ const MINUTE: u64 = 60_000_000_000;
 pub enum RateClient {
     /// The user whose credentials the request contains.
     User(i64),
+    /// The deploy token with this ID. Its limit is that of a user.
+    DeployToken(i64),
     /// The identity provider of a group, by the ID of its SAML provider. Its limit is that of a user.
     IdentityProvider(i64),
     /// An anonymous client, or one with invalid credentials. Clients without a known address share a bucket.
@@ -70,7 +72,9 @@ impl RequestRates {
     #[must_use]
     pub fn count(&self, client: RateClient) -> Option<RateState> {
         let table = match client {
-            RateClient::User(_) | RateClient::IdentityProvider(_) => self.users.as_ref()?,
+            RateClient::User(_) | RateClient::DeployToken(_) | RateClient::IdentityProvider(_) => {
+                self.users.as_ref()?
+            }
             RateClient::Address(_) => self.addresses.as_ref()?,
         };
         let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
@@ -247,10 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn user_and_identity_provider_with_same_id_are_different_clients() {
+    fn user_deploy_token_and_identity_provider_with_same_id_are_different_clients() {
         let rates = RequestRates::new(1, 1);
         for client in [
             RateClient::User(1),
+            RateClient::DeployToken(1),
             RateClient::IdentityProvider(1),
             RateClient::User(2),
         ] {

@@ -1,27 +1,27 @@
-//! Limits concurrent blob uploads per node and per user.
+//! Limits concurrent blob uploads per node and per client.
 
-use git::{FairPermit, FairSemaphore, SemaphoreUsage};
+use git::{FairPermit, FairSemaphore, SemaphoreUsage, SlotHolder};
 use tokio::sync::AcquireError;
 
 /// Maximum number of uploads on a node. Each uses a few megabytes.
 const MAX_PER_NODE: usize = 128;
-/// Maximum number of uploads of a user; clients push a few layers of an image in parallel.
-const MAX_PER_USER: usize = 16;
+/// Maximum number of uploads of a user or deploy token; programs push a few layers of an image in parallel.
+const MAX_PER_CLIENT: usize = 16;
 
 /// Upload slots of this node.
 #[derive(Debug)]
-pub struct UploadSlots(FairSemaphore<Option<i64>>);
+pub struct UploadSlots(FairSemaphore<SlotHolder>);
 
 impl Default for UploadSlots {
     fn default() -> Self {
-        Self(FairSemaphore::new(MAX_PER_NODE, MAX_PER_USER))
+        Self(FairSemaphore::new(MAX_PER_NODE, MAX_PER_CLIENT))
     }
 }
 
 impl UploadSlots {
     /// Counts an upload that is refused because it waited too long.
-    pub fn count_refusal(&self, user_id: Option<i64>) {
-        self.0.count_refusal(Some(&user_id));
+    pub fn count_refusal(&self, client: &SlotHolder) {
+        self.0.count_refusal(Some(client));
     }
 
     /// Returns the use of the slots.
@@ -30,12 +30,12 @@ impl UploadSlots {
         self.0.usage()
     }
 
-    /// Waits for an upload slot. Anonymous users count as one.
+    /// Waits for an upload slot.
     ///
     /// # Errors
     /// Never fails, because the semaphores are never closed.
-    pub async fn acquire(&self, user_id: Option<i64>) -> Result<FairPermit, AcquireError> {
-        self.0.acquire(Some(&user_id)).await
+    pub async fn acquire(&self, client: &SlotHolder) -> Result<FairPermit, AcquireError> {
+        self.0.acquire(Some(client)).await
     }
 }
 
@@ -46,20 +46,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_cannot_take_all_upload_slots() {
+    fn one_client_cannot_take_all_upload_slots() {
         let slots = UploadSlots::default();
         let take = |user_id| {
             slots
-                .acquire(Some(user_id))
+                .acquire(&SlotHolder::User(user_id))
                 .now_or_never()
                 .map(|slot| slot.expect("a slot"))
         };
-        let mut slots_in_use: Vec<FairPermit> = (0..MAX_PER_USER).filter_map(|_| take(1)).collect();
-        assert_eq!(slots_in_use.len(), MAX_PER_USER);
+        let mut slots_in_use: Vec<FairPermit> = (0..MAX_PER_CLIENT).filter_map(|_| take(1)).collect();
+        assert_eq!(slots_in_use.len(), MAX_PER_CLIENT);
         assert!(take(1).is_none());
         slots_in_use.pop();
         slots_in_use.extend(take(1));
-        assert_eq!(slots_in_use.len(), MAX_PER_USER);
+        assert_eq!(slots_in_use.len(), MAX_PER_CLIENT);
         // Seven more users take the remaining slots.
         slots_in_use.extend(
             (2..100)
