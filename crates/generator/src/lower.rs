@@ -326,6 +326,7 @@ impl Lowering<'_> {
                 content: Content::Empty,
                 headers: false,
                 optional: false,
+                nullable: false,
             };
         };
         let response = self.document.deref(response);
@@ -335,6 +336,7 @@ impl Lowering<'_> {
                 content: Content::Redirect,
                 headers: false,
                 optional: false,
+                nullable: false,
             };
         }
         let headers = response
@@ -359,6 +361,8 @@ impl Lowering<'_> {
             content,
             headers,
             optional: status != 204 && responses.contains_key("204"),
+            nullable: json_of(&response["content"])
+                .is_some_and(|(_, media)| flag(&media["schema"], "nullable")),
         }
     }
 
