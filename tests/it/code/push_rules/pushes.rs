@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, projects};
+use storage::entities::{AccessLevel, Visibility};
 
 use super::replace_rule;
 use crate::support::git::{Work, address};
@@ -13,7 +13,6 @@ use crate::support::{Client, TestServer, on_every_database};
 /// A project with the branch `main` and the tag `t`, and a Maintainer who pushes.
 pub struct Sample<'a> {
     pub server: &'a TestServer,
-    pub project: projects::Model,
     pub user: TestUser,
     pub work: Work,
     pub url: String,
@@ -30,7 +29,7 @@ impl<'a> Sample<'a> {
         work.git(&["tag", "t"]).await;
         work.git(&["push", "--quiet", &url, "main", "t"]).await;
         let path = format!("/projects/{}", project.id);
-        Self { server, project, user, work, url, path }
+        Self { server, user, work, url, path }
     }
 
     pub fn root(&self) -> Client {
