@@ -190,7 +190,7 @@ async fn push_that_follows_all_rules_is_accepted(server: TestServer) {
     // The default branch has no rule for its name, and the deletion of a branch has no rules.
     sample.pushed(&[&format!("{good}:refs/heads/main"), ":feature/x"]).await;
     let bad = signed(&sample, "JIRA-1 secret\n\nSigned-off-by: Dev <dev@example.com>").await;
-    sample.refused(&[&format!("{bad}:refs/heads/main")], "contains the forbidden pattern 'secret'").await;
+    sample.refused(&[&format!("{bad}:refs/heads/feature/y")], "contains the forbidden pattern 'secret'").await;
 }
 
 async fn every_ref_of_clients_is_checked(server: TestServer) {
