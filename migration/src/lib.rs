@@ -84,6 +84,7 @@ mod m20261127_000084_create_releases;
 mod m20261127_000085_store_release_events_of_webhooks;
 mod m20261127_000087_create_protected_tags_and_grants;
 mod m20261127_000088_create_deploy_tokens;
+mod m20261127_000089_create_push_rules;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -168,6 +169,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000085_store_release_events_of_webhooks::Migration),
             Box::new(m20261127_000087_create_protected_tags_and_grants::Migration),
             Box::new(m20261127_000088_create_deploy_tokens::Migration),
+            Box::new(m20261127_000089_create_push_rules::Migration),
         ]
     }
 }

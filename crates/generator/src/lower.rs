@@ -327,6 +327,7 @@ impl Lowering<'_> {
                 content: Content::Empty,
                 headers: false,
                 optional: false,
+                nullable: false,
             };
         };
         let response = self.document.deref(response);
@@ -336,6 +337,7 @@ impl Lowering<'_> {
                 content: Content::Redirect,
                 headers: false,
                 optional: false,
+                nullable: false,
             };
         }
         let headers = response
@@ -360,6 +362,8 @@ impl Lowering<'_> {
             content,
             headers,
             optional: status != 204 && responses.contains_key("204"),
+            nullable: json_of(&response["content"])
+                .is_some_and(|(_, media)| flag(&media["schema"], "nullable")),
         }
     }
 

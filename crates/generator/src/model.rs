@@ -182,6 +182,8 @@ pub struct Success {
     pub headers: bool,
     /// Whether the content can be absent, with status 204.
     pub optional: bool,
+    /// Whether the content can be the JSON null.
+    pub nullable: bool,
 }
 
 /// Content of a successful response.

@@ -30,6 +30,7 @@ mod maintenance;
 mod memory_budget;
 mod merge;
 pub mod metric_names;
+mod new_commits;
 mod object_memory;
 mod path;
 mod process;
@@ -69,6 +70,7 @@ pub use lock::{LockedRepository, WriteGuard};
 pub use maintenance::{RepackExtent, check_import_source};
 pub use memory_budget::DEFAULT_GIT_MEMORY_BYTES;
 pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
+pub use new_commits::{MAX_NEW_COMMITS, NewCommit, NewCommitList, NewFile, NewObjects};
 pub use path::TreePath;
 pub use process::{ProgramVersion, VersionError, program_version};
 pub use ref_name::{

@@ -68,6 +68,11 @@ impl TestRepository {
         String::from_utf8_lossy(&self.git_with(arguments, b"")).into_owned()
     }
 
+    /// Returns the output of a `git` command with input.
+    pub(super) fn git_stdin(&self, arguments: &[&str], input: &[u8]) -> String {
+        String::from_utf8_lossy(&self.git_with(arguments, input)).into_owned()
+    }
+
     fn git_with(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut child = Command::new("git")
             .args(arguments)

@@ -9,6 +9,7 @@ pub mod contributor;
 pub mod deploy_key;
 pub mod file;
 pub mod protection;
+pub mod push_rule;
 pub mod snippet;
 pub mod tag;
 pub mod template;

@@ -295,6 +295,17 @@ impl Scenario<'_> {
         let all = format!("/projects/{project}/protected_tags");
         self.post("create_tag_protection", &all, json!({ "name": "x" })).await;
         self.delete("delete_tag_protection", &format!("{all}/x")).await;
+        for (path, [create, update, delete]) in [
+            (format!("/projects/{project}/push_rule"), ["create_push_rule", "update_push_rule", "delete_push_rule"]),
+            (
+                format!("/groups/{team}/push_rule"),
+                ["create_group_push_rule", "update_group_push_rule", "delete_group_push_rule"],
+            ),
+        ] {
+            self.post(create, &path, json!({ "max_file_size": 1 })).await;
+            self.put(update, &path, json!({ "file_name_regex": "x" })).await;
+            self.delete(delete, &path).await;
+        }
     }
 }
 

@@ -17,29 +17,29 @@ use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// A project with a Developer, and a merge request of `feature/x` into `target`.
-struct Sample<'a> {
+pub struct Sample<'a> {
     server: &'a TestServer,
-    project: Project<'a>,
-    dev: TestUser,
+    pub project: Project<'a>,
+    pub dev: TestUser,
     merge_request: i64,
 }
 
 /// A request that waits for the lock of the repository.
-struct WaitingRequest {
+pub struct WaitingRequest {
     lock: WriteGuard,
     response: JoinHandle<ApiResponse>,
 }
 
 impl WaitingRequest {
     /// Releases the lock and returns the response.
-    async fn finish(self) -> ApiResponse {
+    pub async fn finish(self) -> ApiResponse {
         drop(self.lock);
         self.response.await.expect("a response")
     }
 }
 
 impl<'a> Sample<'a> {
-    async fn new(server: &'a TestServer) -> Self {
+    pub async fn new(server: &'a TestServer) -> Self {
         let project = Project::with_commits(server, "p", Visibility::Private).await;
         project.git(&["branch", "target", "main"]);
         project.git(&["tag", "old", "main"]);
@@ -56,7 +56,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Sends a request while the repository is locked. Returns when the request was authorized and waits for the lock.
-    async fn begin(&self, client: &Client, method: Method, path: &str, body: Value) -> WaitingRequest {
+    pub async fn begin(&self, client: &Client, method: Method, path: &str, body: Value) -> WaitingRequest {
         let lock = self.lock().await;
         let (client, request) = (client.clone(), client.request(method, path).json(&body));
         let response = tokio::spawn(async move { client.send(request).await });
@@ -79,7 +79,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Returns every operation that updates refs.
-    fn operations(&self) -> Vec<(Method, String, Value)> {
+    pub fn operations(&self) -> Vec<(Method, String, Value)> {
         let url = |rest: &str| self.project.url(rest);
         let merge_request = format!("/projects/{}/merge_requests/{}", self.project.id, self.merge_request);
         let pick = self.project.id("feature/x");

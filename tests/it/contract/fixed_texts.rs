@@ -416,6 +416,23 @@ const AREAS: &[Area] = &[
         ],
     ),
     (
+        "push rules",
+        "Clients and wrappers of git match the violated condition.",
+        &[
+            "Commit message does not follow the pattern '{}'",
+            "Commit message contains the forbidden pattern '{}'",
+            "Commit message must contain a DCO signoff",
+            "Commit must be signed with a GPG key",
+            "Branch name does not follow the pattern '{}'",
+            "{}'s email '{}' does not follow the pattern '{}'",
+            "Author '{}' is not a member of team",
+            "Committer email '{}' is not verified.",
+            "You cannot delete a tag",
+            "Project push rule exists",
+            "Group push rule exists, try updating",
+        ],
+    ),
+    (
         "Git over HTTP",
         "Wrappers of git match the lines that git prints after `remote:`.",
         &[

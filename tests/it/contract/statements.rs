@@ -181,6 +181,8 @@ impl Ids {
             protected_tags::protection(&root, &in_project, body).await;
             let body = json!({ "name": format!("g{number}") });
             protected_branches::protection(&root, &format!("/groups/{group}"), body).await;
+            // Only the first one is created.
+            root.post(&format!("/groups/{group}/push_rule"), json!({ "max_file_size": 1 })).await;
             let asset = json!({ "name": title, "url": "https://h.example.com/" });
             let assets = json!({ "milestones": [title], "assets": { "links": [asset] } });
             releases::release(&root, &in_project, &title, assets).await;

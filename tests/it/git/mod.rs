@@ -7,7 +7,7 @@ mod early_response;
 mod memory_limits;
 mod protocol;
 mod push_creation;
-mod push_decision;
+pub mod push_decision;
 mod push_options;
 mod rules;
 mod sandbox;

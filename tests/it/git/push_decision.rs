@@ -22,7 +22,7 @@ use crate::support::{Client, DatabaseKind, TestServer, client, on_every_database
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A push whose client pauses in the middle of the pack.
-struct SlowPush {
+pub struct SlowPush {
     rest: Vec<u8>,
     body: mpsc::UnboundedSender<Vec<u8>>,
     response: JoinHandle<String>,
@@ -31,7 +31,7 @@ struct SlowPush {
 impl SlowPush {
     /// Sends the commands and the first half of a pack with the commit `new`. Returns when the server has recorded the
     /// intent, so the push was authorized.
-    async fn begin(
+    pub async fn begin(
         (base, path): (&str, &str),
         (name, password): (&str, &str),
         db: &Database,
@@ -75,7 +75,7 @@ impl SlowPush {
     }
 
     /// Sends the rest of the pack and returns the text of the response.
-    async fn finish(mut self) -> String {
+    pub async fn finish(mut self) -> String {
         self.send_rest();
         tokio::time::timeout(TIME_LIMIT, self.response).await.expect("a response in time").expect("a response")
     }

@@ -202,6 +202,12 @@ kinds! {
     TagProtected = "tag_protected", Add "protected_tag", [Project];
     /// The protection of a tag was removed.
     TagUnprotected = "tag_unprotected", Remove "protected_tag", [Project];
+    /// The push rule of a group or project was created.
+    PushRuleCreated = "push_rule_created", Add "push_rule", [Group, Project];
+    /// The push rule of a group or project changed.
+    PushRuleChanged = "push_rule_changed", Change "push_rule", [Group, Project];
+    /// The push rule of a group or project was deleted.
+    PushRuleDeleted = "push_rule_deleted", Remove "push_rule", [Group, Project];
     /// A deploy key was added to a project.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
     /// The title or push access of a deploy key changed.

@@ -12,7 +12,7 @@ use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
 use crate::code::protected_refs::branches::{self as protected_branches, BranchOwner, RoleChange};
 use crate::code::push_decision::{ProposalKind, ProposedUpdate};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
-use crate::code::repositories;
+use crate::code::repositories::{self, LockedRevision};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -113,8 +113,8 @@ pub async fn create(
     }
     let update = ProposedUpdate::branch(&name, ProposalKind::Create);
     let authority = UpdateAuthority::caller(access, update, commit::push_not_allowed);
-    let lock = repositories::lock(&repository);
-    let publish = async move |locked: LockedRepository| {
+    let lock = repositories::lock_revision(&repository, &revision);
+    let publish = async move |LockedRevision { locked, .. }: LockedRevision| {
         let branch = locked.create_branch(&name, &revision).await;
         let branch = branch.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected("Branch already exists".into()),

@@ -11,6 +11,7 @@ pub mod protected_refs;
 pub mod push_decision;
 pub mod push_events;
 mod push_options;
+pub mod push_rules;
 pub mod receive_pack;
 pub mod ref_updates;
 pub mod repositories;

@@ -2,11 +2,15 @@
 //!
 //! A request may take hours until its refs can move, so its first authorization may be outdated. [`decide`] authorizes the
 //! caller again and checks each update. Pushes wait for it in a hook; the API calls it under the lock of the repository.
-//! Rules for ref updates belong into [`verdict`].
+//! Rules for ref updates belong into [`verdict`]. Rules for the commits that the updates add are in
+//! [`push_rules`](crate::code::push_rules).
 
-use git::RefCommand;
+use git::{NewObjects, RefCommand};
+use storage::entities::push_rules as rows;
+use storage::entities::related_rows::RelatedRows;
 
 use crate::code::branch_protection::{self, BranchRules};
+use crate::code::push_rules::{self, CommitOrigin, CompiledRule};
 use crate::code::repository_access;
 use crate::code::tag_protection::{self, TagRules};
 use crate::identity::access::ProjectAccess;
@@ -63,6 +67,8 @@ pub enum Verdict {
     FastForwardOnly(String),
     /// The update is not allowed.
     Rejected(String),
+    /// The update violates the push rule of the project.
+    Violation(String),
     /// The ref is reserved. Git rejects the update, and applies the other updates of the push.
     Reserved,
 }
@@ -100,7 +106,7 @@ impl From<&RefCommand> for ProposedUpdate {
     }
 }
 
-/// Authorizes the caller again and returns the verdict on each update.
+/// Authorizes the caller again and returns the verdict on each update. The updates add `objects`, if there are any.
 ///
 /// Reads only committed rows and no outdated cache, so every change that a node acknowledged before the call counts. Takes no
 /// lock: Git programs run meanwhile.
@@ -113,12 +119,23 @@ pub async fn decide(
     backend: &Backend,
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
+    objects: Option<(NewObjects, CommitOrigin)>,
 ) -> Result<Vec<Verdict>> {
     let access = git_access::authorize_push_again(backend, access).await?;
-    verdicts(backend, &access, updates).await
+    let (mut verdicts, rule) = evaluate(backend, &access, updates).await?;
+    let is_refused = |verdict: &Verdict| matches!(verdict, Verdict::Rejected(_) | Verdict::Violation(_));
+    if let (Some(rule), Some((objects, origin))) = (rule, objects)
+        && !verdicts.iter().any(is_refused)
+        && let Some(text) = push_rules::find_violation(backend, &access, rule, &objects, origin).await?
+        // Git rejects commands for reserved refs in any case.
+        && let Some(verdict) = verdicts.iter_mut().find(|verdict| **verdict != Verdict::Reserved)
+    {
+        *verdict = Verdict::Violation(text);
+    }
+    Ok(verdicts)
 }
 
-/// Returns the verdict on each update for a caller who was authorized just now.
+/// Returns the verdict on each update for a caller who was authorized just now, without the objects that the updates add.
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
@@ -127,6 +144,16 @@ pub async fn verdicts(
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
 ) -> Result<Vec<Verdict>> {
+    let (verdicts, _) = evaluate(backend, access, updates).await?;
+    Ok(verdicts)
+}
+
+/// Returns the verdict on each update, and the push rule of the project.
+async fn evaluate(
+    backend: &Backend,
+    access: &ProjectAccess,
+    updates: &[ProposedUpdate],
+) -> Result<(Vec<Verdict>, Option<CompiledRule>)> {
     let rules = rules_for(backend, access, updates).await?;
     let can_create = can_create_custom_refs(backend, access, updates).await?;
     let verdicts = updates.iter().map(|update| match can_create || !is_new_custom_ref(update) {
@@ -136,31 +163,47 @@ pub async fn verdicts(
              them and push again."
         )),
     });
-    Ok(verdicts.collect())
+    Ok((verdicts.collect(), rules.push_rule))
 }
 
 /// The rules for the kinds of refs that a request updates.
 struct UpdateRules {
     branches: Option<BranchRules>,
     tags: Option<TagRules>,
+    push_rule: Option<CompiledRule>,
 }
 
-/// Loads the rules for branches and tags, as far as the updates need them.
+/// Loads the push rule, and the rules for branches and tags as far as the updates need them. Runs one statement if the
+/// project has no push rule and no rule names a group.
 async fn rules_for(
     backend: &Backend,
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
 ) -> Result<UpdateRules> {
+    let db = backend.database.read();
     let has = |prefix: &str| updates.iter().any(|update| update.reference.starts_with(prefix));
-    let branches = match has(BRANCHES) {
-        true => Some(branch_protection::branch_rules(backend, access).await?),
-        false => None,
+    let mut related = RelatedRows::default();
+    let branches = has(BRANCHES).then(|| branch_protection::add_rules(&mut related, access));
+    let tags = has(TAGS).then(|| tag_protection::add_rules(&mut related, access));
+    let push_rule = related.add(Some(rows::presence(access.project.id)));
+    let mut found = related.load(db).await?;
+    let push_rule = match found.take(push_rule).is_empty() {
+        true => None,
+        false => rows::of_project(access.project.id).one(db).await?,
     };
-    let tags = match has(TAGS) {
-        true => Some(tag_protection::tag_rules(backend, access).await?),
-        false => None,
-    };
-    Ok(UpdateRules { branches, tags })
+    let branches = branches.map(|parts| parts.take(&mut found)).transpose()?;
+    let tags = tags.map(|parts| parts.take(&mut found)).transpose()?;
+    Ok(UpdateRules {
+        branches: match branches {
+            Some(rules) => Some(BranchRules::load(db, access, rules).await?),
+            None => None,
+        },
+        tags: match tags {
+            Some(rules) => Some(TagRules::load(db, access, rules).await?),
+            None => None,
+        },
+        push_rule: push_rule.map(CompiledRule::compile).transpose()?,
+    })
 }
 
 /// Returns whether the repository can have all custom refs that the updates create.
@@ -188,7 +231,7 @@ fn is_new_custom_ref(update: &ProposedUpdate) -> bool {
 /// Returns the errors of [`decide`], and `Error::Forbidden` if a forced push to the branch is not allowed.
 pub async fn check_force_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<()> {
     let update = ProposedUpdate::branch(branch, ProposalKind::Update);
-    match decide(backend, access, &[update]).await?.as_slice() {
+    match decide(backend, access, &[update], None).await?.as_slice() {
         [Verdict::Accepted] => Ok(()),
         _ => Err(Error::forbidden_because(FORCE_PUSH_NOT_ALLOWED)),
     }
@@ -213,6 +256,34 @@ pub fn rejection_text(error: &Error) -> String {
 
 /// Returns the verdict on an update; the rules are those of the caller. Without the rules for its kind, a ref is rejected.
 fn verdict(rules: &UpdateRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
+    let verdict = protection_verdict(rules, access, update);
+    let is_accepted = matches!(verdict, Verdict::Accepted | Verdict::FastForwardOnly(_));
+    let rule = rules.push_rule.as_ref().filter(|_| is_accepted);
+    match rule.and_then(|rule| ref_violation(rule, access, update)) {
+        Some(text) => Verdict::Violation(text),
+        None => verdict,
+    }
+}
+
+/// Returns why an update violates a push rule, by the name of the ref. The first branches of a repository can have any names,
+/// because one of them becomes the default branch.
+fn ref_violation(rule: &CompiledRule, access: &ProjectAccess, update: &ProposedUpdate) -> Option<String> {
+    let reference = &update.reference;
+    match update.kind {
+        ProposalKind::Delete if reference.starts_with(TAGS) => rule.tag_deletion_fault(),
+        ProposalKind::Delete | ProposalKind::DeleteTag | ProposalKind::Merge => None,
+        ProposalKind::Create | ProposalKind::Update | ProposalKind::Replace => {
+            let (branch, default) = (
+                reference.strip_prefix(BRANCHES)?,
+                access.project.default_branch.as_deref()?,
+            );
+            (branch != default).then(|| rule.branch_fault(branch)).flatten()
+        }
+    }
+}
+
+/// Returns the verdict by the protections of branches and tags.
+fn protection_verdict(rules: &UpdateRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
     let reference = &update.reference;
     if let (Some(branch), Some(rules)) = (reference.strip_prefix(BRANCHES), &rules.branches) {
         return branch_verdict(rules, access, branch, update.kind);

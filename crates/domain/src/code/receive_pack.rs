@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use git::{ByteStream, OpenPush, PushDecider, PushRules, ReceivePolicy, RefCommand};
+use git::{ByteStream, NewObjects, OpenPush, PushDecider, PushRules, ReceivePolicy, RefCommand};
 use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::push_decision::{self, ProposedUpdate, Verdict};
 use crate::code::push_options;
+use crate::code::push_rules::CommitOrigin;
 use crate::code::ref_updates::{self, UpdateAuthority};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -109,11 +110,12 @@ impl From<RefCommand> for RefChange {
 /// Returns the function that decides on the push when its pack is complete.
 fn decider(backend: &Backend, access: &ProjectAccess, updates: Vec<ProposedUpdate>) -> PushDecider {
     let pending = Arc::new((backend.clone(), access.clone(), updates));
-    Box::new(move || {
+    Box::new(move |objects: NewObjects| {
         let pending = Arc::clone(&pending);
         Box::pin(async move {
             let (backend, access, updates) = &*pending;
-            match push_decision::decide(backend, access, updates).await {
+            let objects = Some((objects, CommitOrigin::Push));
+            match push_decision::decide(backend, access, updates, objects).await {
                 Ok(verdicts) => Ok(push_rules(updates, verdicts)),
                 Err(error) => {
                     if let Error::Internal(cause) = &error {
@@ -133,7 +135,7 @@ fn push_rules(updates: &[ProposedUpdate], verdicts: Vec<Verdict>) -> PushRules {
         match verdict {
             Verdict::Accepted | Verdict::Reserved => {}
             Verdict::FastForwardOnly(text) => rules.fast_forward_only.push((reference, text)),
-            Verdict::Rejected(text) => rules.rejected.push((reference, text)),
+            Verdict::Rejected(text) | Verdict::Violation(text) => rules.rejected.push((reference, text)),
         }
     }
     rules

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::try_join_all;
-use git::RepositoryId;
+use git::{LockedRepository, NewObjects, Oid, PreparedCommit, PreparedMerge, PreparedMove, RepositoryId};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
@@ -20,7 +20,9 @@ use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
 use crate::code::jobs::maintain_repository::MaintainRepository;
-use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::code::push_decision::{self, ProposalKind, ProposedUpdate, Verdict};
+use crate::code::push_rules::CommitOrigin;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -71,19 +73,82 @@ impl UpdateAuthority {
         }
     }
 
-    /// Checks the updates by the current state of the database.
-    async fn check(&self, backend: &Backend) -> Result<()> {
+    /// Checks the updates, which point refs to these targets, by the current state of the database.
+    async fn check(&self, backend: &Backend, targets: &[Oid]) -> Result<()> {
         let Self::Caller(caller) = self else {
             return Ok(());
         };
-        let verdicts = push_decision::decide(backend, &caller.access, &caller.updates).await?;
-        match verdicts
+        let origin = match caller
+            .updates
             .iter()
-            .any(|verdict| matches!(verdict, Verdict::Rejected(_) | Verdict::Reserved))
+            .any(|update| update.kind == ProposalKind::Merge)
         {
-            true => Err((caller.refused)()),
-            false => Ok(()),
+            true => CommitOrigin::Merge,
+            false => CommitOrigin::Api,
+        };
+        let objects = (!targets.is_empty()).then(|| {
+            let repository = repository_access::open(backend, &caller.access);
+            (NewObjects::stored(repository, targets), origin)
+        });
+        let verdicts = push_decision::decide(backend, &caller.access, &caller.updates, objects).await?;
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Accepted | Verdict::FastForwardOnly(_) => {}
+                Verdict::Violation(text) => return Err(Error::Rejected(text.into())),
+                Verdict::Rejected(_) | Verdict::Reserved => return Err((caller.refused)()),
+            }
         }
+        Ok(())
+    }
+}
+
+/// The prepared part of a ref update: its objects are stored, and no ref has moved.
+pub trait PreparedUpdate {
+    /// Returns the targets to which refs will point. They can have commits that no ref leads to yet.
+    fn targets(&self) -> Vec<Oid>;
+}
+
+impl PreparedUpdate for () {
+    fn targets(&self) -> Vec<Oid> {
+        Vec::new()
+    }
+}
+
+impl PreparedUpdate for LockedRepository {
+    fn targets(&self) -> Vec<Oid> {
+        Vec::new()
+    }
+}
+
+impl PreparedUpdate for PreparedCommit {
+    fn targets(&self) -> Vec<Oid> {
+        vec![self.id()]
+    }
+}
+
+impl PreparedUpdate for PreparedMove {
+    fn targets(&self) -> Vec<Oid> {
+        vec![self.after()]
+    }
+}
+
+impl PreparedUpdate for PreparedMerge {
+    fn targets(&self) -> Vec<Oid> {
+        self.target.targets()
+    }
+}
+
+/// The update with a value that it needs.
+impl<P: PreparedUpdate, T> PreparedUpdate for (P, T) {
+    fn targets(&self) -> Vec<Oid> {
+        self.0.targets()
+    }
+}
+
+/// The update, or the reason why no ref moves.
+impl<P: PreparedUpdate, E> PreparedUpdate for std::result::Result<P, E> {
+    fn targets(&self) -> Vec<Oid> {
+        self.as_ref().map(PreparedUpdate::targets).unwrap_or_default()
     }
 }
 
@@ -118,7 +183,7 @@ pub async fn prepare_and_update_refs<P, T, F>(
     work: impl FnOnce(P) -> F + Send + 'static,
 ) -> Result<T>
 where
-    P: Send + 'static,
+    P: PreparedUpdate + Send + 'static,
     T: Send + 'static,
     F: Future<Output = Result<(T, Vec<RefChange>)>> + Send,
 {
@@ -140,7 +205,7 @@ where
         };
         let result = async {
             let prepared = prepared?;
-            authority.check(&backend).await?;
+            authority.check(&backend, &prepared.targets()).await?;
             work(prepared).await
         };
         match result.await {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::code::ref_updates::PreparedUpdate;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -33,6 +34,34 @@ pub fn lock(
 ) -> impl Future<Output = Result<git::LockedRepository>> + Send + use<> {
     let repository = repository.clone();
     async move { repository.lock().await.map_err(ref_update_error) }
+}
+
+/// A locked repository, and the commit to which a new ref will point.
+pub struct LockedRevision {
+    /// The repository.
+    pub locked: git::LockedRepository,
+    /// The commit; none if the revision does not exist.
+    commit: Option<git::Oid>,
+}
+
+impl PreparedUpdate for LockedRevision {
+    fn targets(&self) -> Vec<git::Oid> {
+        self.commit.into_iter().collect()
+    }
+}
+
+/// Waits for exclusive write access to a repository, and resolves a revision.
+pub fn lock_revision(
+    repository: &git::Repository,
+    revision: &str,
+) -> impl Future<Output = Result<LockedRevision>> + Send + use<> {
+    let (repository, revision) = (repository.clone(), revision.to_owned());
+    async move {
+        let locked = repository.lock().await.map_err(ref_update_error)?;
+        // The operation that creates the ref reports errors of the revision.
+        let commit = repository.resolve_commit(&revision).await.ok();
+        Ok(LockedRevision { locked, commit })
+    }
 }
 
 /// Maps the error of a ref update: after a concurrent update the caller may retry.

@@ -3,8 +3,10 @@
 //! A tag is protected by every rule whose name or pattern matches (`*` matches any text, including slashes). The most
 //! permissive rule decides.
 
+use sea_orm::ConnectionTrait;
 use storage::entities::protected_ref_grants::RefAction;
-use storage::entities::ref_rules::{self, GrantFilter, RefRule, RefRuleOwner};
+use storage::entities::ref_rules::{self, GrantFilter, RefRule, RefRuleOwner, RefRuleParts};
+use storage::entities::related_rows::RelatedRows;
 
 use crate::code::rule_subject::RuleSubject;
 use crate::identity::access::ProjectAccess;
@@ -28,21 +30,44 @@ pub struct TagRules {
 /// Returns an error if a database query fails.
 pub async fn tag_rules(backend: &Backend, access: &ProjectAccess) -> Result<TagRules> {
     let db = backend.database.read();
-    let owner = RefRuleOwner::ProjectTags {
+    let rules = ref_rules::load(db, rule_owner(access), grant_filter(access)).await?;
+    TagRules::load(db, access, rules).await
+}
+
+/// Adds the rules of a project for a caller to a statement, for [`TagRules::load`].
+pub fn add_rules(related: &mut RelatedRows, access: &ProjectAccess) -> RefRuleParts {
+    RefRuleParts::add(related, rule_owner(access), grant_filter(access))
+}
+
+fn rule_owner(access: &ProjectAccess) -> RefRuleOwner {
+    RefRuleOwner::ProjectTags {
         project_id: access.project.id,
         namespace_id: access.project.namespace_id,
-    };
-    let user_id = access.caller.as_user().map(|user| user.id);
-    let rules = ref_rules::load(db, owner, GrantFilter::Of(user_id)).await?;
-    Ok(TagRules {
-        subject: RuleSubject::of_access(db, access, &rules).await?,
-        is_maintainer: access.has_role(Role::Maintainer),
-        archived: access.project.archived,
-        rules,
-    })
+    }
+}
+
+fn grant_filter(access: &ProjectAccess) -> GrantFilter {
+    GrantFilter::Of(access.caller.as_user().map(|user| user.id))
 }
 
 impl TagRules {
+    /// Creates the rules for a caller. Runs a statement if a rule names a group.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn load(
+        db: &impl ConnectionTrait,
+        access: &ProjectAccess,
+        rules: Vec<RefRule>,
+    ) -> Result<Self> {
+        Ok(Self {
+            subject: RuleSubject::of_access(db, access, &rules).await?,
+            is_maintainer: access.has_role(Role::Maintainer),
+            archived: access.project.archived,
+            rules,
+        })
+    }
+
     /// Returns whether the tag is protected.
     #[must_use]
     pub fn is_protected(&self, tag: &str) -> bool {

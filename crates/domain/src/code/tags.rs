@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate, TAG_NOT_ALLOWED};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
-use crate::code::repositories;
+use crate::code::repositories::{self, LockedRevision};
 use crate::code::repository_access;
 use crate::code::tag_protection::{self, TagRules};
 use crate::identity::access::ProjectAccess;
@@ -151,8 +151,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         .map(|message| (message, git::Signature::new(&tagger.name, &tagger.email, now())));
     let update = ProposedUpdate::tag(&new.name, ProposalKind::Create);
     let authority = UpdateAuthority::caller(access, update, creation_not_allowed);
-    let lock = repositories::lock(&repository);
-    let publish = async move |locked: LockedRepository| {
+    let lock = repositories::lock_revision(&repository, &new.revision);
+    let publish = async move |LockedRevision { locked, .. }: LockedRevision| {
         let tag = locked.create_tag(&new.name, &new.revision, annotation).await;
         let tag = tag.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Rejected(format!("Tag {} already exists", new.name).into()),

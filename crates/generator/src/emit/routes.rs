@@ -81,6 +81,10 @@ fn success(success: &Success, page: Paging) -> (TokenStream, Option<TokenStream>
             let inner = value_type(inner);
             (quote!(Option<#inner>), quote!(OptionalJson))
         }
+        (Content::Json(inner), _) if success.nullable => {
+            let inner = value_type(inner);
+            (quote!(Option<#inner>), quote!(Json))
+        }
         (Content::Json(inner), _) => (value_type(inner), quote!(Json)),
         (Content::Empty, _) => (quote!(()), quote!(Empty::from)),
         (Content::Download, _) => return (quote!(Download), None),

@@ -4,20 +4,26 @@
 //! the pipe `decision`: `accept`, `reject`, or `check` if more updates must be fast-forwards. Files contain the reasons
 //! for a rejection and the updates to check. After `check`, the hook checks the updates and writes to `ready` again, so
 //! an accepted push always complies with the latest decision.
+//!
+//! A decision can depend on the new commits of the push, which only the hook can read. On the words of [`Listing`], the hook
+//! writes the output of a program into a file, and then `ready`, or `error` if the program failed ([`PushInspector`]).
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::RefCommand;
-use crate::Result;
+use crate::new_commits::{self, Listing, NewObjects};
+use crate::{Oid, Repository, Result, is_reserved_reference};
 
 /// File with the reasons why a push is rejected.
 pub(super) const REFUSED: &str = "refused";
@@ -27,8 +33,11 @@ pub(super) const FORWARD: &str = "forward";
 const READY: &str = "ready";
 /// Pipe to the hook.
 const DECISION: &str = "decision";
-/// Line that the hook writes to [`READY`].
+/// File with the input of the programs that list new commits.
+const REVISIONS: &str = "revisions";
+/// Lines that the hook writes to [`READY`]. They have the same length.
 const READY_LINE: &[u8] = b"ready\n";
+const ERROR_LINE: &[u8] = b"error\n";
 /// Time limit of one decision. During this time, the push occupies a slot.
 const DECISION_TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Reason for a push on which the server could not decide.
@@ -47,8 +56,9 @@ pub struct PushRules {
 /// Decision on a push: the rules for its commands, or the reason why it is rejected.
 pub type PushDecision = std::result::Result<PushRules, String>;
 
-/// Decides on a push. Called again for the same push if the rules require more checks than before.
-pub type PushDecider = Box<dyn Fn() -> BoxFuture<'static, PushDecision> + Send + Sync>;
+/// Decides on a push, which adds the given objects. Called again for the same push if the rules require more checks than
+/// before.
+pub type PushDecider = Box<dyn Fn(NewObjects) -> BoxFuture<'static, PushDecision> + Send + Sync>;
 
 /// Rules in the form that the hook reads, one line each.
 pub(super) struct HookRules {
@@ -149,12 +159,12 @@ impl DecisionPipes {
         })
     }
 
-    /// Waits until the hook requests a decision.
-    async fn wait(&mut self) -> io::Result<()> {
+    /// Waits until the hook requests a decision. Returns whether its last program succeeded.
+    async fn wait(&mut self) -> io::Result<bool> {
         let mut line = [0; READY_LINE.len()];
         self.ready.read_exact(&mut line).await?;
-        match line == READY_LINE {
-            true => Ok(()),
+        match line == READY_LINE || line == ERROR_LINE {
+            true => Ok(line == READY_LINE),
             false => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -183,23 +193,60 @@ enum Answer {
     Reject(String),
 }
 
+/// Reads the new commits of a push by its hook, while the push waits for its decision.
+#[derive(Clone)]
+pub(crate) struct PushInspector {
+    pipes: Arc<Mutex<DecisionPipes>>,
+    targets: Arc<[Oid]>,
+}
+
+impl PushInspector {
+    /// Lets the hook write output of a program into a file and returns its path.
+    ///
+    /// # Errors
+    /// [`crate::Error::LimitExceeded`] if the program failed or exceeded a limit. I/O errors.
+    pub(crate) async fn list(&self, listing: Listing) -> Result<PathBuf> {
+        let mut pipes = self.pipes.lock().await;
+        if listing == Listing::Ids {
+            let revisions = new_commits::revisions(&self.targets);
+            tokio::fs::write(pipes.directory.join(REVISIONS), revisions).await?;
+        }
+        let line = format!("{}\n", listing.word());
+        pipes.decision.write_all(line.as_bytes()).await?;
+        match pipes.wait().await? {
+            true => Ok(pipes.directory.join(listing.word())),
+            false => Err(new_commits::TOO_LARGE),
+        }
+    }
+}
+
 /// Answers the hook of one push when `complete` is canceled. The hook checks `known` before it requests a decision.
 /// Returns after a final answer. If the future is dropped, the hook rejects the push.
 pub(super) async fn answer(
-    mut pipes: DecisionPipes,
+    repository: &Repository,
+    pipes: DecisionPipes,
     commands: &[RefCommand],
     known: HookRules,
     decider: &PushDecider,
     complete: &CancellationToken,
 ) {
     let mut checked: HashSet<String> = known.forward.into_iter().collect();
+    let pipes = Arc::new(Mutex::new(pipes));
+    let changed = commands
+        .iter()
+        .filter(|command| !is_reserved_reference(&command.reference));
+    let inspector = PushInspector {
+        pipes: Arc::clone(&pipes),
+        targets: changed.filter_map(|command| command.new).collect(),
+    };
+    let decider = || decider(NewObjects::pushed(repository.clone(), inspector.clone()));
     loop {
         let result = async {
-            pipes.wait().await?;
+            pipes.lock().await.wait().await?;
             complete.cancelled().await;
-            let answer = decide(commands, &mut checked, decider).await;
+            let answer = decide(commands, &mut checked, &decider).await;
             let is_final = !matches!(answer, Answer::Check(_));
-            pipes.send(answer).await?;
+            pipes.lock().await.send(answer).await?;
             Ok::<_, io::Error>(is_final)
         };
         match result.await {
@@ -213,7 +260,11 @@ pub(super) async fn answer(
     }
 }
 
-async fn decide(commands: &[RefCommand], checked: &mut HashSet<String>, decider: &PushDecider) -> Answer {
+async fn decide(
+    commands: &[RefCommand],
+    checked: &mut HashSet<String>,
+    decider: &impl Fn() -> BoxFuture<'static, PushDecision>,
+) -> Answer {
     let Ok(decision) = tokio::time::timeout(DECISION_TIME_LIMIT, decider()).await else {
         tracing::warn!("failed to decide on a push in time");
         return Answer::Reject(one_line(NOT_DECIDED));

@@ -43,6 +43,26 @@ if [ -s "$HOLDFAST_PUSH/refused" ]; then
   exit 1
 fi
 exec 3<>"$HOLDFAST_PUSH/decision" 4<"$HOLDFAST_PUSH/decision" 5<>"$HOLDFAST_PUSH/ready" 3>&-
+# Runs git with limits on its output, in blocks of 512 bytes, and on its processor time.
+limited() (
+  ulimit -f 65536 && ulimit -t 10 && exec git "$@"
+)
+# Writes what the push adds into a file.
+list() {
+  case "$1" in
+    ids) limited rev-list --max-count=10001 --stdin <"$HOLDFAST_PUSH/revisions" >"$HOLDFAST_PUSH/ids" ;;
+    commits) limited cat-file --batch <"$HOLDFAST_PUSH/ids" >"$HOLDFAST_PUSH/commits" ;;
+    files)
+      limited diff-tree --stdin --root -r -c -z --no-renames <"$HOLDFAST_PUSH/ids" >"$HOLDFAST_PUSH/files"
+      ;;
+    sizes)
+      limited rev-list --objects --no-object-names --filter=object:type=blob --stdin \
+        <"$HOLDFAST_PUSH/revisions" >"$HOLDFAST_PUSH/blobs" &&
+        limited cat-file '--batch-check=%(objectname) %(objecttype) %(objectsize)' \
+          <"$HOLDFAST_PUSH/blobs" >"$HOLDFAST_PUSH/sizes"
+      ;;
+  esac
+}
 while :; do
   status=0
   while read -r old new reason; do
@@ -52,21 +72,28 @@ while :; do
     fi
   done <"$HOLDFAST_PUSH/forward"
   if [ $status != 0 ]; then exit 1; fi
-  echo ready >&5
-  decision=
-  read -r decision <&4
-  case "$decision" in
-    accept) exit 0 ;;
-    check) ;;
-    reject)
-      cat "$HOLDFAST_PUSH/refused" >&2
-      exit 1
-      ;;
-    *)
-      echo "The server stopped before it accepted the push. Push again." >&2
-      exit 1
-      ;;
-  esac
+  answer=ready
+  while :; do
+    echo "$answer" >&5
+    decision=
+    read -r decision <&4
+    case "$decision" in
+      ids | commits | files | sizes)
+        answer=ready
+        list "$decision" 2>/dev/null || answer=error
+        ;;
+      check) break ;;
+      accept) exit 0 ;;
+      reject)
+        cat "$HOLDFAST_PUSH/refused" >&2
+        exit 1
+        ;;
+      *)
+        echo "The server stopped before it accepted the push. Push again." >&2
+        exit 1
+        ;;
+    esac
+  done
 done
 "#;
 

@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use commands::RefCommand;
+pub(super) use decision::PushInspector;
 pub use decision::{PushDecider, PushDecision, PushRules};
 pub use push::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush};
 pub use push_directory::remove_abandoned_push_directories;

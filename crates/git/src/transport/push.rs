@@ -288,8 +288,8 @@ impl ReceivingPush<'_> {
         };
         let answers = {
             let (complete, commands) = (complete.clone(), self.commands.clone());
-            let decider = Arc::clone(&self.decider);
-            async move { decision::answer(pipes, &commands, rules, &decider, &complete).await }
+            let (repository, decider) = (self.repository.clone(), Arc::clone(&self.decider));
+            async move { decision::answer(&repository, pipes, &commands, rules, &decider, &complete).await }
         };
         PushExecution {
             input: AbortOnDropHandle::new(tokio::spawn(feeding)),

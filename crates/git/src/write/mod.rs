@@ -231,6 +231,12 @@ impl PreparedCommit {
         }
     }
 
+    /// Returns the ID of the commit.
+    #[must_use]
+    pub fn id(&self) -> Oid {
+        self.commit
+    }
+
     /// Returns whether the branch loses commits, as by a forced push: the commit does not descend from the current one.
     #[must_use]
     pub fn discards_commits(&self) -> bool {

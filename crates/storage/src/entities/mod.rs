@@ -87,6 +87,7 @@ pub mod projects;
 pub mod protected_branches;
 pub mod protected_ref_grants;
 pub mod protected_tags;
+pub mod push_rules;
 pub mod recovery_codes;
 pub mod ref_rules;
 pub mod ref_updates;

@@ -54,6 +54,7 @@ timestamped_rows!(
     project_hooks,
     projects,
     protected_branches,
+    push_rules,
     release_links,
     releases,
     saml_providers,

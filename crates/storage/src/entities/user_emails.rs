@@ -1,8 +1,12 @@
 //! Secondary email addresses of users.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect};
+
+use super::users;
 
 /// Secondary email addresses of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -35,7 +39,7 @@ pub enum Relation {
     User,
 }
 
-impl Related<super::users::Entity> for Entity {
+impl Related<users::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::User.def()
     }
@@ -48,4 +52,30 @@ pub fn of_user(user_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))
         .order_by_asc(Column::Id)
+}
+
+/// Number of addresses that one statement looks up.
+const LOOKED_UP: usize = 500;
+
+/// Returns the folded addresses out of a list that are confirmed addresses of users, primary or secondary.
+///
+/// # Errors
+/// Any database error.
+pub async fn confirmed(db: &impl ConnectionTrait, keys: Vec<String>) -> Result<HashSet<String>, DbErr> {
+    let mut found = HashSet::new();
+    for keys in keys.chunks(LOOKED_UP) {
+        let primary = users::not_deleted()
+            .select_only()
+            .column(users::Column::EmailKey)
+            .filter(users::Column::EmailKey.is_in(keys))
+            .filter(users::Column::ConfirmedAt.is_not_null());
+        found.extend(primary.into_tuple::<String>().all(db).await?);
+        let secondary = Entity::find()
+            .select_only()
+            .column(Column::EmailKey)
+            .filter(Column::EmailKey.is_in(keys))
+            .filter(Column::ConfirmedAt.is_not_null());
+        found.extend(secondary.into_tuple::<String>().all(db).await?);
+    }
+    Ok(found)
 }

@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, 
 
 use super::ROLES;
 use crate::audit;
-use crate::code::{deploy_keys, protected_branches, protected_tags, snippets};
+use crate::code::{deploy_keys, protected_branches, protected_tags, push_rules, snippets};
 use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
     pipeline_triggers, pipelines, variables,
@@ -150,6 +150,9 @@ pub async fn create_space<'a>(
     group_transfers::run_export(server, group).await;
     protected_tags::protection(&root, &in_project, json!({"name": "main"})).await;
     protected_branches::protection(&root, &in_group, json!({"name": "main"})).await;
+    for path in [&in_project, &in_group] {
+        push_rules::push_rule(&root, path, json!({"member_check": false})).await;
+    }
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);

@@ -3,6 +3,7 @@
 
 mod code_blocks;
 pub mod mentions;
+pub mod re2;
 pub mod references;
 
 pub use crate::kernel::text::code_blocks::without_code;

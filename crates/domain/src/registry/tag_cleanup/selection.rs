@@ -1,16 +1,11 @@
 //! Selection of tags for a bulk deletion. It is pure and deterministic.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use chrono::{DateTime, Utc};
 use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::ast::parse::ParserBuilder;
-use regex_syntax::ast::{
-    self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetBinaryOpKind, ClassSetItem, Flag, Flags, FlagsItem,
-    FlagsItemKind, HexLiteralKind, Literal, LiteralKind, Repetition, RepetitionKind, RepetitionRange, Span,
-};
 
+use crate::kernel::text::re2::{self, InvalidRegex, MAX_NESTING};
 use crate::registry::jobs::delete_registry_tags::CleanupRules;
 
 /// The tag that is never deleted.
@@ -18,12 +13,6 @@ const LATEST: &str = "latest";
 
 /// Maximum size of a compiled expression, in bytes. The time of a match is proportional to it.
 const MAX_PROGRAM_BYTES: usize = 256 * 1024;
-
-/// Maximum count of a repetition.
-const MAX_REPETITIONS: u32 = 1_000;
-
-/// Maximum nesting of an expression.
-const MAX_NESTING: u32 = 100;
 
 /// A [`CleanupRules`] with compiled expressions.
 #[derive(Debug)]
@@ -43,11 +32,6 @@ pub struct TagCandidate {
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// The reason why an expression is invalid.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidRegex(String);
-
 /// A regular expression that must match a whole text.
 #[derive(Debug)]
 pub struct AnchoredRegex(Regex);
@@ -58,13 +42,13 @@ impl AnchoredRegex {
     /// # Errors
     /// Returns [`InvalidRegex`] with the reason.
     pub fn compile(expression: &str) -> Result<Self, InvalidRegex> {
-        let expression = &*without_quotes(expression);
+        let expression = &*re2::without_quotes(expression);
         // Compile it alone first, so that it cannot close the group that is added below and open another.
         let unicode = needs_unicode(expression)?;
-        check_re2_compatible(expression)?;
+        re2::check_compatible(expression)?;
         build(&format!(r"\A(?:{expression})\z"), unicode)
             .map(Self)
-            .map_err(reason)
+            .map_err(re2::reason)
     }
 
     /// Returns whether the whole text matches.
@@ -74,169 +58,13 @@ impl AnchoredRegex {
     }
 }
 
-/// Returns an expression with its quoted parts escaped, from `\Q` to `\E` or the end.
-fn without_quotes(expression: &str) -> Cow<'_, str> {
-    if !expression.contains(r"\Q") {
-        return Cow::Borrowed(expression);
-    }
-    let (mut plain, mut rest) = (String::new(), expression);
-    while let Some(escape) = rest.find('\\') {
-        let (before, escaped) = rest.split_at(escape);
-        plain.push_str(before);
-        rest = match escaped.strip_prefix(r"\Q") {
-            Some(quoted) => {
-                let (quoted, after) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
-                plain.push_str(&regex::escape(quoted));
-                after
-            }
-            None => {
-                let length = escaped.chars().take(2).map(char::len_utf8).sum();
-                let (pair, after) = escaped.split_at(length);
-                plain.push_str(pair);
-                after
-            }
-        };
-    }
-    plain.push_str(rest);
-    Cow::Owned(plain)
-}
-
 /// Returns whether an expression needs Unicode. Tag names are ASCII. Without Unicode, `\w` and similar
 /// classes match as in RE2, and the compiled size is a hundredth.
 fn needs_unicode(expression: &str) -> Result<bool, InvalidRegex> {
     match build(expression, false) {
         Ok(_) => Ok(false),
-        Err(regex::Error::Syntax(_)) => build(expression, true).map(|_| true).map_err(reason),
-        Err(error) => Err(reason(error)),
-    }
-}
-
-/// Refuses syntax with another meaning in RE2, which treats most characters of a class literally. Otherwise
-/// tags that should be retained could be deleted.
-fn check_re2_compatible(expression: &str) -> Result<(), InvalidRegex> {
-    let parsed = ParserBuilder::new()
-        .nest_limit(MAX_NESTING)
-        .octal(true)
-        .build()
-        .parse(expression)
-        .map_err(|error| InvalidRegex(error.kind().to_string()))?;
-    ast::visit(&parsed, Re2Checker { expression })
-}
-
-/// Returns the fault of a repetition, by its operator.
-fn repetition_fault(repetition: &Repetition, sign: &str) -> Option<String> {
-    if matches!(*repetition.ast, Ast::Repetition(_)) {
-        return Some(format!("bad repetition operator: `{sign}` follows another one"));
-    }
-    let most = match &repetition.op.kind {
-        RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
-        RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
-        _ => 0,
-    };
-    (most > MAX_REPETITIONS).then(|| format!("bad repetition operator: `{sign}` exceeds {MAX_REPETITIONS}"))
-}
-
-/// Returns a flag that RE2 does not support.
-fn unsupported_flag(flags: &Flags) -> Option<String> {
-    let known = |flag: &Flag| {
-        matches!(
-            flag,
-            Flag::CaseInsensitive | Flag::MultiLine | Flag::DotMatchesNewLine | Flag::SwapGreed
-        )
-    };
-    let others = |item: &FlagsItem| matches!(&item.kind, FlagsItemKind::Flag(flag) if !known(flag));
-    let others = flags.items.iter().any(others);
-    others.then(|| "unknown flag: expected `i`, `m`, `s` or `U`".to_owned())
-}
-
-/// Returns the fault of how a character is written.
-fn literal_fault(literal: &Literal, text: &str) -> Option<String> {
-    match literal.kind {
-        LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
-        | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
-            Some(format!("unknown escape `{text}`: use `\\x{{...}}`"))
-        }
-        // A single digit would be a backreference.
-        LiteralKind::Octal if text.len() == 2 && text != r"\0" => {
-            Some("backreferences are not supported".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// Visitor that finds syntax with another meaning in RE2.
-struct Re2Checker<'e> {
-    expression: &'e str,
-}
-
-impl Re2Checker<'_> {
-    /// Returns the source text of a span.
-    fn sent(&self, span: &Span) -> &str {
-        let sent = self.expression.get(span.start.offset..span.end.offset);
-        sent.unwrap_or_default()
-    }
-
-    fn check_literal(&self, literal: &Literal) -> Result<(), InvalidRegex> {
-        literal_fault(literal, self.sent(&literal.span)).map_or(Ok(()), |text| Err(InvalidRegex(text)))
-    }
-}
-
-impl ast::Visitor for Re2Checker<'_> {
-    type Output = ();
-    type Err = InvalidRegex;
-
-    fn finish(self) -> Result<(), InvalidRegex> {
-        Ok(())
-    }
-
-    fn visit_pre(&mut self, part: &Ast) -> Result<(), InvalidRegex> {
-        let sent = |span: &Span| self.sent(span);
-        let rejected = match part {
-            Ast::Repetition(repetition) => repetition_fault(repetition, sent(&repetition.op.span)),
-            Ast::Assertion(assertion) => match assertion.kind {
-                AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
-                    "`{0}` is not a word boundary: use `{1}`",
-                    sent(&assertion.span),
-                    sent(&assertion.span).trim_start_matches('\\')
-                )),
-                AssertionKind::WordBoundaryStart
-                | AssertionKind::WordBoundaryEnd
-                | AssertionKind::WordBoundaryStartHalf
-                | AssertionKind::WordBoundaryEndHalf => {
-                    Some(format!("unknown escape `{}`: use `\\b`", sent(&assertion.span)))
-                }
-                _ => None,
-            },
-            Ast::Flags(set) => unsupported_flag(&set.flags),
-            Ast::Group(group) => group.flags().and_then(unsupported_flag),
-            Ast::Literal(literal) => return self.check_literal(literal),
-            _ => None,
-        };
-        rejected.map_or(Ok(()), |text| Err(InvalidRegex(text)))
-    }
-
-    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), InvalidRegex> {
-        match item {
-            ClassSetItem::Literal(literal) => self.check_literal(literal),
-            ClassSetItem::Range(range) => self
-                .check_literal(&range.start)
-                .and_then(|()| self.check_literal(&range.end)),
-            ClassSetItem::Bracketed(_) => Err(InvalidRegex(
-                r"`[` must be escaped in a character class: use `\[`".to_owned(),
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    fn visit_class_set_binary_op_pre(&mut self, operation: &ClassSetBinaryOp) -> Result<(), InvalidRegex> {
-        let (sent, instead) = match operation.kind {
-            ClassSetBinaryOpKind::Intersection => ("&&", r"\&\&"),
-            ClassSetBinaryOpKind::Difference => ("--", r"\-\-"),
-            ClassSetBinaryOpKind::SymmetricDifference => ("~~", r"\~\~"),
-        };
-        Err(InvalidRegex(format!(
-            "`{sent}` must be escaped in a character class: use `{instead}`"
-        )))
+        Err(regex::Error::Syntax(_)) => build(expression, true).map(|_| true).map_err(re2::reason),
+        Err(error) => Err(re2::reason(error)),
     }
 }
 
@@ -248,19 +76,6 @@ fn build(expression: &str, unicode: bool) -> Result<Regex, regex::Error> {
         .dfa_size_limit(MAX_PROGRAM_BYTES * 4)
         .nest_limit(MAX_NESTING)
         .build()
-}
-
-/// Returns the reason of an error in one line.
-fn reason(error: regex::Error) -> InvalidRegex {
-    let text = match error {
-        // The last line states the reason; the lines before it show the position.
-        regex::Error::Syntax(text) => {
-            let last = text.lines().last().unwrap_or_default().trim();
-            last.strip_prefix("error: ").unwrap_or(last).to_owned()
-        }
-        _ => "it is too large".to_owned(),
-    };
-    InvalidRegex(text)
 }
 
 impl CompiledRules {

@@ -11,7 +11,9 @@ use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
-use storage::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
+use storage::entities::{
+    AccessLevel, Visibility, fold, members, now, projects, push_rules, ref_updates, users,
+};
 use storage::jobs;
 
 use super::ProjectSettings;
@@ -386,7 +388,11 @@ pub(super) async fn insert(
     let encrypted = encryptor.encrypt(token.expose(), &runners_token_context(project.id))?;
     let mut row = project.into_active_model();
     row.runners_token_encrypted = Set(Some(encrypted));
-    Ok(row.update(transaction).await?)
+    let project = row.update(transaction).await?;
+    if namespace.kind == NamespaceKind::Group {
+        push_rules::copy_to_project(transaction, namespace.id, project.id, project.created_at).await?;
+    }
+    Ok(project)
 }
 
 /// Maps a unique violation to its attribute.

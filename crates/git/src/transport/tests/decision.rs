@@ -1,5 +1,6 @@
 //! The decision on a push: the hook waits for it, and only an acceptance lets the refs move.
 
+use std::ops::ControlFlow;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,7 +69,14 @@ impl Hook {
     async fn decided(&self, commands: Vec<RefCommand>, decider: PushDecider) -> (bool, String) {
         let known = HookRules::new(&[], &PushRules::default());
         let complete = complete();
-        let answers = decision::answer(self.pipes(), &commands, known, &decider, &complete);
+        let answers = decision::answer(
+            &self.sample.repository,
+            self.pipes(),
+            &commands,
+            known,
+            &decider,
+            &complete,
+        );
         tokio::join!(self.run(), answers).0
     }
 }
@@ -77,7 +85,7 @@ impl Hook {
 async fn hook_returns_the_decision() {
     let hook = Hook::new().await;
     assert_eq!(hook.decided(Vec::new(), accept()).await, (true, String::new()));
-    let refused: PushDecider = Box::new(|| std::future::ready(Err("No\nmore.".to_owned())).boxed());
+    let refused: PushDecider = Box::new(|_| std::future::ready(Err("No\nmore.".to_owned())).boxed());
     let hook = Hook::new().await;
     assert_eq!(
         hook.decided(Vec::new(), refused).await,
@@ -100,7 +108,7 @@ async fn decision_can_require_fast_forwards_and_is_repeated_after_the_check() {
         let (old, new) = (hook.sample.id(old).to_string(), hook.sample.id(new).to_string());
         let calls = Arc::new(Mutex::new(0));
         let counted = Arc::clone(&calls);
-        let decider: PushDecider = Box::new(move || {
+        let decider: PushDecider = Box::new(move |_| {
             *counted.lock().unwrap() += 1;
             std::future::ready(Ok(fast_forward_only())).boxed()
         });
@@ -111,7 +119,8 @@ async fn decision_can_require_fast_forwards_and_is_repeated_after_the_check() {
             answer = hook.run() => answer,
             () = async {
                 let known = HookRules::new(&[], &PushRules::default());
-                decision::answer(pipes, &commands(&old, &new), known, &decider, &complete()).await;
+                let repository = &hook.sample.repository;
+                decision::answer(repository, pipes, &commands(&old, &new), known, &decider, &complete()).await;
                 std::future::pending().await
             } => unreachable!("the answers never end"),
         };
@@ -134,14 +143,15 @@ async fn hook_rejects_push_if_the_server_ends_before_or_after_its_question() {
     let hook = Hook::new().await;
     let (asked, question) = oneshot::channel();
     let asked = Mutex::new(Some(asked));
-    let decider: PushDecider = Box::new(move || {
+    let decider: PushDecider = Box::new(move |_| {
         asked.lock().unwrap().take().unwrap().send(()).unwrap();
         std::future::pending().boxed()
     });
     let known = HookRules::new(&[], &PushRules::default());
-    let pipes = hook.pipes();
-    let server =
-        tokio::spawn(async move { decision::answer(pipes, &[], known, &decider, &complete()).await });
+    let (pipes, repository) = (hook.pipes(), hook.sample.repository.clone());
+    let server = tokio::spawn(async move {
+        decision::answer(&repository, pipes, &[], known, &decider, &complete()).await;
+    });
     let killed = async {
         question.await.unwrap();
         server.abort();
@@ -152,7 +162,7 @@ async fn hook_rejects_push_if_the_server_ends_before_or_after_its_question() {
 #[tokio::test(start_paused = true)]
 async fn push_is_rejected_if_the_decision_takes_too_long() {
     let hook = Hook::new().await;
-    let decider: PushDecider = Box::new(|| std::future::pending().boxed());
+    let decider: PushDecider = Box::new(|_| std::future::pending().boxed());
     let started = tokio::time::Instant::now();
     let (accepted, text) = hook.decided(Vec::new(), decider).await;
     assert!(!accepted && text.contains("could not check the rules"), "{text}");
@@ -169,7 +179,7 @@ async fn refs_move_only_after_the_decision() {
     body.extend(hex::decode("029d08823bd8a8eab510ad6ac75c823cfd3ed31e").unwrap());
     for accepted in [false, true] {
         let (sender, mut questions) = mpsc::unbounded_channel();
-        let decider: PushDecider = Box::new(move || {
+        let decider: PushDecider = Box::new(move |_| {
             let (answer, decided) = oneshot::channel();
             sender.send(answer).unwrap();
             async move { decided.await.unwrap() }.boxed()
@@ -205,7 +215,9 @@ async fn hook_waits_until_the_body_is_complete() {
     let (pipes, complete) = (hook.pipes(), CancellationToken::new());
     let known = HookRules::new(&[], &PushRules::default());
     let decider = accept();
-    let mut answers = std::pin::pin!(decision::answer(pipes, &[], known, &decider, &complete));
+    let repository = &hook.sample.repository;
+    let answers = decision::answer(repository, pipes, &[], known, &decider, &complete);
+    let mut answers = std::pin::pin!(answers);
     let mut run = std::pin::pin!(hook.run());
     let early = tokio::time::timeout(Duration::from_millis(300), async {
         tokio::select! {
@@ -219,4 +231,87 @@ async fn hook_waits_until_the_body_is_complete() {
     );
     complete.cancel();
     assert_eq!(tokio::join!(run, answers).0, (true, String::new()));
+}
+
+/// Returns what a decider that reads the new objects of a push finds out: the number of commits, the paths, and the number of
+/// blobs above 2 bytes.
+async fn seen(objects: &crate::NewObjects) -> Result<(usize, Vec<String>, usize)> {
+    let list = objects.list().await?;
+    let commits = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&commits);
+    let visit = move |_: crate::NewCommit| {
+        *counted.lock().unwrap() += 1;
+        ControlFlow::<()>::Continue(())
+    };
+    list.commits(visit).await?;
+    let paths: Arc<Mutex<Vec<String>>> = Arc::default();
+    let found = Arc::clone(&paths);
+    let visit = move |file: crate::NewFile| {
+        found.lock().unwrap().push(file.path);
+        ControlFlow::<()>::Continue(())
+    };
+    list.files(visit).await?;
+    let blobs = list.blobs_above(2).await?.len();
+    let (commits, paths) = (*commits.lock().unwrap(), paths.lock().unwrap().clone());
+    Ok((commits, paths, blobs))
+}
+
+#[tokio::test]
+async fn decider_reads_new_commits_through_the_hook() {
+    for exists in [true, false] {
+        let hook = Hook::new().await;
+        let main = hook.sample.id("main").to_string();
+        let commands_of_import = format!(
+            "commit refs/heads/new\ncommitter T <t@example.com> 1700000000 +0000\ndata 2\nm\nfrom {main}\n\
+             M 100644 inline added\ndata 3\nabc\n"
+        );
+        hook.sample.import(commands_of_import.as_bytes());
+        let new = hook.sample.id("new").to_string();
+        hook.sample.git(&["update-ref", "-d", "refs/heads/new"]);
+        let target = if exists { new } else { "1".repeat(40) };
+        let results: Arc<Mutex<Vec<_>>> = Arc::default();
+        let recorded = Arc::clone(&results);
+        let decider: PushDecider = Box::new(move |objects| {
+            let recorded = Arc::clone(&recorded);
+            async move {
+                let result = seen(&objects).await;
+                let answer = result
+                    .as_ref()
+                    .map(|_| PushRules::default())
+                    .map_err(ToString::to_string);
+                recorded.lock().unwrap().push(result);
+                answer
+            }
+            .boxed()
+        });
+        let (accepted, text) = hook.decided(commands(&main, &target), decider).await;
+        let result = results.lock().unwrap().pop().unwrap();
+        match exists {
+            true => {
+                assert_eq!((accepted, text.as_str()), (true, ""));
+                assert_eq!(result.unwrap(), (1, vec!["added".to_owned()], 1));
+            }
+            // A program that fails is not an empty list.
+            false => {
+                assert!(
+                    !accepted && text.contains("too large, or take too long to read"),
+                    "{text}"
+                );
+                assert!(result.is_err());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn hook_has_the_limits_of_the_server() {
+    let hook = Hook::new().await;
+    let script = fs::read_to_string(hook.installed.directory().join("pre-receive")).unwrap();
+    let commits = format!(" {} ", crate::new_commits::COMMIT_LIMIT_ARGUMENT);
+    let blocks = format!("ulimit -f {} ", crate::new_commits::MAX_OUTPUT_BYTES / 512);
+    assert!(script.contains(&commits) && script.contains(&blocks));
+    assert_eq!(
+        commits.trim(),
+        format!("--max-count={}", crate::MAX_NEW_COMMITS + 1)
+    );
 }

@@ -33,7 +33,7 @@ fn with_rules(rules: PushRules) -> ReceivePolicy {
 
 /// Returns a decider that repeats the rules of the start.
 fn same_rules(rules: PushRules) -> PushDecider {
-    Box::new(move || std::future::ready(Ok(rules.clone())).boxed())
+    Box::new(move |_| std::future::ready(Ok(rules.clone())).boxed())
 }
 
 fn accept() -> PushDecider {
