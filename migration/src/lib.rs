@@ -83,6 +83,7 @@ mod m20261127_000083_create_former_paths;
 mod m20261127_000084_create_releases;
 mod m20261127_000085_store_release_events_of_webhooks;
 mod m20261127_000087_create_protected_tags_and_grants;
+mod m20261127_000090_create_approvals;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -166,6 +167,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000084_create_releases::Migration),
             Box::new(m20261127_000085_store_release_events_of_webhooks::Migration),
             Box::new(m20261127_000087_create_protected_tags_and_grants::Migration),
+            Box::new(m20261127_000090_create_approvals::Migration),
         ]
     }
 }

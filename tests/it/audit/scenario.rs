@@ -287,6 +287,14 @@ impl Scenario<'_> {
         let all = format!("/projects/{project}/protected_tags");
         self.post("create_tag_protection", &all, json!({ "name": "x" })).await;
         self.delete("delete_tag_protection", &format!("{all}/x")).await;
+        let settings = format!("/projects/{project}/approvals");
+        self.post("update_approval_settings", &settings, json!({ "reset_approvals_on_push": false })).await;
+        let all = format!("/projects/{project}/approval_rules");
+        let rule = json!({ "name": "x", "approvals_required": 1, "rule_type": "regular" });
+        let rule = self.post("create_approval_rule", &all, rule).await;
+        let one = format!("{all}/{}", rule["id"]);
+        self.put("update_approval_rule", &one, json!({ "approvals_required": 2 })).await;
+        self.delete("delete_approval_rule", &one).await;
     }
 }
 

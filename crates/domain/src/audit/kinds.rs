@@ -202,6 +202,12 @@ kinds! {
     TagProtected = "tag_protected", Add "protected_tag", [Project];
     /// The protection of a tag was removed.
     TagUnprotected = "tag_unprotected", Remove "protected_tag", [Project];
+    /// An approval rule was created.
+    ApprovalRuleCreated = "approval_rule_created", Add "approval_rule", [Project];
+    /// An approval rule changed.
+    ApprovalRuleChanged = "approval_rule_changed", Change "approval_rule", [Project];
+    /// An approval rule was deleted.
+    ApprovalRuleDeleted = "approval_rule_deleted", Remove "approval_rule", [Project];
     /// A deploy key was added to a project.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
     /// The title or push access of a deploy key changed.
