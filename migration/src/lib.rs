@@ -85,6 +85,7 @@ mod m20261127_000085_store_release_events_of_webhooks;
 mod m20261127_000087_create_protected_tags_and_grants;
 mod m20261127_000088_create_deploy_tokens;
 mod m20261127_000089_create_push_rules;
+mod m20261127_000090_create_approvals;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -170,6 +171,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000087_create_protected_tags_and_grants::Migration),
             Box::new(m20261127_000088_create_deploy_tokens::Migration),
             Box::new(m20261127_000089_create_push_rules::Migration),
+            Box::new(m20261127_000090_create_approvals::Migration),
         ]
     }
 }

@@ -149,6 +149,45 @@ async fn protected_branches_preserve_their_roles(db: DatabaseConnection) {
     assert_eq!(roles("push_access_level * 100 + merge_access_level").await, 30);
 }
 
+async fn numbers_of_approvals_become_rules(db: DatabaseConnection) {
+    up_before(&db, "m20261127_000090_create_approvals").await;
+    let time = "'2026-01-31 12:00:00+00:00'";
+    let project = |id: i32, approvals: i32| {
+        format!(
+            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, approvals_before_merge,
+                 last_activity_at, created_at, updated_at)
+             VALUES ({id}, 1, 'p{id}', 'p{id}', 'p{id}', 'p{id}', 'private', {approvals}, {time}, {time}, {time})"
+        )
+    };
+    for statement in [
+        format!(
+            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
+             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
+        ),
+        project(1, 0),
+        project(2, 3),
+        project(3, 5_000),
+    ] {
+        db.execute_unprepared(&statement).await.unwrap();
+    }
+    Migrator::up(&db, Some(1)).await.unwrap();
+    let sql = "SELECT rule.project_id * 1000 + rule.approvals_required AS found FROM approval_rules rule
+               JOIN projects ON projects.id = rule.project_id
+                   AND projects.approvals_before_merge = rule.approvals_required
+               WHERE rule.rule_type = 'any_approver' ORDER BY rule.project_id";
+    let rows = db.query_all_raw(Statement::from_string(db.get_database_backend(), sql));
+    let rows = rows.await.unwrap();
+    let found: Vec<i64> = rows.iter().map(|row| row.try_get("", "found").unwrap()).collect();
+    assert_eq!(found, [2_003, 3_100]);
+    let orphan =
+        format!("INSERT INTO approvals (merge_request_id, user_id, created_at) VALUES (9, 9, {time})");
+    assert!(
+        db.execute_unprepared(&orphan).await.is_err(),
+        "an approval without its merge request"
+    );
+    Migrator::down(&db, Some(1)).await.unwrap();
+}
+
 /// A test on an empty database.
 type Check = fn(DatabaseConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -209,14 +248,24 @@ async fn protected_branches_preserve_their_roles_on_postgresql() {
     .await;
 }
 
+async fn numbers_of_approvals_become_rules_on_sqlite() {
+    on_sqlite(|db| Box::pin(numbers_of_approvals_become_rules(db))).await;
+}
+
+async fn numbers_of_approvals_become_rules_on_postgresql() {
+    on_postgresql("approvals", |db| Box::pin(numbers_of_approvals_become_rules(db))).await;
+}
+
 harness::tests![
     every_migration_is_reversible_on_sqlite,
+    numbers_of_approvals_become_rules_on_sqlite,
     protected_branches_preserve_their_roles_on_sqlite,
     provisioned_users_become_unconfirmed_on_sqlite
 ];
 harness::tests![
     requires harness::postgresql::missing;
     every_migration_is_reversible_on_postgresql,
+    numbers_of_approvals_become_rules_on_postgresql,
     protected_branches_preserve_their_roles_on_postgresql,
     provisioned_users_become_unconfirmed_on_postgresql
 ];

@@ -1,8 +1,9 @@
 //! Conversions between enumerations of the contract and of the tables with the same values.
 
 use storage::entities::{
-    self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,
-    merge_requests, milestones, namespaces, pipelines, projects, release_links, todos, vulnerabilities,
+    self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
+    hook_deliveries, issues, merge_requests, milestones, namespaces, pipelines, projects, release_links,
+    todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -32,6 +33,7 @@ macro_rules! convert_enum {
 convert_enum! {
     contract::Visibility = entities::Visibility { Private, Internal, Public }
     contract::FeatureAccessLevel = projects::FeatureAccess { Disabled, Private, Enabled }
+    contract::ApprovalRuleType = approval_rules::ApprovalRuleType { AnyApprover, Regular }
     contract::EventAction = events::EventAction {
         Approved, Closed, Commented, Created, Destroyed, Expired, Joined, Left, Merged, Pushed, Reopened, Updated
     }

@@ -1,4 +1,6 @@
-//! Handlers of merge requests.
+//! Handlers of merge requests and their approvals.
 
+pub mod approval_rules;
+pub mod approvals;
 pub mod merge_requests;
 pub mod merges;

@@ -244,6 +244,7 @@ fn detailed_status(status: merge_requests::DetailedMergeStatus) -> DetailedMerge
         Status::NotOpen => DetailedMergeStatus::NotOpen,
         Status::Unchecked => DetailedMergeStatus::Unchecked,
         Status::Draft => DetailedMergeStatus::DraftStatus,
+        Status::NotApproved => DetailedMergeStatus::NotApproved,
         Status::DiscussionsNotResolved => DetailedMergeStatus::DiscussionsNotResolved,
         Status::NeedRebase => DetailedMergeStatus::NeedRebase,
         Status::Conflict => DetailedMergeStatus::Conflict,

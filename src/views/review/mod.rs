@@ -1,3 +1,5 @@
-//! Views of merge requests.
+//! Views of merge requests and their approvals.
 
+pub mod approval_rules;
+pub mod approvals;
 pub mod merge_request;

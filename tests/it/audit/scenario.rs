@@ -306,6 +306,14 @@ impl Scenario<'_> {
             self.put(update, &path, json!({ "file_name_regex": "x" })).await;
             self.delete(delete, &path).await;
         }
+        let settings = format!("/projects/{project}/approvals");
+        self.post("update_approval_settings", &settings, json!({ "reset_approvals_on_push": false })).await;
+        let all = format!("/projects/{project}/approval_rules");
+        let rule = json!({ "name": "x", "approvals_required": 1, "rule_type": "regular" });
+        let rule = self.post("create_approval_rule", &all, rule).await;
+        let one = format!("{all}/{}", rule["id"]);
+        self.put("update_approval_rule", &one, json!({ "approvals_required": 2 })).await;
+        self.delete("delete_approval_rule", &one).await;
     }
 }
 

@@ -313,6 +313,8 @@ const AREAS: &[Area] = &[
             r"added 1 commit\n",
             r"added {} commits\n",
             r"\n* {} - {}",
+            "approved this merge request",
+            "unapproved this merge request",
             "enabled an automatic merge when the pipeline for {} succeeds",
             "canceled the automatic merge",
             "canceled the automatic merge because new commits were added",

@@ -16,7 +16,7 @@ use crate::instance::feature_gates;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
-use crate::review::merge_requests;
+use crate::review::{approvals, merge_requests};
 use crate::security::vulnerabilities;
 use crate::spaces::badges;
 use crate::support::repository::Sample;
@@ -183,6 +183,11 @@ impl Ids {
             protected_branches::protection(&root, &format!("/groups/{group}"), body).await;
             // Only the first one is created.
             root.post(&format!("/groups/{group}/push_rule"), json!({ "max_file_size": 1 })).await;
+            let rule = json!({
+                "name": title, "approvals_required": 1, "user_ids": [member.id], "group_ids": [group],
+                "applies_to_all_protected_branches": true,
+            });
+            approvals::rule(&root, project.id, rule).await;
             let asset = json!({ "name": title, "url": "https://h.example.com/" });
             let assets = json!({ "milestones": [title], "assets": { "links": [asset] } });
             releases::release(&root, &in_project, &title, assets).await;

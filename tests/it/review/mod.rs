@@ -1,4 +1,5 @@
-//! Tests of merge requests.
+//! Tests of merge requests and their approvals.
 
+pub mod approvals;
 pub mod merge_requests;
 pub mod merges;

@@ -208,6 +208,12 @@ kinds! {
     PushRuleChanged = "push_rule_changed", Change "push_rule", [Group, Project];
     /// The push rule of a group or project was deleted.
     PushRuleDeleted = "push_rule_deleted", Remove "push_rule", [Group, Project];
+    /// An approval rule was created.
+    ApprovalRuleCreated = "approval_rule_created", Add "approval_rule", [Project];
+    /// An approval rule changed.
+    ApprovalRuleChanged = "approval_rule_changed", Change "approval_rule", [Project];
+    /// An approval rule was deleted.
+    ApprovalRuleDeleted = "approval_rule_deleted", Remove "approval_rule", [Project];
     /// A deploy key was added to a project.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
     /// The title or push access of a deploy key changed.

@@ -1,4 +1,5 @@
-//! Merge requests.
+//! Merge requests and their approvals.
 
+pub mod approvals;
 pub mod jobs;
 pub mod merge_requests;

@@ -6,6 +6,11 @@
 pub mod access;
 mod access_level;
 pub mod access_tokens;
+pub mod approval_rule_branches;
+pub mod approval_rule_groups;
+pub mod approval_rule_users;
+pub mod approval_rules;
+pub mod approvals;
 pub mod audit_events;
 pub mod award_emoji;
 pub mod badges;

@@ -190,15 +190,32 @@ pub async fn descendant_ids(db: &impl ConnectionTrait, namespace_id: i64) -> Res
 /// Returns a part with the names of namespaces and their ancestors, the top-level group first; none without IDs.
 #[must_use]
 pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    let owner_id = Column::NamespaceId.into_expr();
+    RelatedPart::of_owners(database, with_ancestors(), owner_id, ids).map(sorted_names)
+}
+
+/// Returns a part like [`names_part`], for the namespaces whose IDs a statement selects.
+#[must_use]
+pub fn names_part_of(ids: SelectStatement) -> RelatedPart {
+    let owner_id = Column::NamespaceId.into_expr();
+    let rows = with_ancestors()
+        .and_where(owner_id.clone().in_subquery(ids))
+        .take();
+    sorted_names(RelatedPart::new(rows, owner_id))
+}
+
+fn with_ancestors() -> SelectStatement {
     let is_ancestor = namespaces::Column::Id
         .into_expr()
         .eq(Column::AncestorId.into_expr());
-    let rows = Query::select()
+    Query::select()
         .from(Entity)
         .cross_join(namespaces::Entity)
         .and_where(is_ancestor)
-        .take();
-    let part = RelatedPart::of_owners(database, rows, Column::NamespaceId.into_expr(), ids)?;
-    let part = part.sorted_by(bigint(Column::Depth.into_expr().mul(-1)));
-    Some(part.with_texts([namespaces::Column::Name.into_expr()]))
+        .take()
+}
+
+fn sorted_names(part: RelatedPart) -> RelatedPart {
+    part.sorted_by(bigint(Column::Depth.into_expr().mul(-1)))
+        .with_texts([namespaces::Column::Name.into_expr()])
 }

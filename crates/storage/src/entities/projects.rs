@@ -225,6 +225,12 @@ pub struct Model {
     pub merge_requests_template: Option<String>,
     /// Number of approvals that a merge requires.
     pub approvals_before_merge: i32,
+    /// Whether new commits of a merge request delete its approvals.
+    pub reset_approvals_on_push: bool,
+    /// Whether authors can approve their merge requests.
+    pub merge_requests_author_approval: bool,
+    /// Whether users with commits in a merge request cannot approve it.
+    pub merge_requests_disable_committers_approval: bool,
     /// Whether it is a mirror of another repository.
     pub mirror: bool,
     /// The user of the mirror updates.

@@ -28,6 +28,7 @@ macro_rules! timestamped_rows {
 }
 
 timestamped_rows!(
+    approval_rules,
     badges,
     boards,
     ci_variables,

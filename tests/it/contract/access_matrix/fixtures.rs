@@ -17,7 +17,7 @@ use crate::identity::deploy_tokens::deploy_token;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
-use crate::review::merge_requests;
+use crate::review::{approvals, merge_requests};
 use crate::spaces::badges;
 use crate::support::code::Project;
 use crate::support::users::TestUser;
@@ -82,6 +82,7 @@ pub struct Space<'a> {
     pub environment: i64,
     pub deployment: i64,
     pub cluster: i64,
+    pub approval_rule: i64,
     /// A link of the release `v1`.
     pub release_link: i64,
     /// A repository of images with the tag `v1`.
@@ -153,6 +154,9 @@ pub async fn create_space<'a>(
     for path in [&in_project, &in_group] {
         push_rules::push_rule(&root, path, json!({"member_check": false})).await;
     }
+    // The rule requires nothing, so that merges reach the check of the role.
+    let rule = json!({"name": "there", "approvals_required": 0, "rule_type": "regular"});
+    let rule = approvals::rule(&root, project.id, rule).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);
@@ -179,6 +183,7 @@ pub async fn create_space<'a>(
         cluster: clusters::cluster(&root, &in_project, "*").await,
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
         release_link: spaces::id(&release["assets"]["links"][0]),
+        approval_rule: spaces::id(&rule),
         label,
         group_label,
         issue,

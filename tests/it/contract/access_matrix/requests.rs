@@ -133,6 +133,7 @@ impl Fixture<'_> {
             ("trigger_id", _) => number(space.trigger),
             ("environment_id", _) => number(space.environment),
             ("deployment_id", _) => number(space.deployment),
+            ("approval_rule_id", _) => number(space.approval_rule),
             ("cluster_id", _) => number(space.cluster),
             // A public repository.
             ("repository_id", ResourceKind::Instance) => number(self.spaces[2].registry_repository),
@@ -177,6 +178,7 @@ impl Fixture<'_> {
             "create_branch_protection" | "create_tag_protection" | "create_group_branch_protection" => {
                 body["name"] = json!(format!("p{number}"));
             }
+            "create_approval_rule" => body["name"] = json!(format!("r{number}")),
             "create_environment" => body["name"] = json!(format!("e{number}")),
             "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),

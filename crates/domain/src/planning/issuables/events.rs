@@ -84,7 +84,7 @@ impl FieldChange {
 /// Webhook data in addition to the current row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct IssuableEventData {
-    /// `open`, `update`, `close`, `reopen` or `merge`.
+    /// `open`, `update`, `close`, `reopen`, `merge`, or the name of an approval or its revocation.
     pub action: String,
     /// Previous and current values of the changed fields.
     pub changes: BTreeMap<String, FieldChange>,

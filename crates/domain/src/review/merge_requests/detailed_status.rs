@@ -19,6 +19,8 @@ pub enum DetailedMergeStatus {
     Unchecked,
     /// The title marks a draft.
     Draft,
+    /// Approvals are missing.
+    NotApproved,
     /// The project requires all discussions to be resolved.
     DiscussionsNotResolved,
     /// The merge method of the project requires a rebase.
@@ -58,6 +60,8 @@ impl PipelineState {
 /// Facts about a merge request that its row does not contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MergeFacts {
+    /// Whether it has the approvals that its rules require.
+    pub is_approved: bool,
     /// Whether it has unresolved discussions.
     pub is_unresolved: bool,
     /// The state of its head pipeline.
@@ -84,6 +88,9 @@ impl DetailedMergeStatus {
         }
         if is_draft(&merge_request.title) {
             return Self::Draft;
+        }
+        if !facts.is_approved {
+            return Self::NotApproved;
         }
         if requires_discussions && facts.is_unresolved {
             return Self::DiscussionsNotResolved;

@@ -94,7 +94,7 @@ pub(super) async fn count_diverged(backend: &Backend, merge_request: &Model) -> 
 
 /// Returns the repository that contains the commits of a merge request, the merge base and the head. For an
 /// open merge request the base uses the current target branch, otherwise the recorded one.
-async fn endpoints(backend: &Backend, merge_request: &Model) -> Result<(Repository, Oid, Oid)> {
+pub(super) async fn endpoints(backend: &Backend, merge_request: &Model) -> Result<(Repository, Oid, Oid)> {
     let (repository, head) = head_refs::ensure(backend, merge_request).await?;
     let recorded_base = oid(&merge_request.base_sha)?;
     let target = match merge_request.state {

@@ -1,13 +1,15 @@
 //! Merges a merge request (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
+use std::collections::HashSet;
+
 use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{now, projects};
 
 use super::drafts::is_draft;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
-use super::{find, head_pipeline, messages};
+use super::{committers, find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate};
@@ -17,6 +19,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
+use crate::review::approvals::evaluation;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
 use crate::review::merge_requests::ref_updates::MergePlan;
@@ -46,8 +49,8 @@ pub struct MergeParams {
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request is not visible, and `Unauthorized` if the caller may not merge
-/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, or does not meet the
-/// requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
+/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, or lacks
+/// approvals, or does not meet the requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
 /// needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent pushes win
 /// repeatedly.
 pub async fn accept(
@@ -68,7 +71,8 @@ pub async fn accept(
     let is_running = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
     let is_required = access.project.only_allow_merge_if_pipeline_succeeds;
     let waits = params.merge_when_pipeline_succeeds && !has_succeeded && (is_required || is_running);
-    check_requirements(backend, &access.project, &merge_request, waits || has_succeeded).await?;
+    let excluded = committers::excluded_users(backend, access, &merge_request).await?;
+    check_requirements(backend, access, &merge_request, &excluded, waits || has_succeeded).await?;
     let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
         return Err(head_mismatch(&merge_request));
@@ -78,7 +82,7 @@ pub async fn accept(
     }
     let mut attempts = 1;
     loop {
-        match merge(backend, access, &merge_request, &params).await {
+        match merge(backend, access, &merge_request, &params, &excluded).await {
             Err(MergeError::TargetChanged) if attempts < MAX_ATTEMPTS => attempts += 1,
             Err(MergeError::TargetChanged) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
             Err(MergeError::Other(error)) => return Err(error),
@@ -108,7 +112,7 @@ pub(super) fn not_allowed() -> Error {
 }
 
 /// Error for a caller who saw another head.
-pub(super) fn head_mismatch(merge_request: &Model) -> Error {
+pub(crate) fn head_mismatch(merge_request: &Model) -> Error {
     let text = format!(
         "SHA does not match HEAD of source branch: {}",
         merge_request.head_sha
@@ -132,19 +136,40 @@ pub(super) fn check_open(merge_request: &Model) -> Result<()> {
 /// waited for.
 async fn check_requirements(
     backend: &Backend,
-    project: &projects::Model,
+    access: &ProjectAccess,
     merge_request: &Model,
+    excluded: &HashSet<i64>,
     pipeline_ok: bool,
 ) -> Result<()> {
+    let project = &access.project;
     if project.only_allow_merge_if_pipeline_succeeds && !pipeline_ok {
         return Err(not_allowed());
     }
+    check_approved(backend, backend.database.read(), access, merge_request, excluded).await?;
     if project.only_allow_merge_if_all_discussions_are_resolved
         && row::has_unresolved_discussions(backend.database.read(), merge_request).await?
     {
         return Err(not_allowed());
     }
     Ok(())
+}
+
+/// Checks that a merge request has the approvals that its rules require.
+async fn check_approved(
+    backend: &Backend,
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    merge_request: &Model,
+    excluded: &HashSet<i64>,
+) -> Result<()> {
+    if !evaluation::has_rules(backend) {
+        return Ok(());
+    }
+    let state = evaluation::load(backend, db, access, merge_request, excluded).await?;
+    match state.is_approved() {
+        true => Ok(()),
+        false => Err(not_allowed()),
+    }
 }
 
 /// Runs one attempt: stores the objects, records the plan, and publishes under the repository lock, which is
@@ -154,6 +179,7 @@ async fn merge(
     access: &ProjectAccess,
     merge_request: &Model,
     params: &MergeParams,
+    excluded: &HashSet<i64>,
 ) -> Result<(), MergeError> {
     let (repository, _) = head_refs::ensure(backend, merge_request).await?;
     let options = merge_options(backend, access, &repository, merge_request, params).await?;
@@ -165,6 +191,7 @@ async fn merge(
     let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
     let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
     let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
+    let (access_, excluded) = (access.clone(), excluded.clone());
     let removal = params.should_remove_source_branch;
     let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
     let publish = async move |prepared: PreparedMerge| {
@@ -186,7 +213,8 @@ async fn merge(
         };
         save_plan(
             &backend_,
-            &merge_request,
+            &access_,
+            (&merge_request, &excluded),
             &plan,
             base_and_start,
             (squash, removal),
@@ -279,7 +307,8 @@ async fn squash(
 /// Records the plan of the merge, if nothing has changed since the permission check.
 async fn save_plan(
     backend: &Backend,
-    merge_request: &Model,
+    access: &ProjectAccess,
+    (merge_request, excluded): (&Model, &HashSet<i64>),
     plan: &MergePlan,
     (base, start): (git::Oid, git::Oid),
     (squash, removal): (Option<bool>, Option<bool>),
@@ -296,6 +325,8 @@ async fn save_plan(
             {
                 return Err(head_mismatch(&locked));
             }
+            // Approvals are given and revoked under the same lock.
+            check_approved(backend, transaction, access, &locked, excluded).await?;
             let mut row = locked.into_active_model();
             row.merge_params = Set(Some(params.clone()));
             row.base_sha = Set(base.to_string());

@@ -3,6 +3,7 @@
 mod auto_merge;
 mod branch_heads;
 pub mod closing_issues;
+pub(crate) mod committers;
 mod create;
 mod delete;
 mod detailed_status;
@@ -26,6 +27,7 @@ mod update;
 use sea_orm::ConnectionTrait;
 
 pub use crate::review::merge_requests::auto_merge::{cancel_auto_merge, run_auto_merge};
+pub(crate) use crate::review::merge_requests::merge::head_mismatch;
 pub use crate::review::merge_requests::merge::{MergeParams, accept};
 pub use crate::review::merge_requests::post_merge::{run_post_merge, run_update_head_ref};
 pub use crate::review::merge_requests::rebase::rebase;

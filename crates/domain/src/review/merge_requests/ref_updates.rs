@@ -14,7 +14,7 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use storage::database::Database;
 use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState, MergeStatus, Model};
-use storage::entities::now;
+use storage::entities::{approvals, now};
 use storage::jobs;
 
 use crate::activity::push_data::MAX_COUNTED_COMMITS;
@@ -332,6 +332,9 @@ async fn update_head(
     if before.merge_when_pipeline_succeeds {
         auto_merge::clear(&mut row);
         notes.push("canceled the automatic merge because new commits were added".to_owned());
+    }
+    if approvals::reset(transaction, &before).await? {
+        notes.push("removed all approvals because new commits were added".to_owned());
     }
     save(transaction, update, &before, row, notes).await?;
     let job = UpdateHeadRef {

@@ -1,6 +1,6 @@
 //! Merge requests with all displayed data, loaded in one statement for a page.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Query;
@@ -16,7 +16,7 @@ use storage::entities::{notes, now};
 use super::detailed_status::{self, DetailedMergeStatus, PipelineState};
 use super::head_pipeline::{self, HeadPipeline};
 use super::joined_row::JoinedMergeRequest;
-use super::{diff, mergeability};
+use super::{committers, diff, mergeability};
 use crate::code::branch_protection::{self, BranchRules};
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
@@ -25,6 +25,7 @@ use crate::kernel::{Backend, urls};
 use crate::planning::issuables::subscriptions::SubscriptionParts;
 use crate::planning::issuables::{AssociationRequest, Associations, WithMilestone, with_milestones};
 use crate::planning::milestones::MilestoneDetail;
+use crate::review::approvals::evaluation::{ApprovalParts, ApprovalState};
 
 /// A merge request with its associations.
 #[derive(Debug, Clone)]
@@ -146,6 +147,12 @@ pub(super) async fn load_found(
     let diverged_commits_count = diverged.filter(|_| include.diverged_commits_count);
     let mut related = RelatedRows::default();
     let parts = ExtraParts::add(&mut related, access, &merge_request);
+    let is_open = merge_request.state == MergeRequestState::Opened;
+    let approvals = is_open.then(|| ApprovalParts::add(backend, &mut related, access, &merge_request));
+    let excluded = match is_open {
+        true => committers::excluded_users(backend, access, &merge_request).await?,
+        false => HashSet::new(),
+    };
     let found = vec![(merge_request, milestone)];
     let request = AssociationRequest {
         paths: HashMap::from([(
@@ -168,10 +175,19 @@ pub(super) async fn load_found(
     });
     let details = with_associations(found, &mut associations);
     let mut detail = details.into_iter().next().ok_or_else(missing)?;
+    let approvals = match approvals {
+        Some(parts) => {
+            let merge_request = &detail.merge_request;
+            let is_protected = rules.is_protected(&merge_request.target_branch);
+            parts.take(&mut rows, merge_request, is_protected, &excluded)?
+        }
+        None => ApprovalState::default(),
+    };
     let detailed_status = DetailedMergeStatus::of(
         &access.project,
         &detail.merge_request,
         detailed_status::MergeFacts {
+            is_approved: approvals.is_approved(),
             is_unresolved: detail.unresolved,
             pipeline: pipeline_state,
             needs_rebase: may_need_rebase && diverged.is_some_and(|count| count > 0),

@@ -2,7 +2,7 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{ActiveModel, MergeRequestState, MergeStatus, Model};
-use storage::entities::{now, row_changes};
+use storage::entities::{approvals, now, row_changes};
 
 use super::create::{
     check_different_branches, check_no_other_open, enqueue_head_update, map_write_error, store_head,
@@ -134,6 +134,11 @@ pub async fn update(
                 row.merge_status = Set(MergeStatus::Unchecked);
                 row.merge_status_of = Set(None);
                 row.merge_error = Set(None);
+            }
+            let has_new_code = *row.head_sha.as_ref() != before.head_sha
+                || *row.target_branch.as_ref() != before.target_branch;
+            if has_new_code && approvals::reset(transaction, &before).await? {
+                notes.push("removed all approvals because the commits changed".to_owned());
             }
             notes.extend(apply_metadata(&prepared, &mut row, Some(&before)));
             notes.extend(apply_state_event(

@@ -17,6 +17,7 @@ use storage::entities::{
 
 use super::{MemberSource, Membership, identities};
 use crate::accounts::users::listing::matching;
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -246,6 +247,25 @@ pub(crate) async fn roles(
         .filter(|id| only.is_none_or(|only| only.contains(id)));
     roles.extend(owner.map(|id| (id, AccessLevel::Owner)));
     Ok(roles)
+}
+
+/// Returns a condition on `users` for users with at least a role in a project, from any source, as it applies to
+/// permissions.
+pub(crate) fn users_with_role(access: &ProjectAccess, least: AccessLevel) -> Condition {
+    let scope = MemberScope {
+        source: MembershipSource::Project(access.project.id),
+        namespace_id: access.namespace.id,
+        viewer: Viewer::Admin,
+    };
+    let ids = Query::select()
+        .column("user_id")
+        .from_subquery(sources(scope, None, now().date_naive()), "sources")
+        .and_where(Expr::col("access_level").gte(i32::from(least)))
+        .take();
+    let owner = access.namespace.owner_id.map(|id| users::Column::Id.eq(id));
+    Condition::any()
+        .add_option(owner)
+        .add(users::Column::Id.in_subquery(ids))
 }
 
 /// Selects all memberships that apply. A user can occur more than once.

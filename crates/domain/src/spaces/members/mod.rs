@@ -18,8 +18,8 @@ use sea_orm::{
 pub use directory::{SyncResult, set_override, synchronize};
 pub use expiry::sweep_expired;
 pub(crate) use inherited::inherited_levels;
-pub(crate) use listing::roles;
 pub use listing::{MemberFilter, get_any, get_direct, list, list_all};
+pub(crate) use listing::{roles, users_with_role};
 pub(crate) use provisioning::{add_provisioned, remove_provisioned};
 
 use storage::database::Violation;

@@ -7,7 +7,7 @@ use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
 
 /// Columns that affect who can do what, or which code is accepted.
-const SETTINGS: [Column; 25] = [
+const SETTINGS: [Column; 28] = [
     Column::Name,
     Column::Path,
     Column::DefaultBranch,
@@ -27,6 +27,9 @@ const SETTINGS: [Column; 25] = [
     Column::OnlyAllowMergeIfPipelineSucceeds,
     Column::OnlyAllowMergeIfAllDiscussionsAreResolved,
     Column::ApprovalsBeforeMerge,
+    Column::ResetApprovalsOnPush,
+    Column::MergeRequestsAuthorApproval,
+    Column::MergeRequestsDisableCommittersApproval,
     Column::Mirror,
     Column::MirrorUserId,
     Column::OnlyMirrorProtectedBranches,

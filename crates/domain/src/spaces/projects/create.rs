@@ -12,7 +12,7 @@ use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
 use storage::entities::{
-    AccessLevel, Visibility, fold, members, now, projects, push_rules, ref_updates, users,
+    AccessLevel, Visibility, approval_rules, fold, members, now, projects, push_rules, ref_updates, users,
 };
 use storage::jobs;
 
@@ -87,6 +87,10 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
             let project = insert(backend, transaction, &namespace, row).await?;
             replace_topics(transaction, project.id, topics).await?;
+            if project.approvals_before_merge > 0 {
+                let required = project.approvals_before_merge;
+                approval_rules::require_any(transaction, project.id, required).await?;
+            }
             let maintainer = add_maintainer(transaction, &namespace, &project, &user).await?;
             let audited = auditing::created(&namespace, &project, maintainer.as_ref());
             audit::record_all(transaction, caller, audited).await?;

@@ -6,7 +6,7 @@ use git::{Repository, RepositoryId};
 use sea_orm::{ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
 use storage::database::Violation;
 use storage::entities::{
-    AccessLevel, Visibility, fold, former_paths, namespaces, now, projects, row_changes,
+    AccessLevel, Visibility, approval_rules, fold, former_paths, namespaces, now, projects, row_changes,
 };
 use storage::jobs;
 
@@ -126,6 +126,7 @@ pub async fn update(
         ..Default::default()
     };
     change.settings.apply(backend, &caller, &mut row)?;
+    let sets_approvals = row.approvals_before_merge.is_set();
     let (name, path) = (change.name, change.path);
     // Set HEAD before the rows, so that nothing has changed if the repository is locked. It is outside the
     // transaction, which must not wait for a repository.
@@ -183,6 +184,10 @@ pub async fn update(
             }
             let project = row_changes::update_if_changed(transaction, &current, row).await;
             let project = project.map_err(map_update_error)?;
+            if sets_approvals {
+                let required = project.approvals_before_merge;
+                approval_rules::require_any(transaction, project.id, required).await?;
+            }
             if project.path_key != current.path_key {
                 former_paths::record_project(transaction, namespace.id, &current.path, project.id).await?;
             }

@@ -1,0 +1,247 @@
+//! Whether a merge request has the approvals that its rules require. The result is computed on each read from the rows,
+//! never stored.
+
+mod parts;
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use sea_orm::ConnectionTrait;
+use storage::entities::approval_rules::ApprovalRuleType;
+use storage::entities::merge_requests::Model;
+use storage::entities::related_rows::RelatedRows;
+use storage::entities::users::UserSummary;
+
+pub(crate) use parts::{ApprovalParts, branches_part, eligible_part, of_rules, rules_part};
+pub use parts::{MAX_ELIGIBLE, StoredRule};
+
+use crate::code::branch_protection;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::policy::InstancePlan;
+
+/// An approval of a merge request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// The user who approved.
+    pub user: UserSummary,
+    /// When the user approved.
+    pub at: DateTime<Utc>,
+}
+
+/// A rule that applies to a merge request, with the users who can satisfy it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedRule {
+    /// The ID.
+    pub id: i64,
+    /// The name.
+    pub name: String,
+    /// The kind.
+    pub rule_type: ApprovalRuleType,
+    /// Number of approvals that the rule requires.
+    pub approvals_required: i32,
+    /// Users whose approvals count, at most [`MAX_ELIGIBLE`]. Empty for a rule that all users satisfy.
+    pub eligible: Vec<UserSummary>,
+    /// IDs of the users who approved and whose approvals count.
+    pub approved_by: Vec<i64>,
+}
+
+/// The approvals of a merge request and the rules that apply to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApprovalState {
+    /// All approvals, oldest first.
+    pub approvals: Vec<Approval>,
+    /// The rules, oldest first.
+    pub rules: Vec<AppliedRule>,
+}
+
+impl AppliedRule {
+    /// Returns whether no user can satisfy the rule. Such a rule requires nothing, because it could never be satisfied.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.rule_type == ApprovalRuleType::Regular && self.approvals_required > 0 && self.eligible.is_empty()
+    }
+
+    /// Returns the number of approvals that are missing. If fewer users than required can approve, all of them must.
+    #[must_use]
+    pub fn approvals_left(&self) -> usize {
+        let required = usize::try_from(self.approvals_required).unwrap_or_default();
+        let is_complete = self.eligible.len() < usize::from(MAX_ELIGIBLE);
+        let required = match self.rule_type == ApprovalRuleType::Regular && is_complete {
+            true => required.min(self.eligible.len()),
+            false => required,
+        };
+        required.saturating_sub(self.approved_by.len())
+    }
+
+    /// Returns whether the rule has the approvals that it requires.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.approvals_left() == 0
+    }
+}
+
+impl ApprovalState {
+    /// Returns whether all rules have the approvals that they require.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.rules.iter().all(AppliedRule::is_approved)
+    }
+
+    /// Returns the number of approvals that the rules require. The approvals of regular rules also count for the rule that
+    /// all users satisfy.
+    #[must_use]
+    pub fn approvals_required(&self) -> usize {
+        self.largest(|rule| usize::try_from(rule.approvals_required).unwrap_or_default())
+    }
+
+    /// Returns the number of approvals that are missing.
+    #[must_use]
+    pub fn approvals_left(&self) -> usize {
+        self.largest(AppliedRule::approvals_left)
+    }
+
+    /// Returns whether a user has approved.
+    #[must_use]
+    pub fn has_approval_of(&self, user_id: i64) -> bool {
+        self.approvals.iter().any(|approval| approval.user.id == user_id)
+    }
+
+    fn largest(&self, number: impl Fn(&AppliedRule) -> usize) -> usize {
+        let sum = |kind: ApprovalRuleType| -> usize {
+            let rules = self.rules.iter().filter(|rule| rule.rule_type == kind);
+            rules.map(&number).sum()
+        };
+        sum(ApprovalRuleType::AnyApprover).max(sum(ApprovalRuleType::Regular))
+    }
+}
+
+/// Returns whether the plan includes approval rules.
+#[must_use]
+pub fn has_rules(backend: &Backend) -> bool {
+    backend.instance.plan >= InstancePlan::Starter
+}
+
+/// Returns the users whose approvals do not count: the author and the committers, as the project requires.
+pub(crate) fn excluded_users(
+    access: &ProjectAccess,
+    merge_request: &Model,
+    committers: HashSet<i64>,
+) -> HashSet<i64> {
+    let mut excluded = committers;
+    if !access.project.merge_requests_author_approval {
+        excluded.extend(merge_request.author_id);
+    }
+    excluded
+}
+
+/// Returns the approvals of a merge request and the rules that apply to it, in one statement.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn load(
+    backend: &Backend,
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    merge_request: &Model,
+    excluded: &HashSet<i64>,
+) -> Result<ApprovalState> {
+    let mut related = RelatedRows::default();
+    let parts = ApprovalParts::add(backend, &mut related, access, merge_request);
+    let rules = branch_protection::add_rules(&mut related, access);
+    let mut rows = related.load(db).await?;
+    let rules = rules.take(&mut rows)?;
+    let is_protected = branch_protection::is_protected(&rules, &merge_request.target_branch);
+    parts.take(&mut rows, merge_request, is_protected, excluded)
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::entities::users::UserState;
+
+    use super::*;
+
+    fn user(id: i64) -> UserSummary {
+        UserSummary {
+            id,
+            username: format!("u{id}"),
+            name: format!("U{id}"),
+            state: UserState::Active,
+            avatar: None,
+            created_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    fn rule(
+        rule_type: ApprovalRuleType,
+        required: i32,
+        eligible: &[i64],
+        approved_by: &[i64],
+    ) -> AppliedRule {
+        AppliedRule {
+            id: 1,
+            name: "Rule".to_owned(),
+            rule_type,
+            approvals_required: required,
+            eligible: eligible.iter().copied().map(user).collect(),
+            approved_by: approved_by.to_vec(),
+        }
+    }
+
+    fn left(rule_type: ApprovalRuleType, required: i32, eligible: &[i64], approved_by: &[i64]) -> usize {
+        rule(rule_type, required, eligible, approved_by).approvals_left()
+    }
+
+    #[test]
+    fn regular_rule_requires_at_most_its_eligible_users() {
+        use ApprovalRuleType::Regular;
+        assert_eq!(left(Regular, 2, &[1, 2, 3], &[]), 2);
+        assert_eq!(left(Regular, 2, &[1, 2, 3], &[3]), 1);
+        assert_eq!(left(Regular, 2, &[1, 2, 3], &[1, 2, 3]), 0);
+        assert_eq!(left(Regular, 2, &[1], &[]), 1);
+        assert_eq!(left(Regular, 2, &[1], &[1]), 0);
+        assert_eq!(left(Regular, 2, &[], &[]), 0);
+        assert!(rule(Regular, 2, &[], &[]).is_invalid() && !rule(Regular, 0, &[], &[]).is_invalid());
+    }
+
+    #[test]
+    fn rule_with_a_truncated_list_of_users_requires_its_number() {
+        let many: Vec<i64> = (0..i64::from(MAX_ELIGIBLE)).collect();
+        assert_eq!(left(ApprovalRuleType::Regular, 1_000, &many, &[]), 1_000);
+    }
+
+    #[test]
+    fn rule_for_all_users_requires_its_number() {
+        use ApprovalRuleType::AnyApprover;
+        assert_eq!(left(AnyApprover, 2, &[], &[]), 2);
+        assert_eq!(left(AnyApprover, 2, &[], &[7]), 1);
+        assert!(!rule(AnyApprover, 2, &[], &[]).is_invalid());
+    }
+
+    #[test]
+    fn approvals_of_regular_rules_count_for_all_users() {
+        use ApprovalRuleType::{AnyApprover, Regular};
+        let state = |any: i32, approved: &[i64]| ApprovalState {
+            approvals: Vec::new(),
+            rules: vec![
+                rule(AnyApprover, any, &[], approved),
+                rule(Regular, 1, &[1, 2], approved),
+                rule(Regular, 1, &[1, 3], approved),
+            ],
+        };
+        assert_eq!(
+            (
+                state(1, &[]).approvals_required(),
+                state(3, &[]).approvals_required()
+            ),
+            (2, 3)
+        );
+        assert_eq!(
+            (state(3, &[]).approvals_left(), state(3, &[1]).approvals_left()),
+            (3, 2)
+        );
+        assert!(state(1, &[1]).is_approved() && !state(2, &[1]).is_approved());
+        assert!(ApprovalState::default().is_approved());
+    }
+}
