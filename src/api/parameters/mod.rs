@@ -255,9 +255,9 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
         request.insert("body".to_owned(), Value::Object(body));
     }
     if strict.is_some_and(|value| value == "true") {
-        let unknown = attributes
-            .keys()
-            .filter(|name| !CREDENTIALS.contains(&name.as_str()));
+        let mut unknown: Vec<&str> = attributes.keys().map(String::as_str).collect();
+        unknown.retain(|name| !CREDENTIALS.contains(name));
+        unknown.sort_unstable();
         for name in unknown {
             faults.add(format!("{name} is not a parameter of this operation"));
         }
