@@ -8,7 +8,7 @@ use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Map, Value, json};
 
 /// Operations that create a resource without a path of its own, or a path that does not extend theirs.
-const WITHOUT_LINKS: [&str; 15] = [
+const WITHOUT_LINKS: [&str; 17] = [
     "add_epic_issue",
     "add_issue_spent_time",
     "add_merge_request_spent_time",
@@ -17,10 +17,12 @@ const WITHOUT_LINKS: [&str; 15] = [
     "create_commit_status",
     "create_file",
     "create_fork_relation",
+    "create_group_push_rule",
     "create_issue_todo",
     "create_merge_request_todo",
     "create_personal_access_token",
     "create_pipeline",
+    "create_push_rule",
     "create_recovery_codes",
     "create_scim_token",
     "create_vulnerability_report",
