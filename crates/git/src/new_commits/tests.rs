@@ -157,10 +157,14 @@ async fn signature_and_visited_value_are_returned() {
 async fn blob_of_a_tag_is_found_without_commits() {
     let sample = TestRepository::with_history();
     let id = sample.git_stdin(&["hash-object", "-w", "--stdin"], &[7; 2_000]);
-    let list = new_objects(&sample, id.trim()).list().await.unwrap();
+    let id = Oid::from_str(id.trim()).unwrap();
+    let list = NewObjects::stored(sample.repository.clone(), &[id])
+        .list()
+        .await
+        .unwrap();
     assert!(list.is_empty());
     let found = list.blobs_above(1_999).await.unwrap();
-    assert_eq!(found, HashSet::from([Oid::from_str(id.trim()).unwrap()]));
+    assert_eq!(found, HashSet::from([id]));
 }
 
 #[tokio::test]
