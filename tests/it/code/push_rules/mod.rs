@@ -95,6 +95,10 @@ async fn invalid_attributes_are_refused(server: TestServer) {
             json!({"commit_message_negative_regex": ["is too long (maximum is 2047 characters)"]}),
         ),
         (
+            json!({"commit_message_regex": "a\0b"}),
+            json!({"commit_message_regex": ["contains a NUL character; use `\\x00`"]}),
+        ),
+        (
             json!({"file_name_regex": "a**"}),
             json!({"file_name_regex": ["not valid RE2 syntax: bad repetition operator: `*` follows another one"]}),
         ),

@@ -102,7 +102,10 @@ async fn group_deploy_token_is_separate_from_tokens_of_projects_and_subgroups(se
     }
     let ids: Vec<Value> = tokens.iter().rev().map(|token| token["id"].clone()).collect();
     assert_eq!(root.get("/deploy_tokens").await.expect(200).pluck("id"), ids);
-    root.delete(&format!("{}/deploy_tokens/{}", paths[0], tokens[0]["id"])).await.expect(204);
+    let of_team = format!("{}/deploy_tokens/{}", paths[0], tokens[0]["id"]);
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&of_team).await.expect(412);
+    root.delete(&of_team).await.expect(204);
     assert_eq!(root.get("/deploy_tokens").await.expect(200).pluck("id"), ids[..2]);
 }
 

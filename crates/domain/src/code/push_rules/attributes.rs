@@ -147,6 +147,10 @@ fn expression_fault(name: &str, text: &str) -> Option<String> {
     if text.chars().count() > max {
         return Some(format!("is too long (maximum is {max} characters)"));
     }
+    // PostgreSQL rejects the character, and other databases do not preserve it.
+    if text.contains('\0') {
+        return Some("contains a NUL character; use `\\x00`".to_owned());
+    }
     let invalid = SearchRegex::compile(text, false).err()?;
     Some(format!("not valid RE2 syntax: {invalid}"))
 }
