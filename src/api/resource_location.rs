@@ -2,18 +2,11 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use domain::kernel::urls::encode_segment;
 use poem::http::HeaderValue;
 use serde::Deserializer;
 use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
-
-/// Characters that are encoded in a segment of a path: all except the unreserved characters of RFC 3986.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// Returns the URL of the resource in a response body. `url` is the URL of the request that created the resource, and
 /// `attribute` the name of the attribute that ends the URL of the resource. Returns nothing if the attribute has no value.
@@ -26,7 +19,7 @@ pub(super) fn resource_location(url: &str, attribute: &str, body: &[u8]) -> Opti
         _ => return None,
     };
     let url = url.trim_end_matches('/');
-    HeaderValue::try_from(format!("{url}/{}", utf8_percent_encode(&key, SEGMENT))).ok()
+    HeaderValue::try_from(format!("{url}/{}", encode_segment(&key))).ok()
 }
 
 /// Reads one attribute of an object. The others, which can be large, are not stored.

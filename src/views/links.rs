@@ -2,26 +2,18 @@
 
 pub use domain::kernel::urls::{avatar_url, user_avatar_url};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-/// Characters that need no escaping in a URL path: unreserved characters and slashes.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+use domain::kernel::urls::encode_path;
 
 /// Returns the URL of a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {
-    format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
+    format!("{project_url}/-/tree/{}", encode_path(name))
 }
 
 /// Returns the URL of a file; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn file(project_url: &str, branch: &str, path: &str) -> String {
-    let (branch, path) = (utf8_percent_encode(branch, PATH), utf8_percent_encode(path, PATH));
+    let (branch, path) = (encode_path(branch), encode_path(path));
     format!("{project_url}/-/blob/{branch}/{path}")
 }
 

@@ -48,7 +48,7 @@ impl Repository {
         }
         self.run(fetch(&source.path()).path(source.path()).path(id.to_string()))
             .await?;
-        self.sync_references(Vec::new()).await
+        self.sync_packs().await
     }
 
     /// Returns whether a branch or tag contains the commit.

@@ -87,10 +87,22 @@ impl Repository {
     /// # Errors
     /// [`Error::RepositoryMissing`], and [`Error::Io`] if the disk failed: a power failure can undo the updates then.
     pub async fn sync_references(&self, names: Vec<String>) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
         let sync = move |repository: &git2::Repository| {
             sync_directories(repository.path(), names.iter().map(String::as_str))
         };
         self.git2(sync).await
+    }
+
+    /// Makes packs that `git` wrote durable, without a reference.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`], and [`Error::Io`] if the disk failed.
+    pub(crate) async fn sync_packs(&self) -> Result<()> {
+        self.git2(|repository| sync_directories(repository.path(), []))
+            .await
     }
 
     /// Returns the number of references that are neither branches nor tags nor reserved, but at most `limit`.

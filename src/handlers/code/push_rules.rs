@@ -1,6 +1,6 @@
 //! Push rules of projects and groups.
 
-use domain::code::push_rules::{self, PushRuleOwner, PushRuleUpdate};
+use domain::code::push_rules::{self, PushRuleUpdate};
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::kernel::error::Result;
 
@@ -15,7 +15,7 @@ use contract::{
 
 impl PushRulesApi for App {
     async fn get_push_rule(&self, access: ProjectAccess) -> Result<Option<ProjectPushRule>> {
-        let found = push_rules::find(&self.backend, PushRuleOwner::Project(&access)).await?;
+        let found = push_rules::find(&self.backend, &access.into()).await?;
         Ok(found.map(project_push_rule))
     }
 
@@ -24,8 +24,7 @@ impl PushRulesApi for App {
         access: ProjectAccess,
         request: CreatePushRuleRequest,
     ) -> Result<ProjectPushRule> {
-        let owner = PushRuleOwner::Project(&access);
-        let created = push_rules::create(&self.backend, owner, attributes(request.body)).await?;
+        let created = push_rules::create(&self.backend, &access.into(), attributes(request.body)).await?;
         Ok(project_push_rule(created))
     }
 
@@ -34,18 +33,17 @@ impl PushRulesApi for App {
         access: ProjectAccess,
         request: UpdatePushRuleRequest,
     ) -> Result<ProjectPushRule> {
-        let owner = PushRuleOwner::Project(&access);
-        let changed = push_rules::update(&self.backend, owner, attributes(request.body)).await?;
+        let changed = push_rules::update(&self.backend, &access.into(), attributes(request.body)).await?;
         Ok(project_push_rule(changed))
     }
 
     async fn delete_push_rule(&self, access: ProjectAccess, request: DeletePushRuleRequest) -> Result<()> {
         let since = request.if_unmodified_since.as_deref();
-        push_rules::delete(&self.backend, PushRuleOwner::Project(&access), since).await
+        push_rules::delete(&self.backend, &access.into(), since).await
     }
 
     async fn get_group_push_rule(&self, access: GroupAccess) -> Result<GroupPushRule> {
-        let found = push_rules::get(&self.backend, PushRuleOwner::Group(&access)).await?;
+        let found = push_rules::get(&self.backend, &access.into()).await?;
         Ok(group_push_rule(found))
     }
 
@@ -54,8 +52,7 @@ impl PushRulesApi for App {
         access: GroupAccess,
         request: CreateGroupPushRuleRequest,
     ) -> Result<GroupPushRule> {
-        let owner = PushRuleOwner::Group(&access);
-        let created = push_rules::create(&self.backend, owner, attributes(request.body)).await?;
+        let created = push_rules::create(&self.backend, &access.into(), attributes(request.body)).await?;
         Ok(group_push_rule(created))
     }
 
@@ -64,8 +61,7 @@ impl PushRulesApi for App {
         access: GroupAccess,
         request: UpdateGroupPushRuleRequest,
     ) -> Result<GroupPushRule> {
-        let owner = PushRuleOwner::Group(&access);
-        let changed = push_rules::update(&self.backend, owner, attributes(request.body)).await?;
+        let changed = push_rules::update(&self.backend, &access.into(), attributes(request.body)).await?;
         Ok(group_push_rule(changed))
     }
 
@@ -75,7 +71,7 @@ impl PushRulesApi for App {
         request: DeleteGroupPushRuleRequest,
     ) -> Result<()> {
         let since = request.if_unmodified_since.as_deref();
-        push_rules::delete(&self.backend, PushRuleOwner::Group(&access), since).await
+        push_rules::delete(&self.backend, &access.into(), since).await
     }
 }
 

@@ -4,11 +4,12 @@ use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
+use domain::kernel::urls::{encode_path, encode_segment};
 use domain::releases::changes::{self, NewRelease};
 use domain::releases::details::ReleaseDetail;
 use domain::releases::listing::{self, ReleaseFilter};
 use domain::releases::milestones::MilestoneSelection;
-use domain::releases::{addresses, evidence, links};
+use domain::releases::{evidence, links};
 
 use super::release_links::new_link;
 use crate::api::response::Redirect;
@@ -60,7 +61,7 @@ impl App {
     async fn latest_release(&self, access: &ProjectAccess, suffix: &str) -> Result<Redirect> {
         let tag = listing::latest_tag(&self.backend, access).await?;
         let (base, id) = (&self.backend.instance.base_url, access.project.id);
-        let tag = addresses::segment(&tag);
+        let tag = encode_segment(&tag);
         Ok(Redirect(format!(
             "{base}/api/v4/projects/{id}/releases/{tag}{suffix}"
         )))
@@ -108,7 +109,7 @@ impl ReleasesApi for App {
         access: ProjectAccess,
         request: GetLatestReleasePathRequest,
     ) -> Result<Redirect> {
-        let suffix = addresses::path(&request.suffix_path);
+        let suffix = encode_path(&request.suffix_path);
         self.latest_release(&access, &format!("/{suffix}")).await
     }
 

@@ -1,5 +1,6 @@
 //! Releases and their links.
 
+use domain::kernel::urls::encode_segment;
 use domain::releases::addresses::{self, SOURCE_FORMATS};
 use domain::releases::details::{ReleaseCode, ReleaseDetail, ReleaseMilestone};
 use storage::entities::release_evidences::EvidenceSummary;
@@ -98,7 +99,7 @@ fn add_code(release: &mut Release, code: ReleaseCode, project_url: &str, full_pa
         .commit
         .as_ref()
         .map(|commit| format!("/{full_path}/-/commit/{}", commit.id));
-    release.tag_path = Some(format!("/{full_path}/-/tags/{}", addresses::segment(tag)));
+    release.tag_path = Some(format!("/{full_path}/-/tags/{}", encode_segment(tag)));
     release.evidences = Some(code.evidences.into_iter().map(evidence).collect());
     release.commit = match code.commit {
         Some(found) => MaybeUndefined::Value(commit(found, project_url)),
@@ -108,7 +109,7 @@ fn add_code(release: &mut Release, code: ReleaseCode, project_url: &str, full_pa
 
 fn page_links(project_url: &str, tag: &str, can_update: bool) -> ReleasePageLinks {
     let page = addresses::page(project_url, tag);
-    let tag = addresses::segment(tag);
+    let tag = encode_segment(tag);
     let list =
         |kind: &str, state: &str| format!("{project_url}/-/{kind}?release_tag={tag}&scope=all&state={state}");
     ReleasePageLinks {

@@ -6,8 +6,8 @@
 //! [`push_rules`](crate::code::push_rules).
 
 use git::{NewObjects, RefCommand};
-use storage::entities::push_rules as rows;
 use storage::entities::related_rows::RelatedRows;
+use storage::entities::{Scope, push_rules as rows};
 
 use crate::code::branch_protection::{self, BranchRules};
 use crate::code::push_rules::{self, CommitOrigin, CompiledRule};
@@ -189,7 +189,7 @@ async fn rules_for(
     let mut found = related.load(db).await?;
     let push_rule = match found.take(push_rule).is_empty() {
         true => None,
-        false => rows::of_project(access.project.id).one(db).await?,
+        false => rows::of(Scope::Project(access.project.id)).one(db).await?,
     };
     let branches = branches.map(|parts| parts.take(&mut found)).transpose()?;
     let tags = tags.map(|parts| parts.take(&mut found)).transpose()?;

@@ -7,11 +7,11 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, Select,
 };
 use storage::entities::deploy_tokens::{ActiveModel, Column, Entity, Model, by_expiry, of};
-use storage::entities::{Scope, namespaces, now, projects};
+use storage::entities::{Scope, now};
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access_tokens::check_scopes;
-use crate::identity::space_access::SpaceAccess;
+use crate::identity::space_access::{self, SpaceAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result, TokenFault};
 use crate::kernel::page::{Page, PageRequest};
@@ -196,13 +196,7 @@ fn check_username(username: Option<&str>) -> Result<()> {
 
 /// Checks that the project or group exists and has room for a token. Concurrent additions wait.
 async fn check_limit(transaction: &DatabaseTransaction, scope: Scope) -> Result<()> {
-    let exists = match scope {
-        Scope::Project(id) => projects::lock(transaction, id).await?.is_some(),
-        Scope::Group(id) => namespaces::lock(transaction, id).await?.is_some(),
-    };
-    if !exists {
-        return Err(Error::not_found(""));
-    }
+    space_access::lock(transaction, scope).await?;
     if of(scope).count(transaction).await? >= MAX_DEPLOY_TOKENS {
         let text = format!(
             "The maximum number of deploy tokens ({MAX_DEPLOY_TOKENS}) is reached; delete a token first"

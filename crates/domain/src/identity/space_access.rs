@@ -1,7 +1,7 @@
 //! Projects and groups as containers of resources that both have: labels, milestones, boards, badges and
 //! notes.
 
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::access as levels;
 use storage::entities::{Scope, namespaces, now, projects};
 
@@ -21,6 +21,21 @@ pub struct SpaceAccess {
     /// The project; `None` for a group.
     pub project: Option<projects::Model>,
     role: Option<Role>,
+}
+
+/// Locks a project or group against concurrent additions and changes of its resources until the transaction ends.
+///
+/// # Errors
+/// Returns `NotFound` if the project or group was deleted.
+pub async fn lock(transaction: &DatabaseTransaction, scope: Scope) -> Result<()> {
+    let (is_present, kind) = match scope {
+        Scope::Project(id) => {
+            let locked = projects::lock_for_insert(transaction, id).await?;
+            (locked.is_some(), "Project")
+        }
+        Scope::Group(id) => (namespaces::lock(transaction, id).await?.is_some(), "Group"),
+    };
+    is_present.then_some(()).ok_or_else(|| Error::not_found(kind))
 }
 
 impl From<ProjectAccess> for SpaceAccess {

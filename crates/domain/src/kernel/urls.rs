@@ -1,9 +1,32 @@
 //! URLs in API responses and webhooks, and validation of URLs in requests.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use storage::entities::{namespaces, projects};
 use url::Url;
 
 use crate::kernel::error::{Error, Result};
+
+/// Characters that are encoded in a segment of a URL path: all except the unreserved characters of RFC 3986.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Characters that are encoded in a URL path of several segments.
+const PATH: &AsciiSet = &SEGMENT.remove(b'/');
+
+/// Encodes a text as one segment of a URL path.
+#[must_use]
+pub fn encode_segment(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, SEGMENT)
+}
+
+/// Encodes a text as a part of a URL path. Slashes separate segments.
+#[must_use]
+pub fn encode_path(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, PATH)
+}
 
 /// Returns the URL of an avatar, if there is one. `kind` is `group` or `project`.
 #[must_use]

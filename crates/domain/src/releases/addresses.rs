@@ -1,43 +1,22 @@
 //! URLs of releases and their assets. `project_url` is the URL of the page of the project.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use crate::kernel::urls::encode_segment;
 
 /// Formats of the source archives of a release: those that the server creates.
 pub const SOURCE_FORMATS: [&str; 3] = ["zip", "tar.gz", "tar"];
 
-/// Characters that need escaping in a segment of a URL path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// Characters that need escaping in a URL path.
-const PATH: &AsciiSet = &SEGMENT.remove(b'/');
-
-/// Returns a tag as one segment of a URL path.
-#[must_use]
-pub fn segment(tag: &str) -> String {
-    utf8_percent_encode(tag, SEGMENT).to_string()
-}
-
-/// Returns a path of several segments as part of a URL.
-#[must_use]
-pub fn path(path: &str) -> String {
-    utf8_percent_encode(path, PATH).to_string()
-}
-
 /// Returns the URL of a release.
 #[must_use]
 pub fn page(project_url: &str, tag: &str) -> String {
-    format!("{project_url}/-/releases/{}", segment(tag))
+    format!("{project_url}/-/releases/{}", encode_segment(tag))
 }
 
 /// Returns the URL of a source archive. `project` is the path of the project in its namespace.
 #[must_use]
 pub fn source(project_url: &str, project: &str, tag: &str, format: &str) -> String {
-    let file = segment(&format!("{project}-{}", tag.replace('/', "-")));
-    format!("{project_url}/-/archive/{}/{file}.{format}", segment(tag))
+    let name = format!("{project}-{}", tag.replace('/', "-"));
+    let file = encode_segment(&name);
+    format!("{project_url}/-/archive/{}/{file}.{format}", encode_segment(tag))
 }
 
 /// Returns the URL by which a linked asset is downloaded.

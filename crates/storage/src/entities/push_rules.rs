@@ -8,8 +8,8 @@ use sea_orm::{
     IntoActiveModel, JoinType, QueryOrder, QuerySelect,
 };
 
-use super::namespace_ancestors;
 use super::related_rows::RelatedPart;
+use super::{Scope, namespace_ancestors};
 
 /// Push rules of projects and groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -60,14 +60,9 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the rule of a project.
-pub fn of_project(project_id: i64) -> Select<Entity> {
-    Entity::find().filter(Column::ProjectId.eq(project_id))
-}
-
-/// Selects the rule of a group, without the rules of its ancestors.
-pub fn of_group(namespace_id: i64) -> Select<Entity> {
-    Entity::find().filter(Column::NamespaceId.eq(namespace_id))
+/// Selects the rule of a project or group itself, without the rules of groups above.
+pub fn of(scope: Scope) -> Select<Entity> {
+    Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }
 
 /// Returns a part with one row if a project has a rule.

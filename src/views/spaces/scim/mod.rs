@@ -3,9 +3,9 @@
 pub mod discovery;
 pub mod selection;
 
+use domain::kernel::urls::encode_segment;
 use domain::spaces::scim::{NewScimUser, ScimUser, ScimUserPage, USER_SCHEMA, UserOperation, full_name};
 use domain::spaces::single_sign_on::SingleSignOn;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use storage::entities::namespaces;
 
@@ -16,13 +16,6 @@ const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
 /// Type of the stored email address.
 const EMAIL_TYPE: &str = "work";
-
-/// Characters that need no escaping in a path segment: unreserved characters.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// Returns the single sign-on settings of a group.
 #[must_use]
@@ -109,14 +102,14 @@ impl ScimLocation {
     /// Returns the base URL for a group.
     #[must_use]
     pub fn new(base: &str, group: &namespaces::Model) -> Self {
-        let path = utf8_percent_encode(&group.full_path, SEGMENT);
+        let path = encode_segment(&group.full_path);
         Self {
             address: format!("{base}/api/scim/v2/groups/{path}"),
         }
     }
 
     fn address_of(&self, kind: &str, id: &str) -> String {
-        format!("{}/{kind}/{}", self.address, utf8_percent_encode(id, SEGMENT))
+        format!("{}/{kind}/{}", self.address, encode_segment(id))
     }
 
     /// Returns the URL of a user.

@@ -6,14 +6,14 @@ use sea_orm::{
 };
 use storage::entities::ref_rules::RefRuleOwner;
 use storage::entities::{
-    group_protected_branches as of_groups, namespaces, now, projects, protected_branches as of_projects,
-    row_changes,
+    Scope, group_protected_branches as of_groups, now, protected_branches as of_projects, row_changes,
 };
 
 use crate::audit::AuditEntity;
 use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::identity::space_access;
 use crate::kernel::caller::Caller;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
 use crate::kernel::policy::Role;
 
 /// A project or group, with the access of the caller.
@@ -74,17 +74,11 @@ impl BranchOwner<'_> {
 
     /// Locks the owner, so that concurrent changes of its rules wait.
     pub(super) async fn lock(&self, transaction: &DatabaseTransaction) -> Result<()> {
-        let (is_present, kind) = match self {
-            Self::Project(access) => {
-                let locked = projects::lock_for_insert(transaction, access.project.id).await?;
-                (locked.is_some(), "Project")
-            }
-            Self::Group(access) => {
-                let locked = namespaces::lock(transaction, access.group.id).await?;
-                (locked.is_some(), "Group")
-            }
+        let scope = match self {
+            Self::Project(access) => Scope::Project(access.project.id),
+            Self::Group(access) => Scope::Group(access.group.id),
         };
-        is_present.then_some(()).ok_or_else(|| Error::not_found(kind))
+        space_access::lock(transaction, scope).await
     }
 
     /// Returns the number of the own rules.

@@ -8,112 +8,34 @@ mod compiled;
 mod inspection;
 mod secrets;
 
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
-};
-use storage::entities::push_rules::{self, ActiveModel, Entity, Model};
-use storage::entities::{namespaces, now, projects, row_changes};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
+use storage::entities::push_rules::{ActiveModel, Entity, Model, of};
+use storage::entities::{Scope, now, row_changes};
 
 pub use attributes::PushRuleUpdate;
 pub use compiled::CompiledRule;
 pub use inspection::{CommitOrigin, find_violation};
 
-use crate::audit::{self, AuditEntity, AuditEvent, AuditKind, AuditTarget};
-use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::space_access::{self, SpaceAccess};
 use crate::kernel::Backend;
-use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
-
-/// A project or group, with the access of the caller.
-#[derive(Debug, Clone, Copy)]
-pub enum PushRuleOwner<'a> {
-    /// A project.
-    Project(&'a ProjectAccess),
-    /// A group.
-    Group(&'a GroupAccess),
-}
-
-impl PushRuleOwner<'_> {
-    fn caller(&self) -> &Caller {
-        match self {
-            Self::Project(access) => &access.caller,
-            Self::Group(access) => &access.caller,
-        }
-    }
-
-    fn audit_entity(&self) -> AuditEntity {
-        match self {
-            Self::Project(access) => access.audit_entity(),
-            Self::Group(access) => access.audit_entity(),
-        }
-    }
-
-    async fn find(&self, db: &impl ConnectionTrait) -> Result<Option<Model>> {
-        let rules = match self {
-            Self::Project(access) => push_rules::of_project(access.project.id),
-            Self::Group(access) => push_rules::of_group(access.group.id),
-        };
-        Ok(rules.one(db).await?)
-    }
-
-    /// Locks the owner, so that concurrent changes of its rule wait.
-    async fn lock(&self, transaction: &DatabaseTransaction) -> Result<()> {
-        let (is_present, kind) = match self {
-            Self::Project(access) => {
-                let locked = projects::lock_for_insert(transaction, access.project.id).await?;
-                (locked.is_some(), "Project")
-            }
-            Self::Group(access) => {
-                let locked = namespaces::lock(transaction, access.group.id).await?;
-                (locked.is_some(), "Group")
-            }
-        };
-        is_present.then_some(()).ok_or_else(|| Error::not_found(kind))
-    }
-
-    fn new_row(&self) -> ActiveModel {
-        let (project_id, namespace_id) = match self {
-            Self::Project(access) => (Some(access.project.id), None),
-            Self::Group(access) => (None, Some(access.group.id)),
-        };
-        let at = now();
-        ActiveModel {
-            project_id: Set(project_id),
-            namespace_id: Set(namespace_id),
-            created_at: Set(at),
-            updated_at: Set(at),
-            ..Default::default()
-        }
-    }
-
-    fn exists_already(&self) -> Error {
-        Error::Unprocessable(match self {
-            Self::Project(_) => "Project push rule exists".into(),
-            Self::Group(_) => "Group push rule exists, try updating".into(),
-        })
-    }
-
-    fn event(&self, kind: AuditKind, rule: &Model) -> AuditEvent {
-        let target = AuditTarget::new("PushRule", rule.id, "push rule");
-        AuditEvent::new(kind, self.audit_entity(), target)
-    }
-}
 
 /// Returns the rule of a project or group, if it has one.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn find(backend: &Backend, owner: PushRuleOwner<'_>) -> Result<Option<Model>> {
-    owner.find(backend.database.read()).await
+pub async fn find(backend: &Backend, space: &SpaceAccess) -> Result<Option<Model>> {
+    Ok(of(space.scope()).one(backend.database.read()).await?)
 }
 
 /// Returns the rule of a project or group.
 ///
 /// # Errors
 /// Returns `Error::NotFound` without a rule.
-pub async fn get(backend: &Backend, owner: PushRuleOwner<'_>) -> Result<Model> {
-    find(backend, owner).await?.ok_or_else(not_found)
+pub async fn get(backend: &Backend, space: &SpaceAccess) -> Result<Model> {
+    find(backend, space).await?.ok_or_else(not_found)
 }
 
 /// Creates the rule of a project or group.
@@ -121,21 +43,21 @@ pub async fn get(backend: &Backend, owner: PushRuleOwner<'_>) -> Result<Model> {
 /// # Errors
 /// Returns `Error::InvalidParameters` without an attribute, `Error::InvalidAttributes` if an attribute is not valid, and
 /// `Error::Unprocessable` if there is a rule already.
-pub async fn create(backend: &Backend, owner: PushRuleOwner<'_>, new: PushRuleUpdate) -> Result<Model> {
+pub async fn create(backend: &Backend, space: &SpaceAccess, new: PushRuleUpdate) -> Result<Model> {
     new.check_not_empty()?;
-    let mut row = owner.new_row();
+    let mut row = new_row(space.scope());
     new.apply(&mut row)?;
     backend
         .database
         .transaction(async |transaction| {
-            owner.lock(transaction).await?;
-            if owner.find(transaction).await?.is_some() {
-                return Err(owner.exists_already());
+            space_access::lock(transaction, space.scope()).await?;
+            if of(space.scope()).one(transaction).await?.is_some() {
+                return Err(exists_already(space));
             }
             let rule = row.insert(transaction).await?;
-            let event = owner.event(AuditKind::PushRuleCreated, &rule);
+            let event = event(space, AuditKind::PushRuleCreated, &rule);
             let event = event.to(attributes::summary(&rule));
-            audit::record(transaction, owner.caller(), event).await?;
+            audit::record(transaction, &space.caller, event).await?;
             Ok(rule)
         })
         .await
@@ -145,20 +67,20 @@ pub async fn create(backend: &Backend, owner: PushRuleOwner<'_>, new: PushRuleUp
 ///
 /// # Errors
 /// Returns `Error::NotFound` without a rule, and `Error::InvalidAttributes` if an attribute is not valid.
-pub async fn update(backend: &Backend, owner: PushRuleOwner<'_>, change: PushRuleUpdate) -> Result<Model> {
-    change.apply(&mut owner.new_row())?;
+pub async fn update(backend: &Backend, space: &SpaceAccess, change: PushRuleUpdate) -> Result<Model> {
+    change.apply(&mut new_row(space.scope()))?;
     backend
         .database
         .transaction(async |transaction| {
-            owner.lock(transaction).await?;
-            let former = owner.find(transaction).await?.ok_or_else(not_found)?;
+            space_access::lock(transaction, space.scope()).await?;
+            let former = of(space.scope()).one(transaction).await?.ok_or_else(not_found)?;
             let mut row = former.clone().into_active_model();
             change.apply(&mut row)?;
             let rule = row_changes::update_if_changed(transaction, &former, row).await?;
             if rule != former {
-                let event = owner.event(AuditKind::PushRuleChanged, &rule);
+                let event = event(space, AuditKind::PushRuleChanged, &rule);
                 let (from, to) = (attributes::summary(&former), attributes::summary(&rule));
-                audit::record(transaction, owner.caller(), event.from(from).to(to)).await?;
+                audit::record(transaction, &space.caller, event.from(from).to(to)).await?;
             }
             Ok(rule)
         })
@@ -170,23 +92,42 @@ pub async fn update(backend: &Backend, owner: PushRuleOwner<'_>, change: PushRul
 /// # Errors
 /// Returns `Error::NotFound` without a rule, and `Error::PreconditionFailed` if the rule changed after
 /// `unmodified_since`.
-pub async fn delete(
-    backend: &Backend,
-    owner: PushRuleOwner<'_>,
-    unmodified_since: Option<&str>,
-) -> Result<()> {
+pub async fn delete(backend: &Backend, space: &SpaceAccess, unmodified_since: Option<&str>) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            owner.lock(transaction).await?;
-            let rule = owner.find(transaction).await?.ok_or_else(not_found)?;
+            space_access::lock(transaction, space.scope()).await?;
+            let rule = of(space.scope()).one(transaction).await?.ok_or_else(not_found)?;
             preconditions::check_unmodified_since(unmodified_since, rule.updated_at)?;
             Entity::delete_by_id(rule.id).exec(transaction).await?;
-            let event = owner.event(AuditKind::PushRuleDeleted, &rule);
+            let event = event(space, AuditKind::PushRuleDeleted, &rule);
             let event = event.from(attributes::summary(&rule));
-            audit::record(transaction, owner.caller(), event).await
+            audit::record(transaction, &space.caller, event).await
         })
         .await
+}
+
+fn new_row(scope: Scope) -> ActiveModel {
+    let at = now();
+    ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    }
+}
+
+fn exists_already(space: &SpaceAccess) -> Error {
+    Error::Unprocessable(match space.project {
+        Some(_) => "Project push rule exists".into(),
+        None => "Group push rule exists, try updating".into(),
+    })
+}
+
+fn event(space: &SpaceAccess, kind: AuditKind, rule: &Model) -> AuditEvent {
+    let target = AuditTarget::new("PushRule", rule.id, "push rule");
+    AuditEvent::new(kind, space.audit_entity(), target)
 }
 
 fn not_found() -> Error {

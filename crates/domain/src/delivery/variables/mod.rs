@@ -13,10 +13,11 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE_ID, Model, VariableKind};
-use storage::entities::{Scope, namespaces, now, projects, row_changes};
+use storage::entities::{Scope, now, row_changes};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::identity::space_access;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -321,9 +322,8 @@ async fn find(
 
 /// Checks that the maximum number of variables is not reached. Concurrent additions wait.
 async fn check_limit(transaction: &DatabaseTransaction, holder: VariableOwner) -> Result<()> {
-    let exists = match holder.0 {
-        Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
-        Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
+    match holder.0 {
+        Some(scope) => space_access::lock(transaction, scope).await?,
         // The instance has no row to lock. Concurrent additions near the limit lock the existing variables
         // instead.
         None => {
@@ -331,11 +331,7 @@ async fn check_limit(transaction: &DatabaseTransaction, holder: VariableOwner) -
                 .lock_exclusive()
                 .all(transaction)
                 .await?;
-            true
         }
-    };
-    if !exists {
-        return Err(Error::not_found(""));
     }
     let (most, of) = rules::max_variables(holder.0);
     if ci_variables::within(holder.0).count(transaction).await? >= most {

@@ -8,12 +8,10 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::boards::{self, ActiveModel, Entity};
-use storage::entities::{
-    Scope, access, board_labels, milestones, namespaces, now, projects, row_changes, users,
-};
+use storage::entities::{Scope, access, board_labels, milestones, now, row_changes, users};
 
 use super::{BoardDetail, check_premium, detail, lock};
-use crate::identity::space_access::SpaceAccess;
+use crate::identity::space_access::{self, SpaceAccess};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::{Backend, preconditions};
@@ -65,13 +63,7 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, name: &str) -> Resul
         .database
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
-            let exists = match &space.project {
-                Some(project) => projects::lock(transaction, project.id).await?.is_some(),
-                None => namespaces::lock(transaction, space.namespace.id).await?.is_some(),
-            };
-            if !exists {
-                return Err(Error::not_found(""));
-            }
+            space_access::lock(transaction, scope).await?;
             if boards::within(scope).count(transaction).await? >= MAX_BOARDS {
                 return Err(Error::Rejected(
                     format!("The maximum number of boards ({MAX_BOARDS}) is reached").into(),

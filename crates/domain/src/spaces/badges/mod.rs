@@ -10,9 +10,9 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{Scope, namespaces, now, projects, row_changes};
+use storage::entities::{Scope, now, row_changes};
 
-use crate::identity::space_access::SpaceAccess;
+use crate::identity::space_access::{self, SpaceAccess};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
@@ -140,13 +140,7 @@ pub(crate) fn valid_row(
 
 /// Checks that one more badge is allowed. The lock serializes concurrent inserts.
 async fn check_limit(transaction: &DatabaseTransaction, space: &SpaceAccess) -> Result<()> {
-    let exists = match &space.project {
-        Some(project) => projects::lock(transaction, project.id).await?.is_some(),
-        None => namespaces::lock(transaction, space.namespace.id).await?.is_some(),
-    };
-    if !exists {
-        return Err(Error::not_found(""));
-    }
+    space_access::lock(transaction, space.scope()).await?;
     let existing = Entity::find().filter(match &space.project {
         Some(project) => Column::ProjectId.eq(project.id),
         None => Column::NamespaceId.eq(space.namespace.id),

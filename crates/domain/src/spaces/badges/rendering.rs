@@ -1,22 +1,14 @@
 //! Placeholders in badge URLs.
 
 use git::RepositoryId;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
+use crate::kernel::urls::encode_path;
 
 /// The placeholder whose value is read from the repository.
 const COMMIT: &str = "%{commit_sha}";
-
-/// Characters that are not percent-encoded: unreserved characters and slashes.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// Values of the placeholders.
 #[derive(Debug, Clone)]
@@ -76,7 +68,7 @@ fn replace_placeholders(url: &str, known: &[(&'static str, String)]) -> String {
         let found = known.iter().find(|(name, _)| from.starts_with(name));
         match found {
             Some((name, value)) => {
-                filled.extend(utf8_percent_encode(value, PLAIN));
+                filled.extend(encode_path(value));
                 rest = &from[name.len()..];
             }
             None => {
