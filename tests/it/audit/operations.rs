@@ -356,6 +356,7 @@ const OTHER_KINDS: &[&str] = &[
     "verified_domain_added",
     "verified_domain_removed",
     "scim_user_changed",
+    "package_file_added",
 ];
 
 fn every_writing_operation_is_recorded_or_exempt() {

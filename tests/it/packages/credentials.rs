@@ -114,9 +114,9 @@ async fn deploy_token_reads_and_writes_by_its_scopes(server: TestServer) {
     let root = server.root();
     for (scopes, read, write) in [
         (&["read_package_registry"][..], 200, 403),
-        (&["write_package_registry"], 200, 201),
-        (&["read_package_registry", "write_package_registry"], 200, 201),
-        (&["read_repository", "read_registry", "write_registry"], 403, 403),
+        (&["write_package_registry"][..], 200, 201),
+        (&["read_package_registry", "write_package_registry"][..], 200, 201),
+        (&["read_repository", "read_registry", "write_registry"][..], 403, 403),
     ] {
         let created = deploy_token(&root, &path, scopes).await;
         assert_eq!(created["scopes"], json!(scopes));

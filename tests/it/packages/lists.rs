@@ -163,7 +163,7 @@ async fn group_list_contains_packages_that_the_caller_can_read(server: TestServe
     assert_eq!((&listed[3]["project_id"], &listed[3]["project_path"]), (&json!(ids[3]), &json!("top/below/below")));
     assert!(listed[3]["_links"]["delete_api_path"].is_string());
     let listed = ann.client.get(&path).await.expect(200).json();
-    assert_eq!(listed[2]["_links"].as_object().map(|links| links.len()), Some(1));
+    assert_eq!(listed[2]["_links"].as_object().map(serde_json::Map::len), Some(1));
     // Groups that the caller cannot see, and deploy tokens.
     let hidden = server.insert_group("hidden", Visibility::Private).await;
     ann.client.get(&format!("/groups/{hidden}/packages")).await.expect(404);

@@ -31,7 +31,7 @@ async fn interrupted_upload_leaves_nothing(server: TestServer) {
     let head =
         format!("PUT /api/v4{path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {token}\r\nContent-Length: 1000\r\n\r\n");
     connection.send(head).await;
-    connection.send(&[7; 500]).await;
+    connection.send([7_u8; 500]).await;
     connection.stream.shutdown().await.expect("a shutdown");
     drop(connection);
     // The next upload is complete, and the interrupted one has stored nothing.
