@@ -67,6 +67,19 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     response
 }
 
+/// Adds the challenge of HTTP Basic authentication to a response with status 401, so that package clients send the
+/// credentials that they are configured with.
+#[must_use]
+pub fn with_basic_challenge(mut response: Response) -> Response {
+    if response.status() == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(
+            WWW_AUTHENTICATE,
+            HeaderValue::from_static("Basic realm=\"Holdfast\""),
+        );
+    }
+    response
+}
+
 /// Returns the text of an error for protocols without JSON bodies.
 #[must_use]
 pub fn plain_text(error: &Error) -> String {

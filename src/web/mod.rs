@@ -14,6 +14,7 @@ mod headers;
 pub mod health;
 mod limits;
 pub mod oauth;
+mod packages;
 mod page;
 pub mod pages;
 mod rate_limit;

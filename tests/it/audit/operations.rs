@@ -34,6 +34,9 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("create_cluster", "cluster_added"),
     ("delete_cluster", "cluster_removed"),
     ("delete_registry_repository", "registry_repository_deleted"),
+    ("upload_generic_package_file", "package_published"),
+    ("delete_package", "package_deleted"),
+    ("delete_package_file", "package_file_deleted"),
     ("create_deploy_key", "deploy_key_added"),
     ("update_deploy_key", "deploy_key_changed"),
     ("delete_deploy_key", "deploy_key_removed"),
@@ -353,6 +356,7 @@ const OTHER_KINDS: &[&str] = &[
     "verified_domain_added",
     "verified_domain_removed",
     "scim_user_changed",
+    "package_file_added",
 ];
 
 fn every_writing_operation_is_recorded_or_exempt() {

@@ -110,6 +110,10 @@ pub(super) fn facts(operation: &Operation<'_>) -> Vec<(&'static str, Line)> {
     if operation.value["x-job-token"] == true {
         facts.push(("CI/CD job token", vec![text("Accepted")]));
     }
+    if operation.value["x-package-client"] == true {
+        let accepted = "Deploy tokens, and tokens with HTTP Basic authentication";
+        facts.push(("Package managers", vec![text(accepted)]));
+    }
     let writes = !matches!(operation.method, "get" | "head");
     if operation.access("on") == "project" && writes {
         let answer = match operation.has_access("archived") {

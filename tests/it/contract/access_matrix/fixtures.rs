@@ -14,6 +14,7 @@ use crate::delivery::{
     pipeline_triggers, pipelines, variables,
 };
 use crate::identity::deploy_tokens::deploy_token;
+use crate::packages;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -83,6 +84,8 @@ pub struct Space<'a> {
     pub deployment: i64,
     pub cluster: i64,
     pub approval_rule: i64,
+    /// A generic package `there` and its file.
+    pub package: (i64, i64),
     /// A link of the release `v1`.
     pub release_link: i64,
     /// A repository of images with the tag `v1`.
@@ -182,6 +185,7 @@ pub async fn create_space<'a>(
         deployment: spaces::id(&deployments::deployment(&root, &project, "production", "success").await),
         cluster: clusters::cluster(&root, &in_project, "*").await,
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
+        package: packages::package(&root, &in_project, "there", "v1").await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),
         label,

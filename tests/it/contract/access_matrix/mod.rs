@@ -148,7 +148,11 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
         Visibility::Private => false,
     };
     if on_place && role.is_none() && !open {
-        return Expected::Hidden;
+        // Clients of packages are asked for credentials.
+        return match operation.package_client && caller == Caller::Anonymous {
+            true => Expected::Unauthorized,
+            false => Expected::Hidden,
+        };
     }
     let enough = match (access.min, level(access.min)) {
         (MinimumAccess::None, _) => true,

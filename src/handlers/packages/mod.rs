@@ -1,0 +1,4 @@
+//! Packages.
+
+pub mod generic_packages;
+pub mod project_packages;

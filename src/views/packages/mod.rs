@@ -1,0 +1,3 @@
+//! Packages.
+
+pub mod package;
