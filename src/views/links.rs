@@ -12,6 +12,15 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
+/// Characters that need no escaping in a segment of a URL path.
+const SEGMENT: &AsciiSet = &PATH.add(b'/');
+
+/// Returns a text as a segment of a URL path.
+#[must_use]
+pub fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
 /// Returns the URL of a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {
@@ -34,6 +43,11 @@ pub fn group(base: &str, full_path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segment_escapes_slashes() {
+        assert_eq!(segment("a/b-1.0+c"), "a%2Fb-1.0%2Bc");
+    }
 
     #[test]
     fn branch_url_escapes_name_except_slashes() {

@@ -279,6 +279,7 @@ impl Lowering<'_> {
             location: text(parameter, "in"),
             description: text(parameter, "description"),
             required: flag(parameter, "required"),
+            passed: flag(parameter, "x-passed"),
             ty: self.ty(&format!("{pointer}/parameters/{}", escape(&name)), schema),
             default,
         }

@@ -236,6 +236,12 @@ kinds! {
     ClusterRemoved = "cluster_removed", Remove "cluster", [Project];
     /// A repository of the container registry was deleted.
     RegistryRepositoryDeleted = "registry_repository_deleted", Remove "registry_repository", [Project];
+    /// The deprecation of a version of a package changed.
+    PackageDeprecationChanged = "package_deprecation_changed", Change "package_deprecation", [Project];
+    /// A tag of a package was created or moved to another version.
+    PackageTagChanged = "package_tag_changed", Change "package_tag", [Project];
+    /// A tag of a package was deleted.
+    PackageTagDeleted = "package_tag_deleted", Remove "package_tag", [Project];
 
     /// A group was created or imported.
     GroupCreated = "group_created", Add "group", [Group];
