@@ -1,6 +1,8 @@
 //! Reads the credentials of a request. If there are several, the precedence is that of the reference service.
 
-use domain::identity::authentication::{Credentials, SessionCookie};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use domain::identity::authentication::{BasicToken, Credentials, SessionCookie};
 use domain::kernel::error::Result;
 use poem::Request;
 use poem::http::header::{AUTHORIZATION, COOKIE};
@@ -10,6 +12,8 @@ use crate::api::parameters;
 
 /// Name of the session cookie.
 pub const SESSION_COOKIE: &str = "_service_session";
+/// Header with a deploy token, for package clients.
+const DEPLOY_TOKEN_HEADER: &str = "Deploy-Token";
 /// Header with the token against cross-site request forgery.
 pub const CSRF_HEADER: &str = "X-CSRF-Token";
 
@@ -19,12 +23,25 @@ pub const CSRF_HEADER: &str = "X-CSRF-Token";
 /// [`domain::kernel::error::Error::InvalidParameters`] for a query that is not UTF-8.
 pub fn of(request: &Request) -> Result<Credentials> {
     let query = parameters::query(request.uri().query().unwrap_or_default())?;
-    Ok(read(request, Some(&query), false))
+    Ok(read(request, Some(&query), AcceptedCredentials::default()))
 }
 
-/// Reads the credentials of a request. Job tokens are ignored unless `accepts_job_token`.
+/// Kinds of credentials that only some operations accept. They are ignored elsewhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AcceptedCredentials {
+    /// Whether job tokens are accepted.
+    pub job_token: bool,
+    /// Whether deploy tokens, and tokens with HTTP Basic authentication, are accepted.
+    pub package_client: bool,
+}
+
+/// Reads the credentials of a request.
 #[must_use]
-pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_token: bool) -> Credentials {
+pub fn read(
+    request: &Request,
+    query: Option<&Map<String, Value>>,
+    accepted: AcceptedCredentials,
+) -> Credentials {
     // Invalid text is replaced and then matches nothing. Ignoring it could authenticate the caller by other
     // credentials.
     let header = |name: &str| {
@@ -44,7 +61,15 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_t
         .or_else(|| filled(bearer()))
         .or_else(|| filled(parameter("access_token")));
     let job = || filled(parameter("job_token")).or_else(|| filled(header("Job-Token")));
-    let job = if accepts_job_token { job() } else { None };
+    let job = if accepted.job_token { job() } else { None };
+    let deploy = match accepted.package_client && token.is_none() && job.is_none() {
+        true => filled(header(DEPLOY_TOKEN_HEADER)),
+        false => None,
+    };
+    let basic = match accepted.package_client && token.is_none() && job.is_none() && deploy.is_none() {
+        true => basic(request),
+        false => None,
+    };
     let session = || {
         let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
@@ -54,7 +79,8 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_t
             read_only,
         })
     };
-    let session = if token.is_none() && job.is_none() {
+    let is_other = job.is_some() || deploy.is_some() || basic.is_some();
+    let session = if token.is_none() && !is_other {
         session()
     } else {
         None
@@ -65,14 +91,17 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_t
     let foreign = || {
         filled(header(AUTHORIZATION.as_str()))?;
         // An empty text matches no token.
-        (session.is_none() && job.is_none()).then(String::new)
+        (session.is_none() && !is_other).then(String::new)
     };
     let token = token.or_else(foreign);
     Credentials {
         token,
         bearer: open,
         job,
-        takes_jobs: accepts_job_token,
+        deploy,
+        basic,
+        takes_jobs: accepted.job_token,
+        takes_deploy_tokens: accepted.package_client,
         session,
         sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
     }
@@ -87,6 +116,25 @@ pub fn bearer(request: &Request) -> Option<String> {
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| token.trim().to_owned())
+}
+
+/// Returns the username and the token of HTTP Basic authentication. A value that cannot be decoded matches no token.
+fn basic(request: &Request) -> Option<BasicToken> {
+    let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(encoded.trim()).ok();
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    let (username, token) = text
+        .as_deref()
+        .and_then(|text| text.split_once(':'))
+        .unwrap_or_default();
+    Some(BasicToken {
+        username: username.to_owned(),
+        token: token.to_owned(),
+    })
 }
 
 /// Returns the value of a cookie in a `Cookie` header.

@@ -26,7 +26,7 @@ use storage::error_chain;
 
 use crate::api::body;
 use crate::api::client_address::{address_key, client_ip};
-use crate::api::credentials;
+use crate::api::credentials::{self, AcceptedCredentials};
 use crate::api::error_response;
 use crate::api::exchange::Exchange;
 use crate::api::form;
@@ -44,6 +44,8 @@ use crate::observability::table::UNDOCUMENTED_STATUS;
 const MAX_IDENTITY_AGE: Duration = Duration::from_millis(100);
 /// Maximum size of a form in addition to its file, in bytes.
 const MAX_FORM_OVERHEAD: u64 = 64 << 10;
+/// Maximum size of a JSON document in addition to the file in it, in bytes.
+const MAX_DOCUMENT_OVERHEAD: u64 = 8 << 20;
 
 /// The edge in front of a handler.
 pub struct Edge<H> {
@@ -200,8 +202,11 @@ impl Steps {
             return Ok(caller.at_ip_address(client_ip(exchange.request())));
         }
         let query = parameters::query(exchange.raw_query());
-        let job_token = exchange.operation().job_token;
-        let credentials = credentials::read(exchange.request(), query.as_ref().ok(), job_token);
+        let accepted = AcceptedCredentials {
+            job_token: exchange.operation().job_token,
+            package_client: exchange.operation().package_client,
+        };
+        let credentials = credentials::read(exchange.request(), query.as_ref().ok(), accepted);
         let caller = authentication::identify(&self.backend, credentials).await?;
         let caller = caller.at_ip_address(client_ip(exchange.request()));
         Ok(caller.at_address(address_key(exchange.request())))
@@ -242,17 +247,24 @@ impl Steps {
         let path = exchange.path()?;
         let key = container_key(operation, &path);
         // Check access first: the server must not store the bytes of a caller without permission.
+        let is_whole_body = operation.file.as_ref().is_some_and(|file| file.whole_body);
         let is_form = operation.file.is_some() && form::is_form(exchange.headers());
-        let carries_file = is_form || operation.raw_body;
+        let carries_file = is_form || is_whole_body || operation.raw_body;
         let is_large = !carries_file && body::is_large(exchange).await?;
         if operation.access.first || carries_file || is_large {
             parameters::check_path(operation, &path)?;
-            let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
+            let client = caller.slot_holder();
+            let access = self.check_access::<A>(operation, caller, key).await?;
+            if carries_file && operation.package_client {
+                let slot = self.backend.upload_slots.acquire_in_time(&client).await;
+                let slot = slot.map_err(Error::internal)?.ok_or(Error::Overloaded)?;
+                exchange.set_upload_slot(slot);
+            }
             let input = self.read(exchange, &path, query?, is_large).await?;
             let access = match carries_file || is_large || identified_at.elapsed() > MAX_IDENTITY_AGE {
                 true => {
                     let caller = self.identify_again(exchange).await?;
-                    A::authorize(&self.backend, caller, key, &rule(operation)).await?
+                    self.check_access::<A>(operation, caller, key).await?
                 }
                 false => access,
             };
@@ -263,8 +275,23 @@ impl Steps {
             true => self.identify_again(exchange).await?,
             false => caller,
         };
-        let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
+        let access = self.check_access::<A>(operation, caller, key).await?;
         Ok(Authorized { access, input })
+    }
+
+    /// Looks up the resource of the operation, and checks the caller's access. Package clients send credentials only after
+    /// they were asked for them, so a client without credentials is asked for every resource that is not public.
+    async fn check_access<A: Authorize>(
+        &self,
+        operation: &'static Operation,
+        caller: Caller,
+        key: Option<&str>,
+    ) -> Result<A> {
+        let is_asked = operation.package_client && !caller.is_known();
+        match A::authorize(&self.backend, caller, key, &rule(operation)).await {
+            Err(Error::NotFound(_) | Error::Forbidden(_)) if is_asked => Err(Error::Unauthorized),
+            outcome => outcome,
+        }
     }
 
     /// Identifies the caller again after the body was received, which can take hours: a user who was blocked or a token that
@@ -291,7 +318,14 @@ impl Steps {
         let operation = exchange.operation();
         let body = if operation.raw_body {
             let file = self.backend.objects.spool().map_err(Error::internal)?;
-            spool::json(exchange, file).await?;
+            spool::json(exchange, file, self.file_limit(operation)).await?;
+            Map::new()
+        } else if let Some(file) = &operation.file
+            && file.whole_body
+            && !form::is_form(exchange.headers())
+        {
+            let file = self.backend.objects.spool().map_err(Error::internal)?;
+            spool::bytes(exchange, file, self.file_limit(operation)).await?;
             Map::new()
         } else if let Some(file) = &operation.file
             && form::is_form(exchange.headers())
@@ -304,7 +338,7 @@ impl Steps {
                         .body_limit
                         .min(largest.saturating_add(MAX_FORM_OVERHEAD))
                 }
-                false => operation.body_limit,
+                false => self.file_limit(operation),
             };
             form::read(exchange, limit, || {
                 backend.objects.spool().map_err(Error::internal)
@@ -357,6 +391,22 @@ impl Steps {
         Ok(input)
     }
 
+    /// Returns the maximum size of a body with a file that is not an attachment.
+    fn file_limit(&self, operation: &Operation) -> u64 {
+        match operation.package_client {
+            true => {
+                let largest = self.backend.instance.max_package_file_bytes;
+                let (encoded, overhead) = match operation.raw_body {
+                    // A JSON document contains the file in Base64.
+                    true => (largest.saturating_add(largest / 3), MAX_DOCUMENT_OVERHEAD),
+                    false => (largest, MAX_FORM_OVERHEAD),
+                };
+                operation.body_limit.min(encoded.saturating_add(overhead))
+            }
+            false => operation.body_limit,
+        }
+    }
+
     /// Renders errors, caches and revalidates the response, and reports an undocumented status.
     fn finish(&self, exchange: Exchange<'_>, result: Result<Result<Response>, Interruption>) -> Response {
         let operation = exchange.operation();
@@ -371,7 +421,10 @@ impl Steps {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
             let format = error_response::negotiate(operation.error_format, exchange.headers());
-            error_response::render_as(format, &error)
+            match operation.package_client {
+                true => error_response::render_for_package_client(&error),
+                false => error_response::render_as(format, &error),
+            }
         });
         let headers = exchange.headers();
         let response = match exchange.missing_response {

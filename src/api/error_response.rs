@@ -67,6 +67,26 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     response
 }
 
+/// Returns the response for an error of an operation of package clients. It repeats the message under `error`, which npm
+/// prints. Status 401 has the challenge of HTTP Basic authentication, so that clients send the credentials that they are
+/// configured with.
+#[must_use]
+pub fn render_for_package_client(error: &Error) -> Response {
+    let mut response = render(error);
+    let (status, mut body) = parts(error);
+    if let Some(entries) = body.as_object_mut()
+        && let Some(Value::String(text)) = entries.get("message").cloned()
+    {
+        entries.entry("error").or_insert(Value::String(text));
+        response.set_body(body.to_string());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
 /// Returns the text of an error for protocols without JSON bodies.
 #[must_use]
 pub fn plain_text(error: &Error) -> String {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use contract::operation::Operation;
 use domain::accounts::uploads::UploadedFile;
-use domain::kernel::budgets::RequestMemory;
+use domain::kernel::budgets::{RequestMemory, UploadSlot};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
@@ -34,6 +34,8 @@ pub struct Exchange<'a> {
     /// The response as a cache entry, if it can be cached.
     pub(super) missing_response: Option<Box<MissingResponse>>,
     file: Option<UploadedFile>,
+    /// Slot of an upload, until the response was created.
+    upload_slot: Option<UploadSlot>,
     /// The start of the body.
     buffered: Vec<u8>,
     /// Bytes that are reserved for the buffered body.
@@ -59,6 +61,7 @@ impl<'a> Exchange<'a> {
             identified: None,
             missing_response: None,
             file: None,
+            upload_slot: None,
             buffered: Vec::new(),
             reserved: 0,
             memory: None,
@@ -190,6 +193,11 @@ impl<'a> Exchange<'a> {
     /// Stores the file of a form.
     pub fn set_file(&mut self, file: UploadedFile) {
         self.file = Some(file);
+    }
+
+    /// Stores the slot of an upload.
+    pub fn set_upload_slot(&mut self, slot: UploadSlot) {
+        self.upload_slot = Some(slot);
     }
 
     /// Returns the length of the body in bytes, if the request announces it.

@@ -42,6 +42,8 @@ impl CacheKey {
         digest.update(user.to_le_bytes());
         digest.update(token.to_le_bytes());
         digest.update(caller.only_project().unwrap_or_default().to_le_bytes());
+        let deploy_token = caller.deploy_token().map_or(0, |token| token.id);
+        digest.update(deploy_token.to_le_bytes());
         let provider = caller.saml_provider().map_or(0, |provider| provider.id);
         digest.update(provider.to_le_bytes());
         digest.update(caller.scopes().unwrap_or("*"));

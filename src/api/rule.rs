@@ -24,6 +24,7 @@ pub(super) fn rule(operation: &'static Operation) -> OperationRule<'static> {
         flag: gate(false),
         deferred: gate(true),
         job_token: operation.job_token,
+        package_client: operation.package_client,
         read: operation.is_read(),
     }
 }

@@ -57,30 +57,30 @@ pub async fn rest(exchange: &mut Exchange<'_>, file: std::fs::File, limit: u64) 
     Ok((file, size))
 }
 
-/// Writes a JSON body to a file, which is stored in the exchange.
+/// Writes a body of any type to a file, which is stored in the exchange.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] for another content type or a body that breaks off, [`Error::TooLarge`]
-/// beyond the limit of the operation, [`Error::TimedOut`] if the body arrives too slowly.
-pub async fn json(exchange: &mut Exchange<'_>, file: std::fs::File) -> Result<()> {
-    let essence = essence(exchange.headers());
-    let is_json = matches!(essence.as_str(), "" | "application/json") || essence.ends_with("+json");
-    if !is_json {
-        return Err(Error::parameter("the Content-Type must be application/json"));
-    }
-    let limit = exchange.operation().body_limit;
-    let Ok(body) = exchange.take_body()?.take() else {
-        return Err(Error::parameter("the body is missing"));
-    };
-    let reader = body.into_async_read().take(limit.saturating_add(1));
-    let (file, size) = receive(reader, file, |error| exchange::broken(&error)).await?;
-    if size > limit {
-        return Err(Error::TooLarge);
-    }
+/// As [`rest`].
+pub async fn bytes(exchange: &mut Exchange<'_>, file: std::fs::File, limit: u64) -> Result<()> {
+    let (file, size) = rest(exchange, file, limit).await?;
     exchange.set_file(UploadedFile {
         file_name: String::new(),
         size,
         file,
     });
     Ok(())
+}
+
+/// Writes a JSON body to a file, which is stored in the exchange.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] for another content type or a body that breaks off, [`Error::TooLarge`]
+/// beyond `limit` bytes, [`Error::TimedOut`] if the body arrives too slowly.
+pub async fn json(exchange: &mut Exchange<'_>, file: std::fs::File, limit: u64) -> Result<()> {
+    let essence = essence(exchange.headers());
+    let is_json = matches!(essence.as_str(), "" | "application/json") || essence.ends_with("+json");
+    if !is_json {
+        return Err(Error::parameter("the Content-Type must be application/json"));
+    }
+    bytes(exchange, file, limit).await
 }

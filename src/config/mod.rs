@@ -121,6 +121,9 @@ pub struct ConfigOptions {
     /// Maximum size of a container image layer, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_LAYER_BYTES")]
     pub max_layer_bytes: Option<u64>,
+    /// Maximum size of a file of a package, in bytes [default: 5 GiB]
+    #[arg(long, env = "HOLDFAST_MAX_PACKAGE_FILE_BYTES")]
+    pub max_package_file_bytes: Option<u64>,
     /// Days after which untagged images are deleted; 0 never deletes them [default: 0]
     #[arg(long, env = "HOLDFAST_UNTAGGED_IMAGE_DAYS")]
     pub untagged_image_days: Option<u32>,
@@ -226,13 +229,15 @@ pub struct ServerSettings {
     pub max_json_file_bytes: u64,
     /// Maximum size of a container image layer.
     pub max_layer_bytes: u64,
+    /// Maximum size of a file of a package, in bytes.
+    pub max_package_file_bytes: u64,
     /// Days after which untagged images are deleted; 0 never deletes them.
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of a group can create.
     pub max_scim_users: u32,
     /// Free disk space below which low space is reported, in bytes.
     pub low_disk_bytes: u64,
-    /// Storage of uploaded files and container images; the data directory if absent.
+    /// Storage of uploaded files, container images and packages; the data directory if absent.
     pub object_store_url: Option<String>,
     /// Settings of the traces; `None` without a collector.
     pub traces: Option<TraceSettings>,
@@ -251,6 +256,8 @@ const MAX_JSON_FILE_BYTES: u64 = 20 << 20;
 const MAX_VERSION_LENGTH: usize = 64;
 /// Default maximum size of a container image layer.
 const MAX_LAYER_BYTES: u64 = 10 << 30;
+/// Default maximum size of a file of a package.
+const MAX_PACKAGE_FILE_BYTES: u64 = 5 << 30;
 /// Default of the free disk space below which low space is reported.
 const LOW_DISK_BYTES: u64 = 1 << 30;
 /// Default maximum number of accounts that the identity provider of a group can create.
@@ -308,6 +315,7 @@ impl ConfigOptions {
                 .or(under.requests_per_minute_per_address),
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
+            max_package_file_bytes: self.max_package_file_bytes.or(under.max_package_file_bytes),
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
             max_scim_users: self.max_scim_users.or(under.max_scim_users),
             object_store_url: self.object_store_url.or(under.object_store_url),
@@ -398,6 +406,7 @@ impl ConfigOptions {
                 .unwrap_or(budgets::REQUESTS_PER_MINUTE),
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
+            max_package_file_bytes: self.max_package_file_bytes.unwrap_or(MAX_PACKAGE_FILE_BYTES),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),
             low_disk_bytes: self.low_disk_bytes.unwrap_or(LOW_DISK_BYTES),

@@ -8,6 +8,7 @@ mod delivery;
 mod discussion;
 mod identity;
 mod instance;
+mod packages;
 mod patch;
 mod planning;
 mod registry;

@@ -140,6 +140,7 @@ async fn open_as(
         base_url,
         plan: settings.plan,
         max_layer_bytes: settings.max_layer_bytes,
+        max_package_file_bytes: settings.max_package_file_bytes,
         max_json_file_bytes: settings.max_json_file_bytes,
         untagged_image_days: settings.untagged_image_days,
         max_scim_users: settings.max_scim_users,

@@ -2,8 +2,8 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
-    hook_deliveries, issues, merge_requests, milestones, namespaces, pipelines, projects, release_links,
-    todos, vulnerabilities,
+    hook_deliveries, issues, merge_requests, milestones, namespaces, packages, pipelines, projects,
+    release_links, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -39,6 +39,8 @@ convert_enum! {
     }
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
     contract::IssueState = issues::IssueState { Opened, Closed }
+    contract::PackageStatus = packages::PackageStatus { Default, Hidden }
+    contract::PackageType = packages::PackageType { Generic, Npm, Pypi }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }
     contract::ReleaseLinkType = release_links::ReleaseLinkType { Other, Runbook, Image, Package }
     contract::MergeRequestState = merge_requests::MergeRequestState { Opened, Closed, Locked, Merged }

@@ -10,6 +10,7 @@ pub mod html;
 pub mod identity;
 pub mod instance;
 pub mod links;
+pub mod packages;
 pub mod planning;
 pub mod registry;
 pub mod releases;

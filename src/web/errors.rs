@@ -11,7 +11,7 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
 use crate::web::docs::is_document;
-use crate::web::{extra_slashes, git_http, registry};
+use crate::web::{extra_slashes, git_http, packages, registry};
 use contract::operation::ErrorFormat;
 use contract::table::operations;
 
@@ -20,7 +20,7 @@ const MAX_PATH_DEPTH: usize = 21;
 
 /// Middleware that converts failures to responses.
 pub struct ErrorMiddleware {
-    /// Maximum time of a request. Git transfers and image blobs have separate limits.
+    /// Maximum time of a request. Git transfers, image blobs and uploads of packages have separate limits.
     pub time_limit: Duration,
 }
 
@@ -53,7 +53,10 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         }
         // The future of a route is large, and each middleware would copy it.
         let call = AssertUnwindSafe(Box::pin(self.inner.call(request))).catch_unwind();
-        let outcome = if git_http::is_git_path(&path) || registry::accepts_large_body(&path) {
+        let is_unlimited = git_http::is_git_path(&path)
+            || registry::accepts_large_body(&path)
+            || packages::accepts_large_body(&method, &path);
+        let outcome = if is_unlimited {
             call.await
         } else {
             match tokio::time::timeout(self.time_limit, call).await {

@@ -15,6 +15,7 @@ pub mod health;
 mod limits;
 pub mod oauth;
 mod package_paths;
+mod packages;
 mod page;
 pub mod pages;
 mod rate_limit;

@@ -10,6 +10,7 @@ use domain::delivery::pipeline_schedules;
 use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
+use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// Interval of looking for due pipeline schedules, whose times have a resolution of one minute.
 const SCHEDULES: Duration = Duration::from_secs(10);
-/// Interval of the garbage collection of the container registry, which scans all its images.
+/// Interval of the garbage collections of packages and of the container registry, which scans all its images.
 const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
 /// Time limit of a statement of the work that sweeps tables; that of a job.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -104,7 +105,11 @@ async fn run_schedules(backend: &Backend, clock: &mut ObservedClock) -> Result<(
 }
 
 async fn collect(backend: &Backend) -> Result<()> {
-    enqueue(backend.database.write(), &CollectRegistryGarbage {})
+    let db = backend.database.write();
+    enqueue(db, &CollectRegistryGarbage {})
+        .await
+        .map_err(Error::internal)?;
+    enqueue(db, &CollectPackageGarbage {})
         .await
         .map_err(Error::internal)
 }

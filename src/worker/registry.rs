@@ -4,6 +4,7 @@ use domain::code::jobs::{create_repository, delete_merged_branches, maintain_rep
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
+use domain::packages::jobs::collect_package_garbage;
 use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
 use domain::registry::tag_cleanup;
@@ -24,6 +25,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         registry: JobRegistry::default(),
     };
     of.run(collect_registry_garbage::run)
+        .run(collect_package_garbage::run)
         .run(create_repository::run)
         .run(deletion::groups::run_job)
         .run(delete_merged_branches::run)

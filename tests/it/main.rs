@@ -20,6 +20,7 @@ mod identity;
 mod instance;
 mod observability;
 mod operations_page;
+mod packages;
 mod planning;
 mod registry;
 mod regressions;

@@ -21,6 +21,8 @@ pub struct Operation {
     pub scopes: &'static [&'static str],
     /// Whether job tokens are accepted.
     pub job_token: bool,
+    /// Whether the credentials of package clients are accepted: deploy tokens, and tokens with HTTP Basic authentication.
+    pub package_client: bool,
     /// The minimum plan.
     pub tier: Tier,
     /// The feature gate of the operation.
@@ -170,6 +172,8 @@ pub struct FilePart {
     pub required: bool,
     /// Whether the attachment size setting also limits its size.
     pub attachment: bool,
+    /// Whether a body that is not a form is the file itself.
+    pub whole_body: bool,
 }
 
 /// Location of a parameter.

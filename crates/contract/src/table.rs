@@ -107,6 +107,8 @@ struct OperationEntry {
     scopes: Vec<String>,
     #[serde(default)]
     job_token: bool,
+    #[serde(default)]
+    package_client: bool,
     tier: Tier,
     flag: Option<FlagEntry>,
     paging: Paging,
@@ -159,6 +161,8 @@ struct FileEntry {
     required: bool,
     #[serde(default)]
     attachment: bool,
+    #[serde(default)]
+    whole_body: bool,
 }
 
 /// Decodes a table. The result is used until the process ends, so its memory is never freed.
@@ -260,6 +264,7 @@ fn operation_of(
         },
         scopes: leak_all(entry.scopes),
         job_token: entry.job_token,
+        package_client: entry.package_client,
         tier: entry.tier,
         flag: entry.flag.map(|flag| Flag {
             name: flag.name.leak(),
@@ -274,6 +279,7 @@ fn operation_of(
             name: file.name.leak(),
             required: file.required,
             attachment: file.attachment,
+            whole_body: file.whole_body,
         }),
         raw_body: entry.raw_body,
         body_limit: entry.body_limit,

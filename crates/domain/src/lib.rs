@@ -16,6 +16,7 @@ pub mod integrations;
 pub mod kernel;
 pub mod lifecycle;
 pub mod operations;
+pub mod packages;
 pub mod planning;
 pub mod registry;
 pub mod releases;

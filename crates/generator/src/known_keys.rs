@@ -21,6 +21,7 @@ const EXTENSIONS: &[&str] = &[
     "x-access",
     "x-scope",
     "x-job-token",
+    "x-package-client",
     "x-one-of",
     "x-tier",
     "x-flag",

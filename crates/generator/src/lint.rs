@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::example;
 use crate::known_keys;
 use crate::load::{Document, Fault, escape};
-use crate::lower::{METHODS, is_file, json_of};
+use crate::lower::{BYTES, METHODS, is_file, json_of};
 
 const MINIMA: [&str; 7] = [
     "none",
@@ -325,7 +325,7 @@ impl Linter<'_> {
         let known = |media: &String| {
             matches!(
                 media.as_str(),
-                "application/json" | "application/scim+json" | "multipart/form-data"
+                "application/json" | "application/scim+json" | "multipart/form-data" | BYTES
             )
         };
         self.require(
@@ -334,9 +334,19 @@ impl Linter<'_> {
             "body-media",
             "a body must be application/json, or multipart/form-data if it contains a file",
         );
-        for media in content.values() {
+        let forms = content.len() == 2 && content.contains_key("multipart/form-data");
+        self.require(
+            !content.contains_key(BYTES) || forms,
+            &at,
+            "body-bytes",
+            "a body of application/octet-stream requires a form with the same file as the only other media type",
+        );
+        for (name, media) in content {
             self.require(
-                media["schema"].get("$ref").is_some(),
+                match name == BYTES {
+                    true => is_file(&media["schema"]),
+                    false => media["schema"].get("$ref").is_some(),
+                },
                 &at,
                 "body-named",
                 "a body must be a named component",

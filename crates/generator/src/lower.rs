@@ -20,6 +20,8 @@ const REDIRECT: u16 = 302;
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 /// Default media type of responses.
 const JSON: &str = "application/json";
+/// Media type of a body that is a file.
+pub const BYTES: &str = "application/octet-stream";
 /// Maximum number of texts in a comma-separated text.
 const MAX_SEPARATED: u64 = 100;
 /// Headers that pagination and raw downloads set without the handler.
@@ -197,6 +199,7 @@ impl Lowering<'_> {
             },
             scopes,
             job_token: flag(operation, "x-job-token"),
+            package_client: flag(operation, "x-package-client"),
             tier: operation
                 .get("x-tier")
                 .and_then(Value::as_str)
@@ -228,6 +231,7 @@ impl Lowering<'_> {
                 name: name.clone(),
                 required: required.is_some_and(|names| names.iter().any(|one| one == name)),
                 attachment: operation["x-attachment"] != false,
+                whole_body: content.get(BYTES).is_some(),
                 limit,
             })
         });

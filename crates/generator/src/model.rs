@@ -68,6 +68,8 @@ pub struct Operation {
     pub scopes: Vec<String>,
     /// Whether job tokens are accepted.
     pub job_token: bool,
+    /// Whether the credentials of package clients are accepted.
+    pub package_client: bool,
     /// The minimum plan.
     pub tier: String,
     /// The feature gate.
@@ -170,6 +172,8 @@ pub struct FilePart {
     pub required: bool,
     /// Whether the attachment size setting also limits its size.
     pub attachment: bool,
+    /// Whether a body that is not a form is the file itself.
+    pub whole_body: bool,
     /// Maximum size of the whole body in bytes.
     pub limit: u64,
 }

@@ -109,6 +109,7 @@ impl<'a> Writer<'a> {
                 ("name", json!(file.name)),
                 ("required", json!(file.required)),
                 ("attachment", json!(file.attachment)),
+                ("whole_body", json!(file.whole_body)),
             ])
         });
         Ok(compact([
@@ -120,6 +121,7 @@ impl<'a> Writer<'a> {
             ("access", access_rule(access)),
             ("scopes", json!(operation.scopes)),
             ("job_token", json!(operation.job_token)),
+            ("package_client", json!(operation.package_client)),
             ("tier", json!(operation.tier)),
             ("flag", json!(flag)),
             ("paging", json!(operation.page.as_str())),

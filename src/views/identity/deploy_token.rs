@@ -26,6 +26,8 @@ fn scope(name: &str) -> Option<DeployTokenScope> {
         "read_repository" => Some(DeployTokenScope::ReadRepository),
         "read_registry" => Some(DeployTokenScope::ReadRegistry),
         "write_registry" => Some(DeployTokenScope::WriteRegistry),
+        "read_package_registry" => Some(DeployTokenScope::ReadPackageRegistry),
+        "write_package_registry" => Some(DeployTokenScope::WritePackageRegistry),
         _ => None,
     }
 }

@@ -10,11 +10,7 @@ use contract::{NpmArchive, NpmPackage, NpmPackageVersion};
 /// Returns a package in the format of npm. `registry` is the URL of the registry, to which the URLs of the archives belong.
 #[must_use]
 pub fn npm_package(registry: &str, detail: NpmPackageDetail) -> NpmPackage {
-    let NpmPackageDetail {
-        name,
-        versions,
-        tags,
-    } = detail;
+    let NpmPackageDetail { name, versions, tags } = detail;
     let versions = versions.into_iter().map(|version| {
         let key = version.version.as_str().to_owned();
         (key, npm_package_version(registry, &name, version))

@@ -87,8 +87,8 @@ fn link(url: &str, requires_python: Option<&str>, text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use storage::entities::package_files::Model;
     use storage::entities::now;
+    use storage::entities::package_files::Model;
 
     use super::*;
 
@@ -120,9 +120,18 @@ mod tests {
 
     #[test]
     fn index_lists_names_with_absolute_urls() {
-        let (html, json) = rendered(package_list("https://h/pypi", &["a".to_owned(), "b-c".to_owned()]));
-        assert!(html.contains("<a href=\"https://h/pypi/simple/a/\">a</a><br>\n"), "{html}");
-        assert!(html.contains("<a href=\"https://h/pypi/simple/b-c/\">b-c</a><br>\n"), "{html}");
+        let (html, json) = rendered(package_list(
+            "https://h/pypi",
+            &["a".to_owned(), "b-c".to_owned()],
+        ));
+        assert!(
+            html.contains("<a href=\"https://h/pypi/simple/a/\">a</a><br>\n"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<a href=\"https://h/pypi/simple/b-c/\">b-c</a><br>\n"),
+            "{html}"
+        );
         assert_eq!(
             json,
             json!({"meta": {"api-version": "1.0"}, "projects": [{"name": "a"}, {"name": "b-c"}]})
@@ -133,13 +142,18 @@ mod tests {
     fn links_contain_digest_and_escaped_python_version() {
         let package = PythonPackageDetail {
             name: "a".to_owned(),
-            files: vec![file("a-1.0+x.tar.gz", Some(">=3.7,<\"4\"")), file("a-2.0.whl", None)],
+            files: vec![
+                file("a-1.0+x.tar.gz", Some(">=3.7,<\"4\"")),
+                file("a-2.0.whl", None),
+            ],
         };
         let (html, json) = rendered(package_files("https://h/pypi", &package));
         let first = "<a href=\"https://h/pypi/files/abc/a-1.0%2Bx.tar.gz#sha256=abc\" \
                      data-requires-python=\"&gt;=3.7,&lt;&quot;4&quot;\">a-1.0+x.tar.gz</a><br>\n";
         assert!(html.contains(first), "{html}");
-        assert!(html.contains("<a href=\"https://h/pypi/files/abc/a-2.0.whl#sha256=abc\">a-2.0.whl</a><br>\n"));
+        assert!(
+            html.contains("<a href=\"https://h/pypi/files/abc/a-2.0.whl#sha256=abc\">a-2.0.whl</a><br>\n")
+        );
         assert_eq!(
             json["files"],
             json!([

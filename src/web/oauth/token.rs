@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::FORM_LIMIT;
 use crate::api::client_address::{address_key, client_ip};
+use crate::api::credentials::AcceptedCredentials;
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
 
@@ -114,7 +115,7 @@ pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Re
 
 async fn token_info(request: &Request, backend: &Backend) -> Result<Value, Error> {
     let query = parameters::query(request.original_uri().query().unwrap_or_default())?;
-    let sent = credentials::read(request, Some(&query), false);
+    let sent = credentials::read(request, Some(&query), AcceptedCredentials::default());
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
     let (token, _) = tokens::find(backend, &token).await?;
     let application = applications::application_of_token(backend, &token).await?;

@@ -11,6 +11,7 @@ use storage::entities::{AccessLevel, audit_events, settings};
 
 use super::operations::RECORDED;
 use super::{last_id, names_after};
+use crate::packages::{self, npm_packages, python_packages, upload};
 use crate::registry::container_registry;
 use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::authenticator::{disable, recovery_codes, start_setup};
@@ -243,8 +244,29 @@ impl Scenario<'_> {
         self.credentials_of_project(&path).await;
         let repository = container_registry::repository(self.server, work, "image").await;
         self.delete("delete_registry_repository", &format!("{path}/registry/repositories/{repository}")).await;
+        self.packages(&path).await;
         self.delete("delete_project", &path).await;
         self.post("restore_project", &format!("{path}/restore"), json!({})).await;
+    }
+
+    async fn packages(&mut self, path: &str) {
+        let uploaded = upload(&self.root, path, ["a", "1", "f"], b"x").await;
+        self.check("upload_generic_package_file", uploaded).await;
+        let (package, file) = packages::package(&self.root, path, "b", "1").await;
+        packages::package(&self.root, path, "b", "1").await;
+        self.delete("delete_package_file", &format!("{path}/packages/{package}/package_files/{file}")).await;
+        self.delete("delete_package", &format!("{path}/packages/{package}")).await;
+        let project = id(&self.root.get(path).await.expect(200).json());
+        let published = npm_packages::publish(&self.root, project, "tiny", "1.0.0").await;
+        self.check("upload_npm_package", published).await;
+        let set = npm_packages::tags::set(&self.root, project, "tiny", "next", &json!("1.0.0")).await;
+        self.check("set_npm_package_tag", set).await;
+        let tag = format!("{path}/packages/npm/-/package/tiny/dist-tags/next");
+        self.delete("delete_npm_package_tag", &tag).await;
+        python_packages::upload(&self.root, project, "a", "1.0").await.expect(201);
+        let source = python_packages::Upload::new("a", "1.0", "a-1.0.tar.gz", b"x");
+        let added = source.send(&self.root, project).await;
+        self.check("upload_python_package", added).await;
     }
 
     async fn credentials_of_project(&mut self, path: &str) {

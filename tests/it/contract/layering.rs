@@ -45,7 +45,7 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
 ];
 
 /// The areas of `domain`, lowest first. An area imports only areas before it.
-const AREAS: [&str; 21] = [
+const AREAS: [&str; 22] = [
     "secrets",
     "integrations",
     "kernel",
@@ -62,6 +62,7 @@ const AREAS: [&str; 21] = [
     "review",
     "discussion",
     "registry",
+    "packages",
     "security",
     "webhooks",
     "transfers",

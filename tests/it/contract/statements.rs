@@ -13,6 +13,7 @@ use crate::delivery::{
 };
 use crate::identity::deploy_tokens::deploy_token;
 use crate::instance::feature_gates;
+use crate::packages;
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -50,6 +51,8 @@ struct Ids {
     group_milestone: i64,
     pipeline: i64,
     deployment: i64,
+    /// A generic package with many files.
+    package: i64,
     /// A repository of images with many tags.
     registry_repository: i64,
 }
@@ -67,7 +70,7 @@ impl Ids {
         let mut snippet = (0, 0);
         let mut pipeline = 0;
         let mut deployment = json!(null);
-        let mut registry_repository = 0;
+        let (mut registry_repository, mut package) = (0, 0);
         let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
             let below = spaces::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
@@ -218,6 +221,9 @@ impl Ids {
             {
                 registry_repository = container_registry::image(server, base_path, name, tag, None).await;
             }
+            package = packages::package(&root, &in_project, "many", "v1").await.0;
+            packages::package(&root, &in_project, "many", &title).await;
+            packages::package(&root, &format!("/projects/{created}"), &title, "v1").await;
             let deploys = json!({
                 "environment": title, "sha": main, "ref": "main", "tag": false, "status": "success", "job_id": job["id"],
             });
@@ -256,6 +262,7 @@ impl Ids {
             pipeline,
             deployment: spaces::id(&deployment),
             registry_repository,
+            package,
         }
     }
 
@@ -282,6 +289,7 @@ impl Ids {
                 ("pipeline_id", _) => self.pipeline.to_string(),
                 ("deployment_id", _) => self.deployment.to_string(),
                 ("repository_id", _) => self.registry_repository.to_string(),
+                ("package_id", _) => self.package.to_string(),
                 ("type", _) => "dockerfiles".to_owned(),
                 ("tag_name", _) => "title-0".to_owned(),
                 ("board_id", ResourceKind::Project) => self.project_board.to_string(),

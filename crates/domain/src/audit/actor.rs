@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use storage::entities::users;
+use storage::entities::{deploy_tokens, users};
 
 use crate::kernel::caller::Caller;
 
@@ -46,6 +46,12 @@ impl Actor {
         Self::without_user("Identity provider", ip_address)
     }
 
+    /// Returns a deploy token.
+    #[must_use]
+    pub fn deploy_token(token: &deploy_tokens::Model, ip_address: Option<IpAddr>) -> Self {
+        Self::without_user(&format!("Deploy token {}", token.name), ip_address)
+    }
+
     /// Returns an OAuth application.
     #[must_use]
     pub fn application(name: &str, ip_address: Option<IpAddr>) -> Self {
@@ -83,9 +89,10 @@ impl From<&Caller> for Actor {
     fn from(caller: &Caller) -> Self {
         let address = caller.ip_address();
         let Some(user) = caller.as_user() else {
-            return match caller.saml_provider() {
-                Some(_) => Self::identity_provider(address),
-                None => Self::unauthenticated(address),
+            return match (caller.saml_provider(), caller.deploy_token()) {
+                (Some(_), _) => Self::identity_provider(address),
+                (None, Some(token)) => Self::deploy_token(token, address),
+                (None, None) => Self::unauthenticated(address),
             };
         };
         Self {

@@ -236,6 +236,14 @@ kinds! {
     ClusterRemoved = "cluster_removed", Remove "cluster", [Project];
     /// A repository of the container registry was deleted.
     RegistryRepositoryDeleted = "registry_repository_deleted", Remove "registry_repository", [Project];
+    /// A package was created with its first file.
+    PackagePublished = "package_published", Add "package", [Project];
+    /// A file was added to a package.
+    PackageFileAdded = "package_file_added", Add "package_file", [Project];
+    /// A package was deleted with its files.
+    PackageDeleted = "package_deleted", Remove "package", [Project];
+    /// A file of a package was deleted.
+    PackageFileDeleted = "package_file_deleted", Remove "package_file", [Project];
     /// The deprecation of a version of a package changed.
     PackageDeprecationChanged = "package_deprecation_changed", Change "package_deprecation", [Project];
     /// A tag of a package was created or moved to another version.

@@ -4,6 +4,7 @@
 //! A service that is called by a handler reaches a project, group or user only through the access values of
 //! this module. Each of them was checked against the rules of the operation in the contract.
 
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use crate::kernel::policy::{AccessRule, EffectiveAccess, InstancePlan, MinimumAc
 /// Role of deploy tokens in the projects that they are valid for. It is sufficient for the code and images of private
 /// projects, and the scopes limit it further.
 const DEPLOY_TOKEN_ROLE: Role = Role::Reporter;
+/// Role of deploy tokens in operations for package clients, whose scopes decide about uploads.
+const DEPLOY_TOKEN_PACKAGE_ROLE: Role = Role::Developer;
 
 /// Requirements of one operation in the contract.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,8 @@ pub struct OperationRule<'a> {
     pub deferred: Option<(&'static str, bool)>,
     /// `x-job-token`.
     pub job_token: bool,
+    /// `x-package-client`.
+    pub package_client: bool,
     /// Whether the operation only reads.
     pub read: bool,
 }
@@ -220,6 +225,53 @@ impl ProjectAccess {
     }
 }
 
+impl ProjectAccess {
+    /// Returns the caller's access to projects that the caller can see, by ID.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn find_all(
+        backend: &Backend,
+        caller: &Caller,
+        ids: BTreeSet<i64>,
+    ) -> Result<HashMap<i64, Self>> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let db = backend.database.read();
+        let found = projects::not_deleted()
+            .find_also_related(namespaces::Entity)
+            .filter(projects::Column::Id.is_in(ids))
+            .all(db)
+            .await?;
+        let found: Vec<(projects::Model, namespaces::Model)> = found
+            .into_iter()
+            .filter_map(|(project, namespace)| Some((project, namespace?)))
+            .collect();
+        let mut roles = match caller.as_user() {
+            Some(user) => {
+                let pairs: Vec<(i64, i64)> = found
+                    .iter()
+                    .map(|(project, namespace)| (project.id, namespace.id))
+                    .collect();
+                let found = levels::levels(db, user.id, &pairs, now().date_naive()).await?;
+                found.projects
+            }
+            None => HashMap::new(),
+        };
+        let accesses = found.into_iter().map(|(project, namespace)| {
+            let access = Self {
+                caller: caller.clone(),
+                role: roles.remove(&project.id),
+                project,
+                namespace,
+            };
+            (access.project.id, access)
+        });
+        Ok(accesses.collect())
+    }
+}
+
 impl InstanceAccess {
     /// Authorizes members from the role `least` for a resource that is named without its project. Hidden and
     /// missing resources return the same response, which does not name the project.
@@ -284,6 +336,15 @@ impl GroupAccess {
             .groups
             .get_or_load(&backend.database, question, look_up);
         let CachedGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
+        let role = match caller.deploy_token() {
+            Some(token) => {
+                let is_valid = token
+                    .is_valid_for_group(backend.database.read(), group.id)
+                    .await?;
+                is_valid.then_some(DEPLOY_TOKEN_ROLE)
+            }
+            None => role,
+        };
         // A job token belongs to one project and reaches no group.
         let job = caller.only_project().is_some();
         if job || !(above || caller.effective_access(role).can_see(group.visibility)) {
@@ -438,8 +499,12 @@ async fn check_rule(
     if !covered {
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
+    let role = match caller.deploy_token() {
+        Some(_) if rule.package_client => role.map(|_| DEPLOY_TOKEN_PACKAGE_ROLE),
+        _ => role,
+    };
     if !caller.effective_access(role).can_call(rule.access, visibility) {
-        let needs_sign_in = !caller.is_signed_in() && rule.access.min != MinimumAccess::None;
+        let needs_sign_in = !caller.is_known() && rule.access.min != MinimumAccess::None;
         return Err(if needs_sign_in {
             Error::Unauthorized
         } else {

@@ -24,12 +24,26 @@ pub struct Credentials {
     pub bearer: bool,
     /// A job token from its own header or parameter. `None` where job tokens are not accepted.
     pub job: Option<String>,
+    /// A deploy token from its own header. `None` where deploy tokens are not accepted.
+    pub deploy: Option<String>,
+    /// A token with HTTP Basic authentication. `None` where deploy tokens are not accepted.
+    pub basic: Option<BasicToken>,
     /// Whether job tokens are accepted, so that a bearer token may be one.
     pub takes_jobs: bool,
+    /// Whether deploy tokens are accepted, so that a bearer token may be one.
+    pub takes_deploy_tokens: bool,
     /// A browser session.
     pub session: Option<SessionCookie>,
     /// ID or username of the user to impersonate.
     pub sudo: Option<String>,
+}
+
+/// A token of any kind that is sent as the password of HTTP Basic authentication.
+pub struct BasicToken {
+    /// The username; compared only for deploy tokens.
+    pub username: String,
+    /// The token.
+    pub token: String,
 }
 
 /// A session cookie and its related request data.
@@ -50,24 +64,46 @@ pub struct SessionCookie {
 /// blocked or deactivated, or `sudo` is not allowed. Returns `Error::NotFound` if the target of `sudo` does
 /// not exist.
 pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
-    let caller = match (credentials.token, credentials.job, credentials.session) {
-        (Some(token), _, _) if credentials.bearer => match caller_of_token(backend, &token).await {
-            Err(Error::Unauthorized) if credentials.takes_jobs => {
-                caller_of_job_token(backend, &token).await?
-            }
-            known => known?,
-        },
-        (Some(token), _, _) => caller_of_access_token(backend, &token).await?,
-        (None, Some(job), _) => caller_of_job_token(backend, &job).await?,
-        (None, None, Some(session)) => caller_of_session(backend, &session).await?,
-        (None, None, None) => Caller::anonymous(),
-    };
+    let sudo_target = credentials.sudo.clone();
+    let caller = find_caller(backend, credentials).await?;
     if let Some(user) = caller.as_user() {
         check_account_active(user)?;
     }
-    match credentials.sudo {
+    match sudo_target {
         Some(target) => sudo(backend, &caller, &target).await,
         None => Ok(caller),
+    }
+}
+
+/// Returns the caller of the first credentials of a request.
+async fn find_caller(backend: &Backend, credentials: Credentials) -> Result<Caller> {
+    if let Some(token) = credentials.token {
+        if !credentials.bearer {
+            return caller_of_access_token(backend, &token).await;
+        }
+        if credentials.takes_deploy_tokens && deploy_tokens::has_prefix(&token) {
+            match caller_of_deploy_token(backend, None, &token).await {
+                Err(Error::Unauthorized) => {}
+                found => return found,
+            }
+        }
+        return match caller_of_token(backend, &token).await {
+            Err(Error::Unauthorized) if credentials.takes_jobs => caller_of_job_token(backend, &token).await,
+            known => known,
+        };
+    }
+    if let Some(job) = credentials.job {
+        return caller_of_job_token(backend, &job).await;
+    }
+    if let Some(token) = credentials.deploy {
+        return caller_of_deploy_token(backend, None, &token).await;
+    }
+    if let Some(BasicToken { username, token }) = credentials.basic {
+        return caller_of_basic_token(backend, &username, &token).await;
+    }
+    match credentials.session {
+        Some(session) => caller_of_session(backend, &session).await,
+        None => Ok(Caller::anonymous()),
     }
 }
 
@@ -210,13 +246,36 @@ pub async fn caller_of_job_token(backend: &Backend, token: &str) -> Result<Calle
     ))
 }
 
-/// Returns the caller of a deploy token, who is no user. Only Git over HTTP and the container registry accept deploy
-/// tokens.
+/// Returns the caller of a token of any kind that is the password of HTTP Basic authentication.
 ///
 /// # Errors
-/// Returns `Error::Unauthorized` if the token is unknown or has another username. Returns `Error::InvalidToken` if it
-/// has expired.
-pub async fn caller_of_deploy_token(backend: &Backend, username: &str, token: &str) -> Result<Caller> {
+/// Returns `Error::Unauthorized` if the token is unknown, or is a deploy token with another username. Returns
+/// `Error::InvalidToken` if it is revoked or expired.
+pub async fn caller_of_basic_token(backend: &Backend, username: &str, token: &str) -> Result<Caller> {
+    if deploy_tokens::has_prefix(token) {
+        match caller_of_deploy_token(backend, Some(username), token).await {
+            // An operator can choose any text as the token of the administrator.
+            Err(Error::Unauthorized) => {}
+            found => return found,
+        }
+    }
+    match caller_of_token(backend, token).await {
+        Err(Error::Unauthorized) => caller_of_job_token(backend, token).await,
+        found => found,
+    }
+}
+
+/// Returns the caller of a deploy token, who is no user. Only Git over HTTP, the container registry and the operations
+/// for package clients accept deploy tokens.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the token is unknown or has another username than the given one. Returns
+/// `Error::InvalidToken` if it has expired.
+pub async fn caller_of_deploy_token(
+    backend: &Backend,
+    username: Option<&str>,
+    token: &str,
+) -> Result<Caller> {
     let found = deploy_tokens::find(backend.database.read(), username, token).await?;
     Ok(Caller::deploy(found))
 }

@@ -1,4 +1,5 @@
-//! Deploy tokens of projects and groups: credentials of programs that read code, and read and write images (ADR 61).
+//! Deploy tokens of projects and groups: credentials of programs that read code, and read and write images and
+//! packages (ADR 61, ADR 64).
 //! They belong to no user. Only their digests are stored.
 
 use chrono::{DateTime, Utc};
@@ -23,7 +24,13 @@ use crate::secrets::{self, Token};
 const PREFIX: &str = "hfdt-";
 
 /// Scopes of deploy tokens.
-const SCOPES: [&str; 3] = ["read_repository", "read_registry", "write_registry"];
+const SCOPES: [&str; 5] = [
+    "read_repository",
+    "read_registry",
+    "write_registry",
+    "read_package_registry",
+    "write_package_registry",
+];
 
 /// Maximum number of deploy tokens of a project or group, with expired tokens.
 const MAX_DEPLOY_TOKENS: u64 = 100;
@@ -154,17 +161,17 @@ pub(crate) fn has_prefix(text: &str) -> bool {
     text.starts_with(PREFIX)
 }
 
-/// Returns the valid token with these credentials.
+/// Returns the valid token with these credentials. Package clients can send a token without a username.
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown or has another username. Returns `Error::InvalidToken` if it
 /// has expired.
-pub(crate) async fn find(db: &impl ConnectionTrait, username: &str, token: &str) -> Result<Model> {
+pub(crate) async fn find(db: &impl ConnectionTrait, username: Option<&str>, token: &str) -> Result<Model> {
     let found = Entity::find()
         .filter(Column::Digest.eq(secrets::digest(token)))
         .one(db)
         .await?;
-    check_valid(found.filter(|token| token.username() == username))
+    check_valid(found.filter(|token| username.is_none_or(|username| token.username() == username)))
 }
 
 /// Returns the valid token with an ID.

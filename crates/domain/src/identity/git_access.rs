@@ -10,12 +10,10 @@ use storage::entities::users;
 
 use crate::audit::{Actor, AuditKind};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{
-    caller_of_deploy_token, caller_of_job_token, caller_of_token, check_account_active, identify_again,
-};
+use crate::identity::authentication::{caller_of_basic_token, check_account_active, identify_again};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement;
-use crate::identity::{attempt_events, deploy_tokens, known_addresses, password_attempts};
+use crate::identity::{attempt_events, known_addresses, password_attempts};
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -50,7 +48,7 @@ pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) 
     if basic.password.len() > MAX_PASSWORD_BYTES {
         return Err(Error::Unauthorized);
     }
-    let caller = match by_token(backend, &basic).await {
+    let caller = match caller_of_basic_token(backend, &basic.name, &basic.password).await {
         Err(Error::Unauthorized) => by_password(backend, basic).await?,
         found => found?,
     };
@@ -58,21 +56,6 @@ pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) 
         check_account_active(user)?;
     }
     Ok(caller)
-}
-
-/// Identifies the caller of a token of any kind.
-async fn by_token(backend: &Backend, basic: &BasicCredentials) -> Result<Caller> {
-    if deploy_tokens::has_prefix(&basic.password) {
-        match caller_of_deploy_token(backend, &basic.name, &basic.password).await {
-            // An operator can choose any text as the token of the administrator.
-            Err(Error::Unauthorized) => {}
-            found => return found,
-        }
-    }
-    match caller_of_token(backend, &basic.password).await {
-        Err(Error::Unauthorized) => caller_of_job_token(backend, &basic.password).await,
-        found => found,
-    }
 }
 
 async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Caller> {

@@ -48,7 +48,7 @@ pub struct BackendParts {
     pub ref_update_tasks: TaskTracker,
     /// Limits of what requests may hold at the same time.
     pub budgets: Budgets,
-    /// Slots for uploads of registry blobs.
+    /// Slots for uploads of registry blobs and package files.
     pub upload_slots: UploadSlots,
 }
 
@@ -61,6 +61,8 @@ pub struct Instance {
     pub plan: InstancePlan,
     /// Maximum size of an image layer, in bytes.
     pub max_layer_bytes: u64,
+    /// Maximum size of a file of a package, in bytes.
+    pub max_package_file_bytes: u64,
     /// Maximum size of a file in a JSON response, in bytes.
     pub max_json_file_bytes: u64,
     /// Days after which untagged images are deleted; 0 disables the deletion.

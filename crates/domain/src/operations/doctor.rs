@@ -1,4 +1,4 @@
-//! Consistency check of the database, the repositories and the registry blobs, of uploads, of the keys of encrypted
+//! Consistency check of the database, the repositories, the registry blobs and the packages, of uploads, of the keys of encrypted
 //! values, and of the access to the data directory. Includes every object of the repositories.
 
 use std::collections::HashSet;
@@ -15,6 +15,7 @@ use crate::kernel::error::{Error, Result};
 use crate::operations::check::Check;
 use crate::operations::disk_space::{DiskMonitor, SpaceState};
 use crate::operations::{data_directory, key_rotation};
+use crate::packages;
 use crate::registry;
 
 /// Projects read per statement.
@@ -55,6 +56,7 @@ pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result
             directories,
             check_uploads(backend).await?,
             check_blobs(backend).await?,
+            check_packages(backend).await?,
             check_ref_updates(backend, deserted).await?,
             check_keys(backend).await?,
             check_access(data_dir).await?,
@@ -144,6 +146,15 @@ async fn check_blobs(backend: &Backend) -> Result<Check> {
         checked: found.blobs,
         problems: found.problems,
         ..Check::new("blobs of container images")
+    })
+}
+
+async fn check_packages(backend: &Backend) -> Result<Check> {
+    let found = packages::integrity::check(backend).await?;
+    Ok(Check {
+        checked: found.files,
+        problems: found.problems,
+        ..Check::new("files of packages")
     })
 }
 

@@ -78,9 +78,9 @@ pub async fn publish(
     let added = creation::add_file(backend, access, new, content).await;
     added.map(drop).map_err(|error| match error {
         // Old versions of twine search for a part of this text.
-        AddFileError::FileExists => Error::Rejected(
-            "400 Bad request - Validation failed: File name has already been taken".into(),
-        ),
+        AddFileError::FileExists => {
+            Error::Rejected("400 Bad request - Validation failed: File name has already been taken".into())
+        }
         AddFileError::Failed(error) => error,
         error => Error::Rejected(error.to_string().into()),
     })
@@ -88,11 +88,15 @@ pub async fn publish(
 
 fn check_upload(upload: &PythonUpload, file_name: &str) -> Result<()> {
     let is_text = |text: &str| !text.contains(|c: char| c.is_control());
-    let is_absent_or = |text: &Option<String>, digits| text.as_ref().is_none_or(|text| is_digest(text, digits));
+    let is_absent_or =
+        |text: &Option<String>, digits| text.as_ref().is_none_or(|text| is_digest(text, digits));
     let checks = [
         ("name", is_name(&upload.name)),
         ("version", is_version(&upload.version)),
-        ("requires_python", upload.requires_python.as_deref().is_none_or(is_text)),
+        (
+            "requires_python",
+            upload.requires_python.as_deref().is_none_or(is_text),
+        ),
         ("md5_digest", is_absent_or(&upload.md5, MD5_DIGITS)),
         ("sha256_digest", is_absent_or(&upload.sha256, SHA256_DIGITS)),
         ("file name of content", is_file_name(file_name, &upload.name)),
@@ -110,7 +114,10 @@ fn check_digests(upload: &PythonUpload, content: &StoredContent) -> Result<()> {
         ("md5_digest", &upload.md5, &content.md5),
         ("sha256_digest", &upload.sha256, &content.sha256),
     ] {
-        if sent.as_ref().is_some_and(|sent| !sent.eq_ignore_ascii_case(computed)) {
+        if sent
+            .as_ref()
+            .is_some_and(|sent| !sent.eq_ignore_ascii_case(computed))
+        {
             return Err(Error::parameter(format!("{name} is not the digest of the file")));
         }
     }

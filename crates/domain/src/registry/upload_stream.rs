@@ -15,7 +15,7 @@ use storage::database::Violation;
 use storage::entities::now;
 use storage::entities::registry_pieces::{ActiveModel, Column, Entity, Model as Piece};
 use storage::entities::registry_uploads::{self, Model as Upload};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::digest::DigestState;
 use super::repositories::RepositoryPath;
@@ -33,8 +33,6 @@ const MAX_PIECE_BYTES: u64 = 128 << 20;
 const PIECE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of pieces of an upload, which limits tiny parts.
 const MAX_PIECES: i32 = 10_000;
-/// Maximum time that an upload waits for a slot.
-const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The body of a request.
 pub type BodyStream = BoxStream<'static, std::io::Result<Bytes>>;
@@ -64,15 +62,13 @@ pub(super) async fn receive(
         return Ok(upload);
     };
     let client = repository_path.access.caller.slot_holder();
-    let slot = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(&client)).await;
-    let slot = slot.map_err(|_| {
-        backend.upload_slots.count_refusal(&client);
+    let slot = backend.upload_slots.acquire_in_time(&client).await;
+    let slot = slot.map_err(Error::internal)?.ok_or_else(|| {
         RegistryError::new(
             RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",
         )
     })?;
-    let slot = slot.map_err(Error::internal)?;
     let body = stream::iter([Ok(first)]).chain(body).boxed();
     let reception = UploadReceiver {
         backend: backend.clone(),

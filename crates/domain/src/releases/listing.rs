@@ -1,12 +1,12 @@
 //! Lists and lookups of releases.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
-use storage::entities::access::{levels, visible_projects};
+use storage::entities::access::visible_projects;
 use storage::entities::releases::{self, Column, Entity};
-use storage::entities::{namespace_ancestors, namespaces, now, projects};
+use storage::entities::{namespace_ancestors, now, projects};
 
 use super::details::{self, ReleaseDetail};
 use super::rules;
@@ -101,53 +101,12 @@ pub async fn list_of_group(
         .order_by(Column::Id, direction);
     let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
     let ids = items.iter().map(|release| release.project_id).collect();
-    let accesses = project_accesses(backend, access, ids).await?;
+    let accesses = ProjectAccess::find_all(backend, &access.caller, ids).await?;
     let items = match simple {
         true => details::without_content(&accesses, items),
         false => details::load(backend, &accesses, items).await?,
     };
     Ok(Page { items, rest })
-}
-
-/// Returns the caller's access to projects that the caller can see.
-async fn project_accesses(
-    backend: &Backend,
-    access: &GroupAccess,
-    ids: BTreeSet<i64>,
-) -> Result<HashMap<i64, ProjectAccess>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let db = backend.database.read();
-    let found = projects::not_deleted()
-        .find_also_related(namespaces::Entity)
-        .filter(projects::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
-    let found: Vec<(projects::Model, namespaces::Model)> = found
-        .into_iter()
-        .filter_map(|(project, namespace)| Some((project, namespace?)))
-        .collect();
-    let mut roles = match access.caller.as_user() {
-        Some(user) => {
-            let pairs: Vec<(i64, i64)> = found
-                .iter()
-                .map(|(project, namespace)| (project.id, namespace.id))
-                .collect();
-            levels(db, user.id, &pairs, now().date_naive()).await?.projects
-        }
-        None => HashMap::new(),
-    };
-    let accesses = found.into_iter().map(|(project, namespace)| {
-        let access = ProjectAccess {
-            caller: access.caller.clone(),
-            role: roles.remove(&project.id),
-            project,
-            namespace,
-        };
-        (access.project.id, access)
-    });
-    Ok(accesses.collect())
 }
 
 /// Returns the release of a tag.

@@ -8,6 +8,7 @@ impl Linter<'_> {
     /// Checks the extension fields of an operation.
     pub(super) fn extensions(&mut self, pointer: &str, operation: &Value) {
         self.job_token(pointer, operation);
+        self.package_client(pointer, operation);
         self.one_of(pointer, operation);
         self.raw_body(pointer, operation);
         self.attachment(pointer, operation);
@@ -54,6 +55,37 @@ impl Linter<'_> {
             pointer,
             "job-token-security",
             "x-job-token and the security requirement `job_token_header` must be used together",
+        );
+    }
+
+    /// Checks that the security requirements document the credentials of package clients, and that the permission is checked
+    /// first, so that a client without credentials is asked for them.
+    fn package_client(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-package-client"];
+        let taken = *said == Value::Bool(true);
+        self.require(
+            taken || said.is_null(),
+            pointer,
+            "package-client",
+            "x-package-client must be `true` or absent",
+        );
+        let lists = |scheme: &str| {
+            let mut listed = operation["security"].as_array().into_iter().flatten();
+            listed.any(|one| !one[scheme].is_null())
+        };
+        self.require(
+            ["basic", "deploy_token_header"]
+                .into_iter()
+                .all(|scheme| lists(scheme) == taken),
+            pointer,
+            "package-client-security",
+            "x-package-client and the security requirements `basic` and `deploy_token_header` must be used together",
+        );
+        self.require(
+            !taken || operation["x-access"]["first"] == true,
+            pointer,
+            "package-client-first",
+            "x-package-client requires `first: true` in x-access",
         );
     }
 

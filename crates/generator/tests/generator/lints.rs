@@ -64,6 +64,14 @@ lints! {
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
     job_token_requires_access_to_project: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': instance, min: maintainer}\n    x-job-token: true\n", "job-token-project";
+    package_client_is_true_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-package-client: no\n", "package-client";
+    package_client_matches_security: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-package-client: true\n", "package-client-security";
+    package_client_checks_permission_first: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-package-client: true\n", "package-client-first";
+    bytes_require_a_form: "paths/keys.yaml", "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}" =>
+        "        application/octet-stream:\n          schema: {type: string, format: binary}", "body-bytes";
     alternatives_are_attributes_of_the_body: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, other]]", "one-of";
     alternatives_have_at_least_two_attributes: "paths/keys.yaml", "[[kind, parts]]" => "[[kind]]", "one-of";
     alternatives_are_not_required: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, title]]", "one-of";
@@ -103,6 +111,8 @@ lints! {
         "one-success";
     only_the_last_parameter_is_the_rest: "paths/keys.yaml", "{name: 'ids[]', in: query," =>
         "{name: 'ids[]', x-rest: true, in: query,", "rest";
+    only_the_id_is_passed: "paths/keys.yaml", "{name: 'ids[]', in: query," =>
+        "{name: 'ids[]', x-passed: true, in: query,", "passed";
     paginated_responses_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
     paginated_responses_document_their_headers: "paths/keys.yaml",
         "          X-Next-Page: {$ref: '#/components/headers/Text'}\n" => "", "page-headers";

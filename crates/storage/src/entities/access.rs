@@ -271,6 +271,25 @@ pub fn projects_with_snippets(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::SnippetsAccessLevel, viewer, today)
 }
 
+/// Returns a condition on `projects` for projects whose packages are enabled and available to the viewer, who must be at
+/// least a Reporter in projects that are visible only to members. Projects that are being deleted are excluded.
+pub fn projects_with_packages(viewer: Viewer, today: NaiveDate) -> Condition {
+    use projects::Column;
+
+    let enabled = Condition::all()
+        .add(Column::DeletionStartedAt.is_null())
+        .add(Column::PackagesEnabled.eq(true));
+    match viewer {
+        Viewer::Admin => enabled,
+        Viewer::Anonymous => enabled.add(Column::Visibility.eq(Visibility::Public)),
+        Viewer::User { id, external } => enabled.add(
+            Condition::any()
+                .add(Column::Visibility.is_in(visibilities_without_role(external)))
+                .add(projects_with_level(id, AccessLevel::Reporter, today)),
+        ),
+    }
+}
+
 /// Returns a condition for visible projects in which a feature is available to the viewer.
 fn projects_with(feature: projects::Column, viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::FeatureAccess;

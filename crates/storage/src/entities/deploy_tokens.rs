@@ -67,11 +67,26 @@ impl Model {
         db: &impl ConnectionTrait,
         project: &projects::Model,
     ) -> Result<bool, DbErr> {
+        match self.namespace_id {
+            Some(_) => self.is_valid_for_group(db, project.namespace_id).await,
+            None => Ok(self.project_id == Some(project.id)),
+        }
+    }
+
+    /// Returns whether the token belongs to a group or to an ancestor of the group.
+    ///
+    /// # Errors
+    /// Any database error.
+    pub async fn is_valid_for_group(
+        &self,
+        db: &impl ConnectionTrait,
+        namespace_id: i64,
+    ) -> Result<bool, DbErr> {
         let Some(group) = self.namespace_id else {
-            return Ok(self.project_id == Some(project.id));
+            return Ok(false);
         };
         let within = namespace_ancestors::Entity::find()
-            .filter(namespace_ancestors::Column::NamespaceId.eq(project.namespace_id))
+            .filter(namespace_ancestors::Column::NamespaceId.eq(namespace_id))
             .filter(namespace_ancestors::Column::AncestorId.eq(group));
         Ok(within.one(db).await?.is_some())
     }

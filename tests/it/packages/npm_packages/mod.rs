@@ -4,7 +4,7 @@ mod access;
 mod deprecation;
 mod refusals;
 mod registries;
-mod tags;
+pub mod tags;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ use crate::support::spaces::project;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// Returns the document with which npm publishes a version.
-pub(super) fn document(name: &str, version: &str, archive: &[u8]) -> Value {
+pub fn document(name: &str, version: &str, archive: &[u8]) -> Value {
     json!({
         "_id": name,
         "name": name,
@@ -54,7 +54,7 @@ fn path(project: i64, name: &str) -> String {
 }
 
 /// Publishes a version whose archive is the text `archive of <version>`.
-pub(super) async fn publish(client: &Client, project: i64, name: &str, version: &str) -> ApiResponse {
+pub async fn publish(client: &Client, project: i64, name: &str, version: &str) -> ApiResponse {
     let document = document(name, version, format!("archive of {version}").as_bytes());
     client.put(&path(project, name), document).await
 }

@@ -69,7 +69,9 @@ async fn bodies_that_are_no_documents_are_refused(server: TestServer) {
         let request = root.request(Method::PUT, &path(id, "tiny")).header("content-type", media_type).body(body);
         root.send(request).await
     };
-    for body in ["", "[]", "null", "{", "{\"name\":\"tiny\"", "{\"name\":\"tiny\",\"name\":\"tiny\"}", "{} {}", "\u{FEFF}{}"] {
+    for body in
+        ["", "[]", "null", "{", "{\"name\":\"tiny\"", "{\"name\":\"tiny\",\"name\":\"tiny\"}", "{} {}", "\u{FEFF}{}"]
+    {
         send("application/json", body.into()).await.expect(400);
     }
     let deep = format!("{{\"a\":{}}}", "[".repeat(100_000));
@@ -89,7 +91,9 @@ async fn bodies_that_are_no_documents_are_refused(server: TestServer) {
 async fn invalid_names_are_refused(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
-    for name in [".a", "_a", "-a", "a~", "a%20b", "a%00", "%C3%A4", "node_modules", "@a", "a%2Fb", "@a%2F..", "%2e%2e%2f"] {
+    for name in
+        [".a", "_a", "-a", "a~", "a%20b", "a%00", "%C3%A4", "node_modules", "@a", "a%2Fb", "@a%2F..", "%2e%2e%2f"]
+    {
         let url = format!("/projects/{id}/packages/npm/{name}");
         for response in [root.get(&url).await, root.put(&url, document("tiny", "1.0.0", b"x")).await] {
             assert_eq!(response.status, 400, "{name}: {}", response.text());

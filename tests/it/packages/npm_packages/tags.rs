@@ -13,13 +13,7 @@ fn tags_path(project: i64, name: &str) -> String {
 }
 
 /// Sets a tag to a version, as npm does.
-pub(in crate::packages) async fn set(
-    client: &Client,
-    project: i64,
-    name: &str,
-    tag: &str,
-    version: &Value,
-) -> ApiResponse {
+pub async fn set(client: &Client, project: i64, name: &str, tag: &str, version: &Value) -> ApiResponse {
     client.put(&format!("{}/{tag}", tags_path(project, name)), version.clone()).await
 }
 

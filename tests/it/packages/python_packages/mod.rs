@@ -19,7 +19,7 @@ use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 const JSON: &str = "application/vnd.pypi.simple.v1+json";
 
 /// Attributes of an upload.
-pub(super) struct Upload<'a> {
+pub struct Upload<'a> {
     pub fields: Vec<(&'a str, String)>,
     pub file: Option<(&'a str, Vec<u8>)>,
 }
@@ -72,17 +72,17 @@ impl<'a> Upload<'a> {
 }
 
 /// Uploads a wheel whose content is its name.
-pub(super) async fn upload(client: &Client, project: i64, name: &str, version: &str) -> ApiResponse {
+pub async fn upload(client: &Client, project: i64, name: &str, version: &str) -> ApiResponse {
     let file_name = wheel(name, version);
     Upload::new(name, version, &file_name, file_name.as_bytes()).send(client, project).await
 }
 
 /// Returns the file name of a wheel.
-fn wheel(name: &str, version: &str) -> String {
+pub fn wheel(name: &str, version: &str) -> String {
     format!("{}-{version}-py3-none-any.whl", name.replace(['-', '.'], "_"))
 }
 
-fn sha256(content: &[u8]) -> String {
+pub fn sha256(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 

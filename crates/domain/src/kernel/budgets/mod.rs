@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use request_rates::{RateClient, RateState, RequestRates};
 pub use reservations::{Budget, Holder, RequestMemory, Reservation};
-pub use upload_slots::UploadSlots;
+pub use upload_slots::{UploadSlot, UploadSlots};
 
 use crate::kernel::error::{Error, Result};
 use reservations::Limits;

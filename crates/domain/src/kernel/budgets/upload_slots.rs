@@ -1,12 +1,20 @@
-//! Limits concurrent blob uploads per node and per client.
+//! Limits concurrent uploads of blobs and package files per node and per client.
+
+use std::time::Duration;
 
 use git::{FairPermit, FairSemaphore, SemaphoreUsage, SlotHolder};
 use tokio::sync::AcquireError;
+use tokio::time::timeout;
 
 /// Maximum number of uploads on a node. Each uses a few megabytes.
 const MAX_PER_NODE: usize = 128;
 /// Maximum number of uploads of a user or deploy token; programs push a few layers of an image in parallel.
 const MAX_PER_CLIENT: usize = 16;
+/// Maximum time that an upload waits for a slot.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A slot of an upload, until it is dropped.
+pub type UploadSlot = FairPermit;
 
 /// Upload slots of this node.
 #[derive(Debug)]
@@ -19,22 +27,31 @@ impl Default for UploadSlots {
 }
 
 impl UploadSlots {
-    /// Counts an upload that is refused because it waited too long.
-    pub fn count_refusal(&self, client: &SlotHolder) {
-        self.0.count_refusal(Some(client));
-    }
-
     /// Returns the use of the slots.
     #[must_use]
     pub fn usage(&self) -> SemaphoreUsage {
         self.0.usage()
     }
 
+    /// Waits for an upload slot. Returns `None`, and counts the refusal, if no slot becomes free in time.
+    ///
+    /// # Errors
+    /// As [`Self::acquire`].
+    pub async fn acquire_in_time(&self, client: &SlotHolder) -> Result<Option<FairPermit>, AcquireError> {
+        match timeout(SLOT_TIMEOUT, self.acquire(client)).await {
+            Ok(slot) => slot.map(Some),
+            Err(_) => {
+                self.0.count_refusal(Some(client));
+                Ok(None)
+            }
+        }
+    }
+
     /// Waits for an upload slot.
     ///
     /// # Errors
     /// Never fails, because the semaphores are never closed.
-    pub async fn acquire(&self, client: &SlotHolder) -> Result<FairPermit, AcquireError> {
+    async fn acquire(&self, client: &SlotHolder) -> Result<FairPermit, AcquireError> {
         self.0.acquire(Some(client)).await
     }
 }

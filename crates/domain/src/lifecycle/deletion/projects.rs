@@ -18,6 +18,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
 use crate::lifecycle::jobs::delete_project::DeleteProject;
+use crate::packages;
 use crate::registry::repositories;
 
 /// Starts the deletion of a project, or schedules it if the plan and the instance settings delay deletions.
@@ -183,6 +184,7 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
     uploads::remove_all(backend, project.id).await?;
     // Deleted in steps, because a cascade from the row of the project is one statement that blocks all writers.
     repositories::delete_all_content(backend, project.id).await?;
+    packages::deletion::delete_all(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {

@@ -7,6 +7,7 @@ use super::snapshot::Snapshot;
 use crate::accounts::avatars::AvatarOwner;
 use crate::accounts::uploads;
 use crate::kernel::error::Result;
+use crate::packages;
 use crate::registry;
 use crate::transfers::{exports, imports};
 
@@ -18,6 +19,7 @@ pub(super) enum ObjectOwner {
     GroupAvatar(i64),
     UserAvatar(i64),
     Blob(i64),
+    PackageFile(i64),
     Export(i64),
     Import(i64),
 }
@@ -30,6 +32,7 @@ impl fmt::Display for ObjectOwner {
             Self::GroupAvatar(id) => write!(f, "avatar of the group {id}"),
             Self::UserAvatar(id) => write!(f, "avatar of the user {id}"),
             Self::Blob(id) => write!(f, "blob {id} of the container registry"),
+            Self::PackageFile(id) => write!(f, "package file {id}"),
             Self::Export(id) => write!(f, "archive of the group export {id}"),
             Self::Import(id) => write!(f, "archive of the group import {id}"),
         }
@@ -54,7 +57,7 @@ pub(super) struct References {
     pub(super) repositories: BTreeSet<i64>,
     /// The objects by key.
     pub(super) objects: BTreeMap<String, ObjectOwner>,
-    /// The keys of all parts of blobs and of uploads of blobs.
+    /// The keys of all parts of blobs and of uploads of blobs, and of all contents of package files.
     pub(super) pieces: HashSet<String>,
     /// The blobs by ID.
     pub(super) blobs: HashMap<i64, BlobContent>,
@@ -74,6 +77,7 @@ impl References {
         found.read_uploads(snapshot).await?;
         found.read_archives(snapshot).await?;
         found.read_registry(snapshot).await?;
+        found.read_packages(snapshot).await?;
         Ok(found)
     }
 
@@ -201,9 +205,27 @@ impl References {
         snapshot.rows("registry_pieces", &columns, &mut receive).await
     }
 
-    /// Returns whether an object belongs to the container registry, but to no row. Nothing would delete it after a restore.
+    async fn read_packages(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let mut receive = |row: Vec<Option<String>>| {
+            let [file_id, key] = fields(row);
+            let Some(key) = key else { return Ok(()) };
+            self.pieces.insert(key.clone());
+            if let Some(file_id) = file_id {
+                let owner = ObjectOwner::PackageFile(number(Some(&file_id)));
+                self.objects.insert(key, owner);
+            }
+            Ok(())
+        };
+        snapshot
+            .rows("package_blobs", &["file_id", "key"], &mut receive)
+            .await
+    }
+
+    /// Returns whether an object belongs to the container registry or to packages, but to no row. Nothing would delete it
+    /// after a restore.
     pub(super) fn is_unknown_piece(&self, key: &str) -> bool {
-        registry::is_object_key(key) && !self.pieces.contains(key)
+        let is_of_table = registry::is_object_key(key) || packages::is_object_key(key);
+        is_of_table && !self.pieces.contains(key)
     }
 }
 

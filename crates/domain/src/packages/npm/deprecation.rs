@@ -45,7 +45,9 @@ pub(super) async fn change(
         if versions.is_empty() {
             return Err(Error::not_found("Package"));
         }
-        let versions = versions.into_iter().filter(|version| messages.contains_key(&version.version));
+        let versions = versions
+            .into_iter()
+            .filter(|version| messages.contains_key(&version.version));
         apply(transaction, access, versions.collect(), &messages).await
     };
     Ok(NpmChange {
@@ -105,7 +107,10 @@ async fn apply(
             .await?;
     }
     audit::record_all(transaction, &access.caller, events).await?;
-    Ok(changed.into_iter().map(|version| version.version.clone()).collect())
+    Ok(changed
+        .into_iter()
+        .map(|version| version.version.clone())
+        .collect())
 }
 
 /// Returns the documents about versions by the ID of the version.
@@ -118,5 +123,8 @@ async fn documents(
         .filter(package_metadata::Column::PackageId.is_in(ids))
         .all(transaction)
         .await?;
-    Ok(found.into_iter().map(|row| (row.package_id, row.content)).collect())
+    Ok(found
+        .into_iter()
+        .map(|row| (row.package_id, row.content))
+        .collect())
 }

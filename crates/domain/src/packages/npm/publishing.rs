@@ -101,7 +101,9 @@ fn parse(mut body: File, spool: File, caller: &Caller) -> Result<ReceivedDocumen
         DocumentError::Io(error) => Error::internal(error),
     })?;
     let HashingWriter { file, size, digest } = output;
-    let mut file = file.into_inner().map_err(|error| Error::internal(error.into_error()))?;
+    let mut file = file
+        .into_inner()
+        .map_err(|error| Error::internal(error.into_error()))?;
     file.rewind().map_err(Error::internal)?;
     let integrity = format!("sha512-{}", STANDARD.encode(digest.finalize()));
     Ok(ReceivedDocument {
@@ -192,18 +194,22 @@ async fn publish(
 /// Checks the SHA-512 digest in the manifest. Other algorithms are not compared.
 fn check_integrity(publication: &Publication, archive: &ReceivedArchive) -> Result<()> {
     let sent = publication.archive.integrity.as_deref().unwrap_or_default();
-    let mut compared = sent.split_ascii_whitespace().filter(|digest| digest.starts_with("sha512-"));
+    let mut compared = sent
+        .split_ascii_whitespace()
+        .filter(|digest| digest.starts_with("sha512-"));
     match compared.all(|digest| digest == archive.integrity) {
         true => Ok(()),
-        false => Err(Error::parameter("dist.integrity is not the digest of the attachment")),
+        false => Err(Error::parameter(
+            "dist.integrity is not the digest of the attachment",
+        )),
     }
 }
 
 fn check_shasum(publication: &Publication, content: &StoredContent) -> Result<()> {
     match &publication.archive.shasum {
-        Some(sent) if !sent.eq_ignore_ascii_case(&content.sha1) => {
-            Err(Error::parameter("dist.shasum is not the digest of the attachment"))
-        }
+        Some(sent) if !sent.eq_ignore_ascii_case(&content.sha1) => Err(Error::parameter(
+            "dist.shasum is not the digest of the attachment",
+        )),
         _ => Ok(()),
     }
 }

@@ -55,7 +55,9 @@ pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Res
     if versions.is_empty() {
         return Err(scope.not_found());
     }
-    let ids = versions.iter().map(|(version, document)| (document.package_id, version));
+    let ids = versions
+        .iter()
+        .map(|(version, document)| (document.package_id, version));
     let tags = tags_of(backend, ids).await?;
     let mut details = Vec::new();
     for (version, document) in versions {

@@ -1,0 +1,219 @@
+//! Lists of packages for package managers, by the name of the package.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use storage::entities::packages::{self, Column, PackageStatus, PackageType};
+use storage::entities::row_conditions::is_among;
+use storage::entities::{package_files, package_metadata, package_tags};
+
+use super::access::{check_enabled, readable_projects};
+use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
+use crate::kernel::error::{Error, Result};
+
+/// Maximum number of rows of a list.
+const MAX_ROWS: u64 = 10_000;
+
+/// The projects whose packages a request concerns.
+#[derive(Debug, Clone, Copy)]
+pub enum PackageScope<'a> {
+    /// One project.
+    Project(&'a ProjectAccess),
+    /// The projects in a group and its subgroups whose packages the caller can read.
+    Group {
+        /// The caller.
+        caller: &'a Caller,
+        /// The group.
+        group_id: i64,
+    },
+}
+
+impl<'a> PackageScope<'a> {
+    /// Returns the scope of a group.
+    #[must_use]
+    pub fn of_group(access: &'a GroupAccess) -> Self {
+        Self::Group {
+            caller: &access.caller,
+            group_id: access.group.id,
+        }
+    }
+
+    /// Returns the caller.
+    pub(super) fn caller(&self) -> &Caller {
+        match self {
+            Self::Project(access) => &access.caller,
+            Self::Group { caller, .. } => caller,
+        }
+    }
+
+    /// Returns the error for a package that is not in the scope. In a group, a client without credentials is asked for
+    /// them, because the package can be in a project that the client cannot see.
+    pub(super) fn not_found(&self) -> Error {
+        match self {
+            Self::Group { caller, .. } if !caller.is_known() => Error::Unauthorized,
+            Self::Group { .. } | Self::Project(_) => Error::not_found("Package"),
+        }
+    }
+
+    /// Limits a query to the packages of the scope.
+    ///
+    /// # Errors
+    /// Returns `Forbidden` if the packages of the project are disabled.
+    pub(super) fn limit<Q: QueryFilter>(&self, query: Q) -> Result<Q> {
+        Ok(match self {
+            Self::Project(access) => {
+                check_enabled(access)?;
+                query.filter(Column::ProjectId.eq(access.project.id))
+            }
+            Self::Group { caller, group_id } => {
+                query.filter(Column::ProjectId.in_subquery(readable_projects(caller, *group_id, false)))
+            }
+        })
+    }
+
+    /// Selects the packages of a format that are in lists.
+    fn listed(&self, kind: PackageType) -> Result<Select<packages::Entity>> {
+        let query = packages::Entity::find()
+            .filter(Column::PackageType.eq(kind))
+            .filter(Column::Status.eq(PackageStatus::Default));
+        self.limit(query)
+    }
+}
+
+/// Returns the versions of a package, oldest first.
+///
+/// # Errors
+/// Returns `Forbidden` if the packages of the project are disabled.
+pub async fn by_name(
+    backend: &Backend,
+    scope: &PackageScope<'_>,
+    kind: PackageType,
+    lookup_name: &str,
+) -> Result<Vec<packages::Model>> {
+    let mut found = scope
+        .listed(kind)?
+        .filter(Column::LookupName.eq(lookup_name))
+        .order_by_desc(Column::Id)
+        .limit(MAX_ROWS)
+        .all(backend.database.read())
+        .await?;
+    found.reverse();
+    Ok(found)
+}
+
+/// Returns the names of all packages of a format, sorted by code point.
+///
+/// # Errors
+/// Returns `Forbidden` if the packages of the project are disabled.
+pub async fn names(backend: &Backend, scope: &PackageScope<'_>, kind: PackageType) -> Result<Vec<String>> {
+    let mut names: Vec<String> = scope
+        .listed(kind)?
+        .select_only()
+        .column(Column::LookupName)
+        .group_by(Column::LookupName)
+        .limit(MAX_ROWS)
+        .into_tuple()
+        .all(backend.database.read())
+        .await?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Returns a condition that a column is one of these IDs.
+fn among(db: &impl ConnectionTrait, column: Expr, ids: &[i64]) -> Expr {
+    is_among(db.get_database_backend(), column, ids.iter().copied())
+}
+
+/// Returns the files of packages by the ID of the package, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn files_of(
+    backend: &Backend,
+    package_ids: &[i64],
+) -> Result<HashMap<i64, Vec<package_files::Model>>> {
+    let db = backend.database.read();
+    let found = package_files::Entity::find()
+        .filter(among(
+            db,
+            package_files::Column::PackageId.into_expr(),
+            package_ids,
+        ))
+        .order_by_desc(package_files::Column::Id)
+        .limit(MAX_ROWS)
+        .all(db)
+        .await?;
+    let mut grouped: HashMap<i64, Vec<package_files::Model>> = HashMap::new();
+    for file in found.into_iter().rev() {
+        grouped.entry(file.package_id).or_default().push(file);
+    }
+    Ok(grouped)
+}
+
+/// A version of a package with the document about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageDocument {
+    /// The ID of the package.
+    pub package_id: i64,
+    /// The version.
+    pub version: String,
+    /// The document.
+    pub content: String,
+}
+
+/// Returns the versions of a package with the documents about them, oldest first.
+///
+/// # Errors
+/// Returns `Forbidden` if the packages of the project are disabled.
+pub async fn documents(
+    backend: &Backend,
+    scope: &PackageScope<'_>,
+    kind: PackageType,
+    lookup_name: &str,
+) -> Result<Vec<PackageDocument>> {
+    let document = packages::Entity::belongs_to(package_metadata::Entity)
+        .from(Column::Id)
+        .to(package_metadata::Column::PackageId);
+    let mut found: Vec<(i64, String, String)> = scope
+        .listed(kind)?
+        .filter(Column::LookupName.eq(lookup_name))
+        .join(JoinType::InnerJoin, document.into())
+        .select_only()
+        .column(Column::Id)
+        .column(Column::Version)
+        .column(package_metadata::Column::Content)
+        .order_by_desc(Column::Id)
+        .limit(MAX_ROWS)
+        .into_tuple()
+        .all(backend.database.read())
+        .await?;
+    found.reverse();
+    let documents = found
+        .into_iter()
+        .map(|(package_id, version, content)| PackageDocument {
+            package_id,
+            version,
+            content,
+        });
+    Ok(documents.collect())
+}
+
+/// Returns the tags of packages, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn tags_of(backend: &Backend, package_ids: &[i64]) -> Result<Vec<package_tags::Model>> {
+    let db = backend.database.read();
+    let found = package_tags::Entity::find()
+        .filter(among(
+            db,
+            package_tags::Column::PackageId.into_expr(),
+            package_ids,
+        ))
+        .order_by_asc(package_tags::Column::Id)
+        .limit(MAX_ROWS);
+    Ok(found.all(db).await?)
+}

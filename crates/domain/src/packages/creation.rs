@@ -1,0 +1,277 @@
+//! Publishes files: creates or finds the package, and adds the file, in one transaction.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::entities::packages::{self, PackageStatus, PackageType};
+use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags};
+
+use super::access::check_enabled;
+use super::content::{self, StoredContent};
+use super::deletion::{file_target, package_target};
+use crate::audit::{self, AuditEvent, AuditKind};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Error;
+use crate::spaces::projects::lock_for_insert;
+
+/// Maximum number of files of a package.
+const MAX_FILES: u64 = 1_000;
+
+/// A file to publish.
+#[derive(Debug, Clone)]
+pub struct NewPackageFile {
+    /// The format.
+    pub package_type: PackageType,
+    /// The name of the package.
+    pub name: String,
+    /// The name in the form that the format compares.
+    pub lookup_name: String,
+    /// The version.
+    pub version: String,
+    /// The status of the package. If absent, the status of an existing package does not change.
+    pub status: Option<PackageStatus>,
+    /// The name of the file.
+    pub file_name: String,
+    /// The versions of Python that the file supports.
+    pub requires_python: Option<String>,
+    /// Treatment of duplicates.
+    pub on_duplicate: DuplicateRule,
+    /// A document about a new package, as JSON.
+    pub metadata: Option<String>,
+    /// Tags that belong to this version from now on.
+    pub tags: Vec<String>,
+}
+
+/// Treatment of a package or file that exists already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuplicateRule {
+    /// A further file with the same name is added.
+    Allow,
+    /// The package can exist, but not the file.
+    RefuseFile,
+    /// The package must not exist.
+    RefusePackage,
+}
+
+/// Reason why a file was not published.
+#[derive(Debug, thiserror::Error)]
+pub enum AddFileError {
+    /// The version exists already.
+    #[error("the package exists already")]
+    PackageExists,
+    /// The package has a file with this name already.
+    #[error("the file exists already")]
+    FileExists,
+    /// The package has the maximum number of files.
+    #[error("the package has too many files (maximum is {MAX_FILES})")]
+    TooManyFiles,
+    /// Another error.
+    #[error(transparent)]
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for AddFileError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Publishes a file. Discards its content if that fails.
+///
+/// # Errors
+/// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled, and
+/// `Error::NotFound` if the project was deleted.
+pub async fn add_file(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewPackageFile,
+    content: StoredContent,
+) -> Result<(packages::Model, package_files::Model), AddFileError> {
+    let added = match check_enabled(access) {
+        Ok(()) => {
+            backend
+                .database
+                .transaction(async |transaction| add(transaction, access, &new, &content).await)
+                .await
+        }
+        Err(error) => Err(error.into()),
+    };
+    if added.is_err() {
+        content::discard(backend, content).await;
+    }
+    added
+}
+
+async fn add(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    new: &NewPackageFile,
+    content: &StoredContent,
+) -> Result<(packages::Model, package_files::Model), AddFileError> {
+    // Uploads to a project wait here for each other, so duplicates are found and limits are exact.
+    lock_for_insert(transaction, access.project.id).await?;
+    let at = now();
+    let existing = packages::by_version(
+        access.project.id,
+        new.package_type,
+        &new.lookup_name,
+        &new.version,
+    );
+    // Locked, because a package can be deleted without the lock of the project.
+    let (package, kind) = match existing.lock_exclusive().one(transaction).await? {
+        Some(package) => {
+            check_duplicate(transaction, new, &package).await?;
+            let package = touch(transaction, package, new.status, at).await?;
+            (package, AuditKind::PackageFileAdded)
+        }
+        None => (
+            insert_package(transaction, access, new, at).await?,
+            AuditKind::PackagePublished,
+        ),
+    };
+    let file = insert_file(transaction, &package, new, content, at).await?;
+    for tag in &new.tags {
+        set_tag(transaction, &package, tag, at).await?;
+    }
+    let target = match kind {
+        AuditKind::PackagePublished => package_target(&package),
+        _ => file_target(&package, &file),
+    };
+    let event = AuditEvent::new(kind, access.audit_entity(), target);
+    audit::record(transaction, &access.caller, event).await?;
+    Ok((package, file))
+}
+
+async fn check_duplicate(
+    transaction: &DatabaseTransaction,
+    new: &NewPackageFile,
+    package: &packages::Model,
+) -> Result<(), AddFileError> {
+    if new.on_duplicate == DuplicateRule::RefusePackage {
+        return Err(AddFileError::PackageExists);
+    }
+    let files = package_files::of_package(package.id);
+    if new.on_duplicate == DuplicateRule::RefuseFile {
+        let same = files
+            .clone()
+            .filter(package_files::Column::DistinctName.eq(new.file_name.as_str()));
+        if same.one(transaction).await?.is_some() {
+            return Err(AddFileError::FileExists);
+        }
+    }
+    match files.count(transaction).await? >= MAX_FILES {
+        true => Err(AddFileError::TooManyFiles),
+        false => Ok(()),
+    }
+}
+
+async fn insert_package(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    new: &NewPackageFile,
+    at: DateTime<Utc>,
+) -> Result<packages::Model, AddFileError> {
+    let row = packages::ActiveModel {
+        project_id: Set(access.project.id),
+        creator_id: Set(access.caller.as_user().map(|user| user.id)),
+        package_type: Set(new.package_type),
+        name: Set(new.name.clone()),
+        name_key: Set(fold(&new.name)),
+        lookup_name: Set(new.lookup_name.clone()),
+        version: Set(new.version.clone()),
+        status: Set(new.status.unwrap_or(PackageStatus::Default)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let package = row.insert(transaction).await?;
+    if let Some(content) = &new.metadata {
+        let row = package_metadata::ActiveModel {
+            package_id: Set(package.id),
+            content: Set(content.clone()),
+            ..Default::default()
+        };
+        row.insert(transaction).await?;
+    }
+    Ok(package)
+}
+
+/// Records the change of a package.
+async fn touch(
+    transaction: &DatabaseTransaction,
+    package: packages::Model,
+    status: Option<PackageStatus>,
+    at: DateTime<Utc>,
+) -> Result<packages::Model, AddFileError> {
+    let mut row = package.into_active_model();
+    if let Some(status) = status {
+        row.status = Set(status);
+    }
+    row.updated_at = Set(at);
+    Ok(row.update(transaction).await?)
+}
+
+async fn insert_file(
+    transaction: &DatabaseTransaction,
+    package: &packages::Model,
+    new: &NewPackageFile,
+    content: &StoredContent,
+    at: DateTime<Utc>,
+) -> Result<package_files::Model, AddFileError> {
+    let is_distinct = new.on_duplicate != DuplicateRule::Allow;
+    let row = package_files::ActiveModel {
+        package_id: Set(package.id),
+        file_name: Set(new.file_name.clone()),
+        distinct_name: Set(is_distinct.then(|| new.file_name.clone())),
+        size: Set(i64::try_from(content.size).map_err(Error::internal)?),
+        md5: Set(content.md5.clone()),
+        sha1: Set(content.sha1.clone()),
+        sha256: Set(content.sha256.clone()),
+        requires_python: Set(new.requires_python.clone()),
+        created_at: Set(at),
+        ..Default::default()
+    };
+    let file = row.insert(transaction).await?;
+    if !package_blobs::attach(transaction, content.blob.id, Some(file.id)).await? {
+        return Err(AddFileError::Failed(Error::TimedOut));
+    }
+    Ok(file)
+}
+
+/// Moves a tag to a version, or creates it.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn set_tag(
+    transaction: &DatabaseTransaction,
+    package: &packages::Model,
+    tag: &str,
+    at: DateTime<Utc>,
+) -> Result<(), Error> {
+    let row = package_tags::ActiveModel {
+        project_id: Set(package.project_id),
+        lookup_name: Set(package.lookup_name.clone()),
+        tag: Set(tag.to_owned()),
+        package_id: Set(package.id),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let columns = [
+        package_tags::Column::ProjectId,
+        package_tags::Column::LookupName,
+        package_tags::Column::Tag,
+    ];
+    let moved = OnConflict::columns(columns)
+        .update_columns([package_tags::Column::PackageId, package_tags::Column::UpdatedAt])
+        .to_owned();
+    package_tags::Entity::insert(row)
+        .on_conflict(moved)
+        .exec_without_returning(transaction)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Deletes packages and their files. The objects of the files are deleted by a job.
+
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use storage::entities::{package_files, packages};
+use storage::jobs;
+
+use super::access::check_enabled;
+use super::jobs::collect_package_garbage::CollectPackageGarbage;
+use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions::check_unmodified_since;
+
+/// Number of packages of a deleted project that are deleted at a time.
+const BATCH: u64 = 100;
+
+/// Deletes a package with all its files.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the project has no such package, and `Error::Forbidden` if the packages of the project are
+/// disabled. Returns `Error::PreconditionFailed` if the package was changed after `unmodified_since`.
+pub async fn delete_package(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    check_enabled(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let package = lock(transaction, access, id).await?;
+            check_unmodified_since(unmodified_since, package.updated_at)?;
+            remove_package(transaction, access, &package).await
+        })
+        .await
+}
+
+/// Deletes a file of a package. The package is deleted with its last file.
+///
+/// # Errors
+/// As [`delete_package`], and `Error::NotFound` if the package has no such file.
+pub async fn delete_file(
+    backend: &Backend,
+    access: &ProjectAccess,
+    package_id: i64,
+    file_id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    check_enabled(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let package = lock(transaction, access, package_id).await?;
+            let file = package_files::of_package(package.id)
+                .filter(package_files::Column::Id.eq(file_id))
+                .one(transaction)
+                .await?
+                .ok_or_else(|| Error::not_found(""))?;
+            check_unmodified_since(unmodified_since, file.created_at)?;
+            let event = AuditEvent::new(
+                AuditKind::PackageFileDeleted,
+                access.audit_entity(),
+                file_target(&package, &file),
+            );
+            audit::record(transaction, &access.caller, event).await?;
+            package_files::Entity::delete_by_id(file.id)
+                .exec(transaction)
+                .await?;
+            if package_files::of_package(package.id).count(transaction).await? == 0 {
+                return remove_package(transaction, access, &package).await;
+            }
+            enqueue_collection(transaction).await
+        })
+        .await
+}
+
+/// Locks a package against deletion and new files.
+async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<packages::Model> {
+    let found = packages::lock(transaction, access.project.id, id).await?;
+    found.ok_or_else(|| Error::not_found(""))
+}
+
+async fn remove_package(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    package: &packages::Model,
+) -> Result<()> {
+    let event = AuditEvent::new(
+        AuditKind::PackageDeleted,
+        access.audit_entity(),
+        package_target(package),
+    );
+    audit::record(transaction, &access.caller, event).await?;
+    packages::Entity::delete_by_id(package.id)
+        .exec(transaction)
+        .await?;
+    enqueue_collection(transaction).await
+}
+
+async fn enqueue_collection(transaction: &DatabaseTransaction) -> Result<()> {
+    jobs::enqueue(transaction, &CollectPackageGarbage {})
+        .await
+        .map_err(Error::internal)
+}
+
+/// Returns a package as the object of an audit event.
+pub(super) fn package_target(package: &packages::Model) -> AuditTarget {
+    AuditTarget::new(
+        "Package",
+        package.id,
+        format!("{} {}", package.name, package.version),
+    )
+}
+
+/// Returns a file of a package as the object of an audit event.
+pub(super) fn file_target(package: &packages::Model, file: &package_files::Model) -> AuditTarget {
+    let text = format!("{} {}: {}", package.name, package.version, file.file_name);
+    AuditTarget::new("PackageFile", file.id, text)
+}
+
+/// Deletes all packages of a project that is being deleted, so that the deletion of its row does not cascade to them. Their
+/// objects are then garbage.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn delete_all(backend: &Backend, project_id: i64) -> Result<()> {
+    loop {
+        let ids: Vec<i64> = packages::of_project(project_id)
+            .select_only()
+            .column(packages::Column::Id)
+            .limit(BATCH)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        backend
+            .database
+            .transaction(async |transaction| {
+                packages::Entity::delete_many()
+                    .filter(packages::Column::Id.is_in(ids.iter().copied()))
+                    .exec(transaction)
+                    .await?;
+                enqueue_collection(transaction).await
+            })
+            .await?;
+    }
+}

@@ -1,0 +1,3 @@
+//! Jobs of packages.
+
+pub mod collect_package_garbage;
