@@ -2,7 +2,7 @@
 
 use domain::packages::npm::{NpmPackageDetail, NpmVersionDetail};
 use parsers::npm::NpmName;
-use serde_json::{Map as JsonMap, Value};
+use serde_json::Value;
 
 use contract::map::Map;
 use contract::{NpmArchive, NpmPackage, NpmPackageVersion};
@@ -59,7 +59,6 @@ fn strings(value: Value) -> Option<Map<String>> {
     let Value::Object(entries) = value else {
         return None;
     };
-    let entries: JsonMap<String, Value> = entries;
     let texts = entries.into_iter().filter_map(|(name, value)| match value {
         Value::String(text) => Some((name, text)),
         _ => None,

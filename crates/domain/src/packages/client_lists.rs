@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
+};
 use storage::entities::packages::{self, Column, PackageStatus, PackageType};
 use storage::entities::row_conditions::is_among;
 use storage::entities::{package_files, package_metadata, package_tags};

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{counts, document, path, publish};
+use crate::packages::small_files;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -129,6 +130,6 @@ on_every_database![
     invalid_documents_are_refused_and_nothing_is_stored,
     bodies_that_are_no_documents_are_refused,
     invalid_names_are_refused,
-    archive_over_the_limit_is_refused with super::super::small_files(),
+    archive_over_the_limit_is_refused with small_files(),
     manifest_of_an_attachment_is_required,
 ];

@@ -4,7 +4,6 @@ mod access;
 mod groups;
 mod refusals;
 
-use md5::Md5;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{EntityTrait, PaginatorTrait};
@@ -40,7 +39,6 @@ impl<'a> Upload<'a> {
             ("description", "# Read me\nwith several lines"),
             ("classifiers", "Topic :: A"),
             ("classifiers", "Topic :: B"),
-            ("md5_digest", &hex::encode(<Md5 as md5::Digest>::digest(content))),
             ("sha256_digest", &hex::encode(Sha256::digest(content))),
             ("blake2_256_digest", "00"),
         ]

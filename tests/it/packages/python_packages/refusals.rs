@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{Upload, counts, links, upload};
+use crate::packages::small_files;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -53,16 +54,18 @@ async fn invalid_attributes_are_refused_and_nothing_is_stored(server: TestServer
     }
     for file_name in ["my_pkg-1.0.exe", "my_pkg.whl", "other-1.0.whl", "../my_pkg-1.0.whl", "my_pkg-<b>.whl", ""] {
         let sent = Upload { file: Some((file_name, b"x".to_vec())), ..valid() };
-        sent.with("md5_digest", None).with("sha256_digest", None).send(&root, id).await.expect(400);
+        sent.with("sha256_digest", None).send(&root, id).await.expect(400);
     }
     let absent = Upload { file: None, ..valid() }.send(&root, id).await.expect(400);
     assert_eq!(absent.message(), "content is missing");
     let empty = Upload::new("my-pkg", "1.0", FILE, b"").send(&root, id).await.expect(400);
     assert!(empty.message().contains("empty"), "{}", empty.message());
     assert_eq!(counts(&server).await, (0, 0, 0));
-    // Digests are optional.
-    let sent = valid().with("md5_digest", None).with("sha256_digest", None).with("requires_python", Some(""));
+    // Digests are optional, and are accepted in upper case.
+    let sent = valid().with("sha256_digest", None).with("requires_python", Some(""));
     sent.send(&root, id).await.expect(201);
+    let sent = Upload::new("my-pkg", "1.0", "my_pkg-1.0.zip", b"content");
+    sent.with("md5_digest", Some("9A0364B9E99BB480DD25E1F0284C8555")).send(&root, id).await.expect(201);
 }
 
 async fn bodies_that_are_no_forms_are_refused(server: TestServer) {
@@ -102,6 +105,6 @@ on_every_database![
     existing_file_is_refused,
     invalid_attributes_are_refused_and_nothing_is_stored,
     bodies_that_are_no_forms_are_refused,
-    file_over_the_limit_is_refused with super::super::small_files(),
+    file_over_the_limit_is_refused with small_files(),
     markup_in_required_python_version_is_escaped,
 ];

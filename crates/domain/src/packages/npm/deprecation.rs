@@ -4,8 +4,11 @@ use std::collections::HashMap;
 
 use parsers::npm::{Deprecation, NpmName};
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
 use storage::entities::packages::{self, PackageStatus, PackageType};
+use storage::entities::row_conditions::is_among;
 use storage::entities::{now, package_metadata};
 
 use super::manifest::StoredManifest;
@@ -102,7 +105,11 @@ async fn apply(
     if !changed.is_empty() {
         packages::Entity::update_many()
             .col_expr(packages::Column::UpdatedAt, Expr::value(now()))
-            .filter(packages::Column::Id.is_in(changed.iter().map(|version| version.id)))
+            .filter(is_among(
+                transaction.get_database_backend(),
+                packages::Column::Id.into_expr(),
+                changed.iter().map(|version| version.id),
+            ))
             .exec(transaction)
             .await?;
     }
@@ -120,7 +127,11 @@ async fn documents(
 ) -> Result<HashMap<i64, String>> {
     let ids = versions.iter().map(|version| version.id);
     let found = package_metadata::Entity::find()
-        .filter(package_metadata::Column::PackageId.is_in(ids))
+        .filter(is_among(
+            transaction.get_database_backend(),
+            package_metadata::Column::PackageId.into_expr(),
+            ids,
+        ))
         .all(transaction)
         .await?;
     Ok(found

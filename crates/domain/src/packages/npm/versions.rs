@@ -51,14 +51,15 @@ pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Res
     // The parsed documents take about as much memory as their texts.
     let size = found.iter().map(|document| document.content.len() as u64).sum();
     scope.caller().reserve_memory(size)?;
-    let versions = by_version(found, |document| &document.version);
+    let versions = by_version(found, |document| document.version.as_str());
     if versions.is_empty() {
         return Err(scope.not_found());
     }
-    let ids = versions
+    let ids: Vec<(i64, &str)> = versions
         .iter()
-        .map(|(version, document)| (document.package_id, version));
-    let tags = tags_of(backend, ids).await?;
+        .map(|(version, document)| (document.package_id, version.as_str()))
+        .collect();
+    let tags = tags_of(backend, &ids).await?;
     let mut details = Vec::new();
     for (version, document) in versions {
         let StoredManifest {
@@ -93,12 +94,15 @@ pub(super) async fn tags(
 ) -> Result<BTreeMap<String, String>> {
     let name = parse_name(name)?;
     let found = client_lists::by_name(backend, scope, PackageType::Npm, name.as_str()).await?;
-    let versions = by_version(found, |package| &package.version);
+    let versions = by_version(found, |package| package.version.as_str());
     if versions.is_empty() {
         return Err(scope.not_found());
     }
-    let ids = versions.iter().map(|(version, package)| (package.id, version));
-    tags_of(backend, ids).await
+    let ids: Vec<(i64, &str)> = versions
+        .iter()
+        .map(|(version, package)| (package.id, version.as_str()))
+        .collect();
+    tags_of(backend, &ids).await
 }
 
 /// Returns rows by their versions. Later rows replace earlier rows with the same version.
@@ -111,11 +115,7 @@ fn by_version<T>(rows: Vec<T>, version: impl Fn(&T) -> &str) -> BTreeMap<NpmVers
 }
 
 /// Returns the version of each tag. The versions are in ascending order.
-async fn tags_of(
-    backend: &Backend,
-    versions: impl Iterator<Item = (i64, &NpmVersion)>,
-) -> Result<BTreeMap<String, String>> {
-    let versions: Vec<(i64, &str)> = versions.map(|(id, version)| (id, version.as_str())).collect();
+async fn tags_of(backend: &Backend, versions: &[(i64, &str)]) -> Result<BTreeMap<String, String>> {
     let ids: Vec<i64> = versions.iter().map(|(id, _)| *id).collect();
     let texts: HashMap<i64, &str> = versions.iter().copied().collect();
     let mut tags: BTreeMap<String, String> = client_lists::tags_of(backend, &ids)
