@@ -1,16 +1,18 @@
 //! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
+use bytes::Bytes;
 use domain::kernel::download::{Download, DownloadContent};
 use domain::kernel::error::Result;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    EXPIRES, IF_RANGE, PRAGMA, RANGE,
+    EXPIRES, IF_RANGE, PRAGMA, RANGE, VARY,
 };
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
 use crate::api::exchange::Exchange;
+use crate::api::media_type::preferred_type;
 use crate::api::response::{Success, set_headers};
 use crate::api::response_cache::WholeBody;
 use crate::api::revalidation::none_match;
@@ -47,6 +49,10 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
         headers,
         content,
     } = download;
+    let content = match content {
+        DownloadContent::Alternatives(alternatives) => return negotiated(alternatives, status, request),
+        content => content,
+    };
     let tag = etag.map(|id| format!("\"{id}\""));
     let mut response = if tag.as_deref().is_some_and(|tag| none_match(request, tag)) {
         Response::builder().status(StatusCode::NOT_MODIFIED).finish()
@@ -79,10 +85,29 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
     response
 }
 
+/// Returns the content in the media type that the request prefers. The response is not cached, because the key of a cached
+/// response does not contain the header `Accept`.
+fn negotiated(
+    mut alternatives: Vec<(&'static str, Bytes)>,
+    status: StatusCode,
+    request: &HeaderMap,
+) -> Response {
+    let offered: Vec<&str> = alternatives.iter().map(|(media_type, _)| *media_type).collect();
+    let (media_type, bytes) = alternatives.swap_remove(preferred_type(request, &offered));
+    Response::builder()
+        .status(status)
+        .content_type(media_type)
+        .header(CONTENT_LENGTH, bytes.len())
+        .header(CACHE_CONTROL, "max-age=0, private, must-revalidate")
+        .header(VARY, "Accept")
+        .body(Body::from_bytes(bytes))
+}
+
 fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
     let size = match &content {
         DownloadContent::Bytes(bytes) => bytes.len() as u64,
         DownloadContent::Seekable { size, .. } => *size,
+        DownloadContent::Alternatives(_) => 0,
         DownloadContent::Stream(_) => {
             let DownloadContent::Stream(stream) = content else {
                 return Response::default();
@@ -125,6 +150,7 @@ fn cut(content: DownloadContent, start: u64, end: u64) -> Body {
         }
         DownloadContent::Seekable { open, .. } => Body::from_bytes_stream(open(start, end)),
         DownloadContent::Stream(stream) => Body::from_bytes_stream(stream),
+        DownloadContent::Alternatives(_) => Body::empty(),
     }
 }
 

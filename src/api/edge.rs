@@ -44,6 +44,8 @@ use crate::observability::table::UNDOCUMENTED_STATUS;
 const MAX_IDENTITY_AGE: Duration = Duration::from_millis(100);
 /// Maximum size of a form in addition to its file, in bytes.
 const MAX_FORM_OVERHEAD: u64 = 64 << 10;
+/// Maximum size of a JSON document in addition to the file in it, in bytes.
+const MAX_DOCUMENT_OVERHEAD: u64 = 8 << 20;
 
 /// The edge in front of a handler.
 pub struct Edge<H> {
@@ -394,9 +396,12 @@ impl Steps {
         match operation.package_client {
             true => {
                 let largest = self.backend.instance.max_package_file_bytes;
-                operation
-                    .body_limit
-                    .min(largest.saturating_add(MAX_FORM_OVERHEAD))
+                let (encoded, overhead) = match operation.raw_body {
+                    // A JSON document contains the file in Base64.
+                    true => (largest.saturating_add(largest / 3), MAX_DOCUMENT_OVERHEAD),
+                    false => (largest, MAX_FORM_OVERHEAD),
+                };
+                operation.body_limit.min(encoded.saturating_add(overhead))
             }
             false => operation.body_limit,
         }
@@ -416,10 +421,9 @@ impl Steps {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
             let format = error_response::negotiate(operation.error_format, exchange.headers());
-            let response = error_response::render_as(format, &error);
             match operation.package_client {
-                true => error_response::with_basic_challenge(response),
-                false => response,
+                true => error_response::render_for_package_client(&error),
+                false => error_response::render_as(format, &error),
             }
         });
         let headers = exchange.headers();

@@ -67,15 +67,22 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     response
 }
 
-/// Adds the challenge of HTTP Basic authentication to a response with status 401, so that package clients send the
-/// credentials that they are configured with.
+/// Returns the response for an error of an operation of package clients. It repeats the message under `error`, which npm
+/// prints. Status 401 has the challenge of HTTP Basic authentication, so that clients send the credentials that they are
+/// configured with.
 #[must_use]
-pub fn with_basic_challenge(mut response: Response) -> Response {
-    if response.status() == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(
-            WWW_AUTHENTICATE,
-            HeaderValue::from_static("Basic realm=\"Holdfast\""),
-        );
+pub fn render_for_package_client(error: &Error) -> Response {
+    let mut response = render(error);
+    let (status, mut body) = parts(error);
+    if let Some(entries) = body.as_object_mut()
+        && let Some(Value::String(text)) = entries.get("message").cloned()
+    {
+        entries.entry("error").or_insert(Value::String(text));
+        response.set_body(body.to_string());
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
 }

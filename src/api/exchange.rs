@@ -145,7 +145,8 @@ impl<'a> Exchange<'a> {
     /// # Errors
     /// [`Error::InvalidParameters`] if one is not UTF-8.
     pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
-        let sent = self.request.original_uri().path();
+        // Middleware may have encoded a slash in this path.
+        let sent = self.request.uri().path();
         let (sent, rest) = match self.operation.rest {
             true => split_rest(sent, self.operation.path),
             false => (sent, None),

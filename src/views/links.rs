@@ -4,6 +4,15 @@ pub use domain::kernel::urls::{avatar_url, user_avatar_url};
 
 use domain::kernel::urls::encode_path;
 
+/// Characters that need no escaping in a segment of a URL path.
+const SEGMENT: &AsciiSet = &PATH.add(b'/');
+
+/// Returns a text as a segment of a URL path.
+#[must_use]
+pub fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
 /// Returns the URL of a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {
@@ -26,6 +35,11 @@ pub fn group(base: &str, full_path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segment_escapes_slashes() {
+        assert_eq!(segment("a/b-1.0+c"), "a%2Fb-1.0%2Bc");
+    }
 
     #[test]
     fn branch_url_escapes_name_except_slashes() {

@@ -14,6 +14,7 @@ mod headers;
 pub mod health;
 mod limits;
 pub mod oauth;
+mod package_paths;
 mod packages;
 mod page;
 pub mod pages;
@@ -43,6 +44,7 @@ where
     E: Endpoint + 'static,
 {
     routes
+        .before(package_paths::encode_scope)
         .before(extra_slashes::remove_extra_slash)
         .with(errors::ErrorMiddleware {
             time_limit: settings.request_timeout,

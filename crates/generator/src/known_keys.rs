@@ -41,6 +41,7 @@ const PARAMETER: &[&str] = &[
     "style",
     "explode",
     "example",
+    "x-passed",
     "x-rest",
 ];
 const BODY: &[&str] = &["description", "required", "content"];

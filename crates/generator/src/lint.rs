@@ -284,6 +284,15 @@ impl Linter<'_> {
                 "rest",
                 "x-rest must be `true` or absent; only the last parameter of a path can match the rest of the path",
             );
+            self.require(
+                parameter["x-passed"].is_null()
+                    || (parameter["x-passed"] == Value::Bool(true)
+                        && parameter["in"] == "path"
+                        && name == "id"),
+                &at,
+                "passed",
+                "x-passed must be `true` or absent; only the path parameter `id` can be passed",
+            );
             if parameter["in"] == "path" {
                 declared.insert(name.to_owned());
                 self.path_example(&at, parameter);

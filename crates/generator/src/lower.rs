@@ -41,10 +41,12 @@ const RUNTIME_HEADERS: [&str; 13] = [
     "Content-Disposition",
 ];
 
-/// Returns the JSON part of a content and its media type: `application/json`, or a type based on JSON.
+/// Returns the JSON part of a content and its media type: `application/json`, or a type based on JSON. Bytes are no JSON part,
+/// also if their media type is based on JSON.
 pub fn json_of(content: &Value) -> Option<(&str, &Value)> {
     let mut media = content.as_object()?.iter();
-    let (name, media) = media.find(|(name, _)| *name == JSON || name.ends_with("+json"))?;
+    let is_json = |name: &str| name == JSON || name.ends_with("+json");
+    let (name, media) = media.find(|(name, media)| is_json(name) && !is_file(&media["schema"]))?;
     Some((name, media))
 }
 
@@ -283,6 +285,7 @@ impl Lowering<'_> {
             location: text(parameter, "in"),
             description: text(parameter, "description"),
             required: flag(parameter, "required"),
+            passed: flag(parameter, "x-passed"),
             ty: self.ty(&format!("{pointer}/parameters/{}", escape(&name)), schema),
             default,
         }

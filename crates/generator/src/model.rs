@@ -148,6 +148,8 @@ pub struct Parameter {
     pub description: String,
     /// Whether the parameter is required.
     pub required: bool,
+    /// Whether the handler receives the parameter, although authorization consumes it.
+    pub passed: bool,
     /// The type.
     pub ty: Type,
     /// The default.

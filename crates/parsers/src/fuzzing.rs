@@ -22,6 +22,9 @@ use crate::group_archive::{
     ArchiveEntry, ArchiveError, ArchiveHandler, each_line, read_archive, read_small_file,
 };
 use crate::json::JsonError;
+use crate::npm::{
+    DocumentError, MAX_DEPRECATION_LENGTH, MAX_MANIFEST_BYTES, NpmDocument, NpmTag, read_document,
+};
 use crate::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
 use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
 use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
@@ -32,13 +35,14 @@ use crate::{form, json};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 11] = [
+pub const TARGETS: [(&str, Check); 12] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("delta_sizes", delta_sizes),
     ("form_body", form_body),
     ("group_archive", group_archive),
     ("json_body", json_body),
+    ("npm_document", npm_document),
     ("pkt_line", pkt_line),
     ("registry_path", registry_path),
     ("scanner_report", scanner_report),
@@ -376,6 +380,63 @@ impl<R: Read> Read for OneByte<R> {
 impl<R: std::io::Seek> std::io::Seek for OneByte<R> {
     fn seek(&mut self, position: std::io::SeekFrom) -> std::io::Result<u64> {
         self.0.seek(position)
+    }
+}
+
+/// Parses a document of npm. A published document must contain the decoded archive, as a parser of the whole document finds
+/// it.
+pub fn npm_document(input: &[u8]) {
+    use base64::Engine;
+
+    let unlimited = |_| Ok::<(), Infallible>(());
+    let mut archive = Vec::new();
+    let document = read_document(&mut Cursor::new(input), &mut archive, &unlimited);
+    // The parser must not depend on how much of the document it reads at once.
+    let mut piecewise = Vec::new();
+    let again = read_document(&mut OneByte(Cursor::new(input)), &mut piecewise, &unlimited);
+    let document = match (document, again) {
+        (Ok(document), Ok(again)) => {
+            assert_eq!((&document, &archive), (&again, &piecewise));
+            document
+        }
+        (Err(DocumentError::Invalid(error)), Err(DocumentError::Invalid(again))) => {
+            assert_eq!(error, again);
+            return;
+        }
+        (document, again) => panic!("{document:?} {again:?}"),
+    };
+    let Ok(whole) = serde_json::from_slice::<Value>(input) else {
+        panic!("the document is not valid JSON");
+    };
+    match document {
+        NpmDocument::Publish(publication) => {
+            let version = publication.version.as_str();
+            let attachments = whole["_attachments"].as_object();
+            let data = attachments.and_then(|all| all.values().next()?["data"].as_str());
+            let decoded = data.and_then(|data| base64::engine::general_purpose::STANDARD.decode(data).ok());
+            assert_eq!(decoded.as_ref(), Some(&archive));
+            assert_eq!(publication.archive.size, archive.len() as u64);
+            assert!(!archive.is_empty() && !publication.tags.is_empty());
+            assert_eq!(whole["name"], publication.name.as_str());
+            for (attribute, value) in &publication.manifest {
+                assert_eq!(&whole["versions"][version][attribute], value);
+            }
+            let written = Value::Object(publication.manifest).to_string();
+            assert!(written.len() <= MAX_MANIFEST_BYTES && !written.contains("\\u0000"));
+            for tag in &publication.tags {
+                assert_eq!(NpmTag::parse(tag.as_str()).as_ref(), Some(tag));
+            }
+        }
+        NpmDocument::Deprecate { name, changes } => {
+            assert!(archive.is_empty());
+            assert_eq!(whole["name"], name.as_str());
+            for change in changes {
+                let message = change.message.unwrap_or_default();
+                assert!(message.chars().count() <= MAX_DEPRECATION_LENGTH && !message.contains('\0'));
+                let sent = &whole["versions"][change.version.as_str()]["deprecated"];
+                assert_eq!(sent.as_str().unwrap_or_default(), message);
+            }
+        }
     }
 }
 

@@ -1,3 +1,5 @@
 //! Packages.
 
+pub mod npm;
 pub mod package;
+pub mod simple_index;

@@ -1,4 +1,4 @@
-"""Walks through users, groups, projects, repositories and planning with an unmodified API client.
+"""Walks through users, groups, projects, repositories, planning and packages with an unmodified API client.
 
 Usage: walk.py BASE_URL TOKEN compat|plain
 
@@ -20,6 +20,7 @@ import requests
 
 from checks import equal, go, refused, until
 from deploying import Deploying
+from packages import Packages
 from pipelines import Pipelines
 from planning import Planning
 from registry import Registry
@@ -465,6 +466,9 @@ class Walk:
     def registry(self):
         go(Registry(self), Registry.STEPS)
 
+    def packages(self):
+        go(Packages(self), Packages.STEPS)
+
     def transferring(self):
         go(Transferring(self), Transferring.STEPS)
 
@@ -526,8 +530,8 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "transferring", "custom_attributes", "namespaces",
-    "project_tokens", "settings", "cannot", "the_end",
+    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "packages", "transferring",
+    "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":

@@ -35,6 +35,10 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("delete_cluster", "cluster_removed"),
     ("delete_registry_repository", "registry_repository_deleted"),
     ("upload_generic_package_file", "package_published"),
+    ("upload_npm_package", "package_published"),
+    ("set_npm_package_tag", "package_tag_changed"),
+    ("delete_npm_package_tag", "package_tag_deleted"),
+    ("upload_python_package", "package_file_added"),
     ("delete_package", "package_deleted"),
     ("delete_package_file", "package_file_deleted"),
     ("create_deploy_key", "deploy_key_added"),
@@ -326,7 +330,19 @@ const UNRECORDED: &[(&str, &[&str])] = &[
     ),
     ("the log of deliveries records it", &["test_project_hook", "resend_project_hook_delivery"]),
     ("a display choice of the caller", &["star_project", "unstar_project", "set_own_status"]),
-    ("a read that is sent as POST", &["search_scim_users", "search_scim_resources"]),
+    (
+        "a read that is sent as POST",
+        &[
+            "search_scim_users",
+            "search_scim_resources",
+            "check_npm_advisories",
+            "check_npm_dependencies",
+            "check_group_npm_advisories",
+            "check_group_npm_dependencies",
+            "check_instance_npm_advisories",
+            "check_instance_npm_dependencies",
+        ],
+    ),
 ];
 
 /// Kinds of events of which no operation is an example, with their test or source.
@@ -357,6 +373,7 @@ const OTHER_KINDS: &[&str] = &[
     "verified_domain_removed",
     "scim_user_changed",
     "package_file_added",
+    "package_deprecation_changed",
 ];
 
 fn every_writing_operation_is_recorded_or_exempt() {

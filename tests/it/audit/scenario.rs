@@ -11,7 +11,7 @@ use storage::entities::{AccessLevel, audit_events, settings};
 
 use super::operations::RECORDED;
 use super::{last_id, names_after};
-use crate::packages::{self, upload};
+use crate::packages::{self, npm_packages, python_packages, upload};
 use crate::registry::container_registry;
 use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::authenticator::{disable, recovery_codes, start_setup};
@@ -256,6 +256,17 @@ impl Scenario<'_> {
         packages::package(&self.root, path, "b", "1").await;
         self.delete("delete_package_file", &format!("{path}/packages/{package}/package_files/{file}")).await;
         self.delete("delete_package", &format!("{path}/packages/{package}")).await;
+        let project = id(&self.root.get(path).await.expect(200).json());
+        let published = npm_packages::publish(&self.root, project, "tiny", "1.0.0").await;
+        self.check("upload_npm_package", published).await;
+        let set = npm_packages::tags::set(&self.root, project, "tiny", "next", &json!("1.0.0")).await;
+        self.check("set_npm_package_tag", set).await;
+        let tag = format!("{path}/packages/npm/-/package/tiny/dist-tags/next");
+        self.delete("delete_npm_package_tag", &tag).await;
+        python_packages::upload(&self.root, project, "a", "1.0").await.expect(201);
+        let source = python_packages::Upload::new("a", "1.0", "a-1.0.tar.gz", b"x");
+        let added = source.send(&self.root, project).await;
+        self.check("upload_python_package", added).await;
     }
 
     async fn credentials_of_project(&mut self, path: &str) {

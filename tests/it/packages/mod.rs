@@ -5,8 +5,11 @@ mod credentials;
 mod deletion;
 mod generic;
 mod lists;
+pub mod npm_packages;
+pub mod python_packages;
 mod storage;
 
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 
 use crate::support::client::segment;
@@ -29,4 +32,9 @@ pub async fn package(client: &Client, project: &str, name: &str, version: &str) 
     let path = format!("{}?select=package_file", file_path(project, [name, version, "there"]));
     let uploaded = client.send(client.request(Method::PUT, &path).body("there")).await.expect(201).json();
     (uploaded["package_id"].as_i64().expect("an ID"), spaces::id(&uploaded))
+}
+
+/// Returns the options of a server with a maximum of 100,000 bytes for a file.
+fn small_files() -> ConfigOptions {
+    ConfigOptions { max_package_file_bytes: Some(100_000), ..ConfigOptions::default() }
 }

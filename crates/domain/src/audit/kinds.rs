@@ -244,6 +244,12 @@ kinds! {
     PackageDeleted = "package_deleted", Remove "package", [Project];
     /// A file of a package was deleted.
     PackageFileDeleted = "package_file_deleted", Remove "package_file", [Project];
+    /// The deprecation of a version of a package changed.
+    PackageDeprecationChanged = "package_deprecation_changed", Change "package_deprecation", [Project];
+    /// A tag of a package was created or moved to another version.
+    PackageTagChanged = "package_tag_changed", Change "package_tag", [Project];
+    /// A tag of a package was deleted.
+    PackageTagDeleted = "package_tag_deleted", Remove "package_tag", [Project];
 
     /// A group was created or imported.
     GroupCreated = "group_created", Add "group", [Group];

@@ -30,6 +30,8 @@ pub enum DownloadContent {
         /// Streams the bytes from `start` (inclusive) to `end` (exclusive).
         open: Box<dyn FnOnce(u64, u64) -> BoxStream<'static, std::io::Result<Bytes>> + Send>,
     },
+    /// The same content in several media types, of which the request selects one. The first is the default.
+    Alternatives(Vec<(&'static str, Bytes)>),
     /// Content of unknown length.
     Stream(BoxStream<'static, std::io::Result<Bytes>>),
 }

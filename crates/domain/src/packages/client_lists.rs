@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
+};
 use storage::entities::packages::{self, Column, PackageStatus, PackageType};
 use storage::entities::row_conditions::is_among;
 use storage::entities::{package_files, package_metadata, package_tags};
 
 use super::access::{check_enabled, readable_projects};
-use crate::identity::access::ProjectAccess;
+use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
-use crate::kernel::error::Result;
+use crate::kernel::error::{Error, Result};
 
 /// Maximum number of rows of a list.
 const MAX_ROWS: u64 = 10_000;
@@ -31,7 +33,33 @@ pub enum PackageScope<'a> {
     },
 }
 
-impl PackageScope<'_> {
+impl<'a> PackageScope<'a> {
+    /// Returns the scope of a group.
+    #[must_use]
+    pub fn of_group(access: &'a GroupAccess) -> Self {
+        Self::Group {
+            caller: &access.caller,
+            group_id: access.group.id,
+        }
+    }
+
+    /// Returns the caller.
+    pub(super) fn caller(&self) -> &Caller {
+        match self {
+            Self::Project(access) => &access.caller,
+            Self::Group { caller, .. } => caller,
+        }
+    }
+
+    /// Returns the error for a package that is not in the scope. In a group, a client without credentials is asked for
+    /// them, because the package can be in a project that the client cannot see.
+    pub(super) fn not_found(&self) -> Error {
+        match self {
+            Self::Group { caller, .. } if !caller.is_known() => Error::Unauthorized,
+            Self::Group { .. } | Self::Project(_) => Error::not_found("Package"),
+        }
+    }
+
     /// Limits a query to the packages of the scope.
     ///
     /// # Errors
@@ -127,24 +155,52 @@ pub async fn files_of(
     Ok(grouped)
 }
 
-/// Returns the documents about packages by the ID of the package.
+/// A version of a package with the document about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageDocument {
+    /// The ID of the package.
+    pub package_id: i64,
+    /// The version.
+    pub version: String,
+    /// The document.
+    pub content: String,
+}
+
+/// Returns the versions of a package with the documents about them, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub async fn metadata_of(backend: &Backend, package_ids: &[i64]) -> Result<HashMap<i64, String>> {
-    let db = backend.database.read();
-    let found = package_metadata::Entity::find()
-        .filter(among(
-            db,
-            package_metadata::Column::PackageId.into_expr(),
-            package_ids,
-        ))
-        .all(db)
+/// Returns `Forbidden` if the packages of the project are disabled.
+pub async fn documents(
+    backend: &Backend,
+    scope: &PackageScope<'_>,
+    kind: PackageType,
+    lookup_name: &str,
+) -> Result<Vec<PackageDocument>> {
+    let document = packages::Entity::belongs_to(package_metadata::Entity)
+        .from(Column::Id)
+        .to(package_metadata::Column::PackageId);
+    let mut found: Vec<(i64, String, String)> = scope
+        .listed(kind)?
+        .filter(Column::LookupName.eq(lookup_name))
+        .join(JoinType::InnerJoin, document.into())
+        .select_only()
+        .column(Column::Id)
+        .column(Column::Version)
+        .column(package_metadata::Column::Content)
+        .order_by_desc(Column::Id)
+        .limit(MAX_ROWS)
+        .into_tuple()
+        .all(backend.database.read())
         .await?;
-    Ok(found
+    found.reverse();
+    let documents = found
         .into_iter()
-        .map(|row| (row.package_id, row.content))
-        .collect())
+        .map(|(package_id, version, content)| PackageDocument {
+            package_id,
+            version,
+            content,
+        });
+    Ok(documents.collect())
 }
 
 /// Returns the tags of packages, oldest first.

@@ -16,6 +16,8 @@ pub mod generic;
 pub mod integrity;
 pub mod jobs;
 pub mod listing;
+pub mod npm;
+pub mod pypi;
 
 pub use storage::entities::packages::{PackageStatus, PackageType};
 

@@ -93,7 +93,8 @@ fn container(operation: &Operation) -> Option<&'static str> {
 fn request_parameters(operation: &Operation) -> impl Iterator<Item = &Parameter> {
     let container = container(operation);
     operation.parameters.iter().filter(move |parameter| {
-        !(parameter.location == "path" && Some(parameter.name.as_str()) == container)
+        let is_container = parameter.location == "path" && Some(parameter.name.as_str()) == container;
+        !is_container || parameter.passed
     })
 }
 

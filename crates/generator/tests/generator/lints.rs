@@ -111,6 +111,8 @@ lints! {
         "one-success";
     only_the_last_parameter_is_the_rest: "paths/keys.yaml", "{name: 'ids[]', in: query," =>
         "{name: 'ids[]', x-rest: true, in: query,", "rest";
+    only_the_id_is_passed: "paths/keys.yaml", "{name: 'ids[]', in: query," =>
+        "{name: 'ids[]', x-passed: true, in: query,", "passed";
     paginated_responses_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
     paginated_responses_document_their_headers: "paths/keys.yaml",
         "          X-Next-Page: {$ref: '#/components/headers/Text'}\n" => "", "page-headers";

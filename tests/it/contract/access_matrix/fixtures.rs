@@ -14,7 +14,7 @@ use crate::delivery::{
     pipeline_triggers, pipelines, variables,
 };
 use crate::identity::deploy_tokens::deploy_token;
-use crate::packages;
+use crate::packages::{self, npm_packages, python_packages};
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -86,6 +86,8 @@ pub struct Space<'a> {
     pub approval_rule: i64,
     /// A generic package `there` and its file.
     pub package: (i64, i64),
+    /// Path of the group two levels above the group, which is the scope of the npm packages.
+    pub top: String,
     /// A link of the release `v1`.
     pub release_link: i64,
     /// A repository of images with the tag `v1`.
@@ -110,6 +112,7 @@ pub async fn create_space<'a>(
     let group = spaces::group(&root, "low", below(mid)).await;
     let inside = json!({ "visibility": name, "namespace_id": mid });
     let spare = spaces::project(&root, "spare", inside).await;
+    let packed = spaces::project(&root, "packed", json!({ "visibility": name, "namespace_id": group })).await;
     let project = Project::with_commits(server, &format!("{name}-filled"), visibility).await;
     project.git(&["tag", "v1", "main~1"]);
     let moved = projects::ActiveModel { id: Set(project.id), namespace_id: Set(mid), ..Default::default() };
@@ -143,6 +146,11 @@ pub async fn create_space<'a>(
     let on_merge_request = format!("/projects/{}/merge_requests/{merge_request}", project.id);
     let merge_request_note = comment(server, &on_merge_request).await;
     let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
+    let top_path = format!("space-{name}");
+    for project in [project.id, packed] {
+        npm_packages::publish(&root, project, &format!("@{top_path}/there"), "1.0.0").await.expect(200);
+        python_packages::upload(&root, project, "there", "1.0").await.expect(201);
+    }
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, "there").await;
     feature_flags::flag(&root, &in_project, "there", list).await;
@@ -185,6 +193,7 @@ pub async fn create_space<'a>(
         deployment: spaces::id(&deployments::deployment(&root, &project, "production", "success").await),
         cluster: clusters::cluster(&root, &in_project, "*").await,
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
+        top: top_path,
         package: packages::package(&root, &in_project, "there", "v1").await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),

@@ -30,7 +30,18 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOC
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.
-const OWN_THINGS: [&str; 4] = ["get_own_email", "get_own_key", "get_vulnerability", "download_group_export"];
+const OWN_THINGS: [&str; 9] = [
+    "get_own_email",
+    "get_own_key",
+    "get_vulnerability",
+    "download_group_export",
+    // Guests of a private group cannot read the packages of its projects.
+    "get_group_npm_package",
+    "download_group_npm_package",
+    "list_group_npm_package_tags",
+    "get_group_python_package",
+    "download_group_python_package",
+];
 
 /// An ID that does not exist.
 const MISSING: i64 = 999_999_999;

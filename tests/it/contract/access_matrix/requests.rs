@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::fixtures::Space;
 use super::{Caller, Fixture, MISSING};
+use crate::packages::python_packages;
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
 
@@ -122,6 +123,13 @@ impl Fixture<'_> {
             ("tag_name", _) => text("v1"),
             ("package_id", _) => number(space.package.0),
             ("package_file_id", _) => number(space.package.1),
+            ("package_name", _) if operation.id.contains("npm") => text(&self.npm_name(operation, space)),
+            ("file_name", _) if operation.id.contains("npm") => {
+                text(&format!("{}-1.0.0.tgz", self.npm_name(operation, space)))
+            }
+            ("tag", _) => text("next"),
+            ("sha256", _) => text(&python_packages::sha256(python_packages::wheel("there", "1.0").as_bytes())),
+            ("file_name", _) if operation.id.contains("python") => text(&python_packages::wheel("there", "1.0")),
             ("package_name" | "file_name", _) => text("there"),
             ("package_version", _) => text("v1"),
             ("link_id", _) => number(space.release_link),
@@ -156,6 +164,15 @@ impl Fixture<'_> {
         }
     }
 
+    /// Returns the name of an npm package. The registry of the instance finds the package by its scope.
+    fn npm_name(&self, operation: &Operation, space: &Space<'_>) -> String {
+        let space = match operation.access.on {
+            ResourceKind::Instance => &self.spaces[2],
+            _ => space,
+        };
+        format!("@{}/there", space.top)
+    }
+
     /// Returns the contract's example, adapted to branches of the test projects.
     fn body(&self, operation: &Operation, space: &Space<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
@@ -163,7 +180,7 @@ impl Fixture<'_> {
         let content = content.find(|(media, _)| media.ends_with("json"));
         let (_, content) = content.expect("a body of JSON");
         let mut body = content["example"].clone();
-        assert!(body.is_object(), "{} has no example", operation.id);
+        assert!(body.is_object() || operation.raw_body, "{} has no example", operation.id);
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         match operation.id {
             "create_group" => {

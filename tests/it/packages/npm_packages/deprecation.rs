@@ -1,0 +1,91 @@
+//! Deprecation of versions of npm packages.
+
+use serde_json::{Value, json};
+
+use super::{counts, document, path, publish};
+use crate::support::spaces::project;
+use crate::support::{TestServer, on_every_database};
+
+/// Returns the deprecation messages of the versions of a package.
+fn messages(package: &Value) -> Value {
+    let versions = package["versions"].as_object().expect("versions").iter();
+    versions.map(|(version, manifest)| (version.clone(), manifest["deprecated"].clone())).collect()
+}
+
+async fn versions_are_deprecated_by_the_document_of_the_package(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    for version in ["1.0.0", "1.1.0", "2.0.0"] {
+        publish(&root, id, "@engines/web", version).await.expect(200);
+    }
+    let url = path(id, "@engines/web");
+    // npm sends the whole package back.
+    let mut package = root.get(&format!("{url}?write=true")).await.expect(200).json();
+    assert_eq!(messages(&package), json!({ "1.0.0": null, "1.1.0": null, "2.0.0": null }));
+    package["versions"]["1.0.0"]["deprecated"] = json!("use 2 \u{1F600} <b>");
+    package["versions"]["1.1.0"]["deprecated"] = json!("use 2");
+    let changed = root.put(&url, package.clone()).await.expect(200).json();
+    assert_eq!(changed, json!({ "name": "@engines/web", "versions": ["1.0.0", "1.1.0"] }));
+    let found = root.get(&url).await.expect(200).json();
+    assert_eq!(found, package);
+    // The same document changes nothing.
+    let changed = root.put(&url, package.clone()).await.expect(200).json();
+    assert_eq!(changed["versions"], json!([]));
+    package["versions"]["1.0.0"]["deprecated"] = json!("");
+    let changed = root.put(&url, package).await.expect(200).json();
+    assert_eq!(changed["versions"], json!(["1.0.0"]));
+    let found = root.get(&url).await.expect(200).json();
+    assert_eq!(messages(&found), json!({ "1.0.0": null, "1.1.0": "use 2", "2.0.0": null }));
+    assert_eq!(counts(&server).await, (3, 3, 3));
+}
+
+async fn versions_that_do_not_exist_are_ignored(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    publish(&root, id, "tiny", "1.0.0").await.expect(200);
+    let deprecated = json!({ "deprecated": "old" });
+    let document = json!({ "name": "tiny", "versions": { "1.0.0": {}, "9.0.0": deprecated }, "_attachments": {} });
+    let changed = root.put(&path(id, "tiny"), document).await.expect(200).json();
+    assert_eq!(changed, json!({ "name": "tiny", "versions": [] }));
+    let document = json!({ "name": "missing", "versions": { "1.0.0": deprecated } });
+    root.put(&path(id, "missing"), document.clone()).await.expect(404);
+    root.put(&path(id, "tiny"), document).await.expect(400);
+    assert_eq!(counts(&server).await, (1, 1, 1));
+}
+
+async fn invalid_deprecations_are_refused(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    publish(&root, id, "tiny", "1.0.0").await.expect(200);
+    for (version, message, expected) in [
+        ("1.0.0", json!(7), "deprecated must be a string"),
+        ("1.0.0", json!("a\0"), "deprecated must not contain NUL"),
+        ("1.0.0", json!("x".repeat(4_097)), "deprecated is too long (maximum is 4096 characters)"),
+        ("latest", json!("old"), "version must be a semantic version"),
+    ] {
+        let document = json!({ "name": "tiny", "versions": { version: { "deprecated": message } } });
+        let refused = root.put(&path(id, "tiny"), document).await.expect(400);
+        assert!(refused.message().starts_with(expected), "{}", refused.message());
+    }
+    let longest = "\u{1F600}".repeat(4_096);
+    let document = json!({ "name": "tiny", "versions": { "1.0.0": { "deprecated": longest } } });
+    root.put(&path(id, "tiny"), document).await.expect(200);
+    let found = root.get(&path(id, "tiny")).await.expect(200).json();
+    assert_eq!(messages(&found), json!({ "1.0.0": longest }));
+}
+
+async fn version_is_published_as_deprecated(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let mut sent = document("tiny", "1.0.0", b"x");
+    sent["versions"]["1.0.0"]["deprecated"] = json!("a test");
+    root.put(&path(id, "tiny"), sent).await.expect(200);
+    assert_eq!(messages(&root.get(&path(id, "tiny")).await.expect(200).json()), json!({ "1.0.0": "a test" }));
+}
+
+on_every_database![
+    versions_are_deprecated_by_the_document_of_the_package,
+    versions_that_do_not_exist_are_ignored,
+    invalid_deprecations_are_refused,
+    version_is_published_as_deprecated,
+];
