@@ -83,6 +83,7 @@ pub struct Space<'a> {
     pub deployment: i64,
     pub cluster: i64,
     pub approval_rule: i64,
+    pub own_approval_rule: i64,
     /// A link of the release `v1`.
     pub release_link: i64,
     /// A repository of images with the tag `v1`.
@@ -156,6 +157,8 @@ pub async fn create_space<'a>(
     }
     // The rule requires nothing, so that merges reach the check of the role.
     let rule = json!({"name": "there", "approvals_required": 0, "rule_type": "regular"});
+    let own_rule = json!({"name": "there", "approvals_required": 0});
+    let own_rule = approvals::own_rule(&root, project.id, merge_request, own_rule).await;
     let rule = approvals::rule(&root, project.id, rule).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
@@ -184,6 +187,7 @@ pub async fn create_space<'a>(
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),
+        own_approval_rule: spaces::id(&own_rule),
         label,
         group_label,
         issue,
