@@ -380,7 +380,8 @@ async fn merge_never_ignores_a_rule_that_was_created_before(server: TestServer) 
     let fixture = Fixture::new(&server, "races").await;
     let (ann, _) = fixture.two_developers().await;
     let new = json!({"name": "Ann", "approvals_required": 1, "user_ids": [ann.id]});
-    let (merged, created) = tokio::join!(fixture.merge(), fixture.root.post(&fixture.url(RULES), new));
+    let url = fixture.url(RULES);
+    let (merged, created) = tokio::join!(fixture.merge(), fixture.root.post(&url, new));
     match (merged.status, created.status) {
         // The rule was created before the decision.
         (405, 201) => {}
