@@ -200,7 +200,7 @@ async fn refused_rules_name_their_attribute(server: TestServer) {
     for (body, text) in [
         (json!({"approvals_required": 1}), "name is missing"),
         (json!({"name": "x"}), "approvals_required is missing"),
-        (json!({"name": " ", "approvals_required": 1, "user_ids": [ann.id]}), "can't be blank"),
+        (json!({"name": " ", "approvals_required": 1, "user_ids": [ann.id]}), "name is empty"),
         (json!({"name": "x", "approvals_required": -1}), "approvals_required"),
         (json!({"name": "x", "approvals_required": 101}), "approvals_required"),
         (json!({"name": "x".repeat(256), "approvals_required": 1}), "name"),
@@ -348,7 +348,12 @@ async fn hidden_groups_stay_and_hide_their_members(server: TestServer) {
     // A copy has the hidden groups of its source.
     let body = json!({"name": "Copy", "approvals_required": 1, "approval_project_rule_id": source["id"]});
     let copy = ann.client.post(&fixture.url(RULES), body).await.expect(201).json();
-    assert_eq!((&copy["contains_hidden_groups"], &copy["overridden"]), (&json!(true), &json!(false)));
+    assert_eq!((&copy["contains_hidden_groups"], &copy["overridden"]), (&json!(true), &json!(true)));
+    let named = ann.client.put(&own, json!({"name": "Own"})).await.expect(200).json();
+    let one = fixture.url(&format!("{RULES}/{}", copy["id"]));
+    // The name was the only difference.
+    let same = ann.client.put(&one, json!({"name": "Both"})).await.expect(200).json();
+    assert_eq!((&named["name"], &same["overridden"]), (&json!("Own"), &json!(false)));
     let change = json!({"group_ids": [], "remove_hidden_groups": true});
     let changed = ann.client.put(&own, change).await.expect(200).json();
     assert_eq!((&changed["contains_hidden_groups"], names(&changed)), (&json!(false), vec![json!("ann")]));

@@ -165,7 +165,8 @@ async fn users_who_can_see_merge_requests_read_rules(server: TestServer) {
     };
     check(200, 200).await;
     fixture.root.put(&fixture.url(""), json!({"merge_requests_access_level": "private"})).await.expect(200);
-    check(403, 403).await;
+    // Private merge requests are visible to members.
+    check(200, 403).await;
     fixture.root.put(&fixture.url(""), json!({"merge_requests_access_level": "enabled"})).await.expect(200);
     fixture.root.put(&fixture.url(""), json!({"visibility": "private"})).await.expect(200);
     check(403, 404).await;
