@@ -87,6 +87,7 @@ mod m20261127_000088_create_deploy_tokens;
 mod m20261127_000089_create_push_rules;
 mod m20261127_000090_create_approvals;
 mod m20261127_000091_create_packages;
+mod m20261127_000093_create_approval_rules_of_merge_requests;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -174,6 +175,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000089_create_push_rules::Migration),
             Box::new(m20261127_000090_create_approvals::Migration),
             Box::new(m20261127_000091_create_packages::Migration),
+            Box::new(m20261127_000093_create_approval_rules_of_merge_requests::Migration),
         ]
     }
 }

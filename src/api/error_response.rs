@@ -94,6 +94,7 @@ pub fn plain_text(error: &Error) -> String {
         Error::Unauthorized
         | Error::Forbidden(None)
         | Error::NotFound(_)
+        | Error::NothingToRevoke
         | Error::NotFoundOrExpired
         | Error::ResourceLocked
         | Error::PreconditionFailed
@@ -256,6 +257,7 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         }
         Error::NotFound(kind) if kind.is_empty() => message(StatusCode::NOT_FOUND, "404 Not found"),
         Error::NotFound(kind) => message(StatusCode::NOT_FOUND, &format!("404 {kind} Not Found")),
+        Error::NothingToRevoke => message(StatusCode::NOT_FOUND, "404 Not Found"),
         Error::NotFoundOrExpired => message(StatusCode::NOT_FOUND, "404 Not found or has expired"),
         Error::InvalidParameters(faults) => {
             let text = faults.join(", ");

@@ -1,21 +1,25 @@
-//! Approvals of merge requests, and the settings of projects about approvals.
+//! Approvals of merge requests, and the settings of projects and groups about approvals.
 
-use domain::identity::access::ProjectAccess;
+use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::kernel::error::Result;
-use domain::review::approvals::configuration::{self, ApprovalSettingsUpdate};
-use domain::review::approvals::reviews;
+use domain::review::approvals::configuration::{self, ApprovalPermissionsUpdate, ApprovalSettingsUpdate};
+use domain::review::approvals::{reviews, settings};
 
 use crate::api::routes::ApprovalsApi;
 use crate::app::App;
-use crate::views::review::approvals::{approval_settings, approvals};
+use crate::views::review::approvals::{approval_permissions, approval_settings, approval_state, approvals};
 use contract::{
-    ApprovalSettings, ApproveMergeRequestRequest, GetMergeRequestApprovalsRequest, MergeRequestApprovals,
-    UnapproveMergeRequestRequest, UpdateApprovalSettingsRequest,
+    ApprovalSettings, ApproveMergeRequestRequest, GetMergeRequestApprovalStateRequest,
+    GetMergeRequestApprovalsRequest, MergeRequestApprovalSetting, MergeRequestApprovalSettingUpdate,
+    MergeRequestApprovalState, MergeRequestApprovals, Message, ResetMergeRequestApprovalsRequest,
+    SetMergeRequestApprovalsRequiredRequest, UnapproveMergeRequestRequest, UpdateApprovalSettingsRequest,
+    UpdateGroupMergeRequestApprovalSettingRequest, UpdateMergeRequestApprovalSettingRequest,
 };
 
 impl ApprovalsApi for App {
     async fn get_approval_settings(&self, access: ProjectAccess) -> Result<ApprovalSettings> {
-        Ok(approval_settings(&access.project))
+        let settings = settings::of_project(&self.backend, &access).await?;
+        Ok(approval_settings(&access.project, settings))
     }
 
     async fn update_approval_settings(
@@ -24,14 +28,57 @@ impl ApprovalsApi for App {
         request: UpdateApprovalSettingsRequest,
     ) -> Result<ApprovalSettings> {
         let body = request.body;
+        let inverted = |value: Option<bool>| value.map(|value| !value);
         let update = ApprovalSettingsUpdate {
             approvals_before_merge: body.approvals_before_merge,
-            reset_approvals_on_push: body.reset_approvals_on_push,
-            merge_requests_author_approval: body.merge_requests_author_approval,
-            merge_requests_disable_committers_approval: body.merge_requests_disable_committers_approval,
+            permissions: ApprovalPermissionsUpdate {
+                author_approval: body.merge_requests_author_approval,
+                committer_approval: inverted(body.merge_requests_disable_committers_approval),
+                rule_overrides: inverted(body.disable_overriding_approvers_per_merge_request),
+                retention: inverted(body.reset_approvals_on_push),
+            },
         };
-        let project = configuration::update(&self.backend, &access, update).await?;
-        Ok(approval_settings(&project))
+        let access = configuration::update(&self.backend, access, update).await?;
+        self.get_approval_settings(access).await
+    }
+
+    async fn get_merge_request_approval_setting(
+        &self,
+        access: ProjectAccess,
+    ) -> Result<MergeRequestApprovalSetting> {
+        let settings = settings::of_project(&self.backend, &access).await?;
+        Ok(approval_permissions(settings))
+    }
+
+    async fn update_merge_request_approval_setting(
+        &self,
+        access: ProjectAccess,
+        request: UpdateMergeRequestApprovalSettingRequest,
+    ) -> Result<MergeRequestApprovalSetting> {
+        let update = ApprovalSettingsUpdate {
+            approvals_before_merge: None,
+            permissions: permissions(request.body).check_not_empty()?,
+        };
+        let access = configuration::update(&self.backend, access, update).await?;
+        self.get_merge_request_approval_setting(access).await
+    }
+
+    async fn get_group_merge_request_approval_setting(
+        &self,
+        access: GroupAccess,
+    ) -> Result<MergeRequestApprovalSetting> {
+        let settings = settings::of_group(&self.backend, &access).await?;
+        Ok(approval_permissions(settings))
+    }
+
+    async fn update_group_merge_request_approval_setting(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupMergeRequestApprovalSettingRequest,
+    ) -> Result<MergeRequestApprovalSetting> {
+        let update = permissions(request.body);
+        let access = configuration::update_group(&self.backend, access, update).await?;
+        self.get_group_merge_request_approval_setting(access).await
     }
 
     async fn get_merge_request_approvals(
@@ -41,6 +88,25 @@ impl ApprovalsApi for App {
     ) -> Result<MergeRequestApprovals> {
         let detail = reviews::get(&self.backend, &access, request.merge_request_iid).await?;
         Ok(approvals(&self.backend.instance, detail))
+    }
+
+    async fn set_merge_request_approvals_required(
+        &self,
+        access: ProjectAccess,
+        request: SetMergeRequestApprovalsRequiredRequest,
+    ) -> Result<MergeRequestApprovals> {
+        let (iid, number) = (request.merge_request_iid, request.body.approvals_required);
+        let detail = reviews::require(&self.backend, &access, iid, number).await?;
+        Ok(approvals(&self.backend.instance, detail))
+    }
+
+    async fn get_merge_request_approval_state(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestApprovalStateRequest,
+    ) -> Result<MergeRequestApprovalState> {
+        let detail = reviews::get_state(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(approval_state(&self.backend.instance, detail))
     }
 
     async fn approve_merge_request(
@@ -60,5 +126,25 @@ impl ApprovalsApi for App {
     ) -> Result<MergeRequestApprovals> {
         let detail = reviews::unapprove(&self.backend, &access, request.merge_request_iid).await?;
         Ok(approvals(&self.backend.instance, detail))
+    }
+
+    async fn reset_merge_request_approvals(
+        &self,
+        access: ProjectAccess,
+        request: ResetMergeRequestApprovalsRequest,
+    ) -> Result<Message> {
+        reviews::reset(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+}
+
+fn permissions(body: MergeRequestApprovalSettingUpdate) -> ApprovalPermissionsUpdate {
+    ApprovalPermissionsUpdate {
+        author_approval: body.allow_author_approval,
+        committer_approval: body.allow_committer_approval,
+        rule_overrides: body.allow_overrides_to_approver_list_per_merge_request,
+        retention: body.retain_approvals_on_push,
     }
 }

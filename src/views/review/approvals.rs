@@ -1,25 +1,60 @@
-//! Approvals of merge requests, and the settings of projects about approvals.
+//! Approvals of merge requests, and the settings of projects and groups about approvals.
 
-use contract::{Approval, ApprovalRuleReference, ApprovalSettings, MaybeUndefined, MergeRequestApprovals};
+use contract::{
+    Approval, ApprovalRuleReference, ApprovalSettings, LockableApprovalSetting, MaybeUndefined,
+    MergeRequestApprovalSetting, MergeRequestApprovalState, MergeRequestApprovals,
+};
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
 use domain::review::approvals::evaluation::{self, AppliedRule};
-use domain::review::approvals::reviews::ApprovalDetail;
+use domain::review::approvals::reviews::{ApprovalDetail, ApprovalStateDetail};
+use domain::review::approvals::settings::{ApprovalSetting, EffectiveApprovalSettings};
 use storage::entities::projects;
 
 use crate::views::accounts::users::reference;
 use crate::views::enums::Convert;
+use crate::views::review::approval_rules::applied_rule;
 
-/// Returns the settings of a project.
+/// Returns the settings of a project, with the values that groups lock.
 #[must_use]
-pub fn approval_settings(project: &projects::Model) -> ApprovalSettings {
+pub fn approval_settings(project: &projects::Model, settings: EffectiveApprovalSettings) -> ApprovalSettings {
     ApprovalSettings {
         approvers: Vec::new(),
         approver_groups: Vec::new(),
         approvals_before_merge: project.approvals_before_merge.into(),
-        reset_approvals_on_push: project.reset_approvals_on_push,
-        merge_requests_author_approval: project.merge_requests_author_approval,
-        merge_requests_disable_committers_approval: project.merge_requests_disable_committers_approval,
+        reset_approvals_on_push: !settings.retention.value,
+        disable_overriding_approvers_per_merge_request: !settings.rule_overrides.value,
+        merge_requests_author_approval: settings.author_approval.value,
+        merge_requests_disable_committers_approval: !settings.committer_approval.value,
+    }
+}
+
+/// Returns the settings of a project or group as permissions.
+#[must_use]
+pub fn approval_permissions(settings: EffectiveApprovalSettings) -> MergeRequestApprovalSetting {
+    let setting = |setting: ApprovalSetting| LockableApprovalSetting {
+        value: setting.value,
+        locked: setting.is_locked,
+        inherited_from: setting.is_locked.then(|| "group".to_owned()),
+    };
+    MergeRequestApprovalSetting {
+        allow_author_approval: setting(settings.author_approval),
+        allow_committer_approval: setting(settings.committer_approval),
+        allow_overrides_to_approver_list_per_merge_request: setting(settings.rule_overrides),
+        retain_approvals_on_push: setting(settings.retention),
+    }
+}
+
+/// Returns the rules that apply to a merge request.
+#[must_use]
+pub fn approval_state(instance: &Instance, detail: ApprovalStateDetail) -> MergeRequestApprovalState {
+    let state = detail.state;
+    let rules = state.rules.iter().zip(detail.details);
+    MergeRequestApprovalState {
+        approval_rules_overwritten: state.is_overwritten,
+        rules: rules
+            .map(|(applied, own)| applied_rule(instance, &state.approvals, applied, own))
+            .collect(),
     }
 }
 

@@ -336,6 +336,24 @@ impl Scenario<'_> {
         let one = format!("{all}/{}", rule["id"]);
         self.put("update_approval_rule", &one, json!({ "approvals_required": 2 })).await;
         self.delete("delete_approval_rule", &one).await;
+        let change = json!({ "retain_approvals_on_push": false });
+        for (operation, path) in [
+            ("update_merge_request_approval_setting", format!("/projects/{project}")),
+            ("update_group_merge_request_approval_setting", format!("/groups/{team}")),
+        ] {
+            self.put(operation, &format!("{path}/merge_request_approval_setting"), change.clone()).await;
+        }
+        self.server.insert_merge_request(project, 1, &[], None).await;
+        self.last = last_id(self.server).await;
+        let merge_request = format!("/projects/{project}/merge_requests/1");
+        let number = json!({ "approvals_required": 1 });
+        self.post("set_merge_request_approvals_required", &format!("{merge_request}/approvals"), number).await;
+        let all = format!("{merge_request}/approval_rules");
+        let rule = json!({ "name": "x", "approvals_required": 1, "usernames": ["ada"] });
+        let rule = self.post("create_merge_request_approval_rule", &all, rule).await;
+        let one = format!("{all}/{}", rule["id"]);
+        self.put("update_merge_request_approval_rule", &one, json!({ "approvals_required": 2 })).await;
+        self.delete("delete_merge_request_approval_rule", &one).await;
     }
 }
 

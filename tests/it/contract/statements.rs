@@ -191,6 +191,10 @@ impl Ids {
                 "applies_to_all_protected_branches": true,
             });
             approvals::rule(&root, project.id, rule).await;
+            let rule = json!({
+                "name": title, "approvals_required": 1, "user_ids": [member.id], "group_ids": [group],
+            });
+            approvals::own_rule(&root, project.id, 1, rule).await;
             let asset = json!({ "name": title, "url": "https://h.example.com/" });
             let assets = json!({ "milestones": [title], "assets": { "links": [asset] } });
             releases::release(&root, &in_project, &title, assets).await;

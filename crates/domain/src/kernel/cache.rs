@@ -8,13 +8,14 @@ use std::sync::Arc;
 use chrono::NaiveDate;
 use git::Oid;
 pub use storage::database::{DataVersion, VersionedCache};
+use storage::entities::group_approval_settings::PermittedApprovals;
 use storage::entities::{access_tokens, namespaces, projects, row_bytes, users};
 
 use crate::kernel::policy::Role;
 use crate::kernel::settings::InstanceSettings;
 
 /// Number of parts of the memory for the caches. Projects, groups and tokens are the largest rows.
-const PARTS: u64 = 16;
+const PARTS: u64 = 17;
 /// More than the memory of the settings of the instance.
 const SETTINGS_BYTES: u64 = 1 << 20;
 
@@ -32,6 +33,8 @@ pub struct Caches {
     pub(crate) gates: VersionedCache<GateQuery, GateState>,
     /// Hours within which groups require a second factor, by user and day.
     pub(crate) required_by_groups: VersionedCache<(i64, NaiveDate), Option<i32>>,
+    /// Approvals that groups permit, by namespace.
+    pub(crate) permitted_approvals: VersionedCache<i64, PermittedApprovals>,
     /// Commits by project and revision.
     pub(crate) revisions: VersionedCache<(i64, String), Oid>,
 }
@@ -85,6 +88,7 @@ impl Caches {
             settings: VersionedCache::new(SETTINGS_BYTES, |(), _| 0),
             gates: VersionedCache::new(part, |(gate, ..): &GateQuery, _| gate.len()),
             required_by_groups: VersionedCache::new(part, |_, _| 0),
+            permitted_approvals: VersionedCache::new(part, |_, _| 0),
             revisions: VersionedCache::new(2 * part, |(_, revision): &(i64, String), _| revision.len()),
         }
     }

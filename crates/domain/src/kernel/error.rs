@@ -32,6 +32,9 @@ pub enum Error {
     /// The resource does not exist or is not visible to the caller; contains its kind, such as `Project`.
     #[error("{0} not found")]
     NotFound(Cow<'static, str>),
+    /// The caller has nothing that the request could revoke.
+    #[error("nothing to revoke")]
+    NothingToRevoke,
     /// The resource does not exist or has expired.
     #[error("not found or expired")]
     NotFoundOrExpired,

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, IntoActiveModel};
+use sea_orm::{ActiveValue::Set, Condition, IntoActiveModel};
 
 use super::{now, row_changes};
 
@@ -28,6 +28,10 @@ pub struct Model {
     pub id: i64,
     /// The project.
     pub project_id: i64,
+    /// The merge request, if the rule applies only to it, instead of the rules of the project.
+    pub merge_request_id: Option<i64>,
+    /// The rule of the project that was copied for a merge request.
+    pub source_rule_id: Option<i64>,
     /// The name.
     pub name: String,
     /// The kind.
@@ -49,6 +53,44 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
+/// The owner of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleScope {
+    /// Rules of a project, without those of its merge requests.
+    Project(i64),
+    /// Rules of a merge request.
+    MergeRequest(i64),
+    /// Rules of a merge request and of its project.
+    Both {
+        /// The project.
+        project_id: i64,
+        /// The merge request.
+        merge_request_id: i64,
+    },
+}
+
+impl RuleScope {
+    /// Returns the condition for the rules.
+    #[must_use]
+    pub fn condition(self) -> Condition {
+        let of_project = |id: i64| {
+            Condition::all()
+                .add(Column::ProjectId.eq(id))
+                .add(Column::MergeRequestId.is_null())
+        };
+        match self {
+            Self::Project(id) => of_project(id),
+            Self::MergeRequest(id) => Condition::all().add(Column::MergeRequestId.eq(id)),
+            Self::Both {
+                project_id,
+                merge_request_id,
+            } => Condition::any()
+                .add(of_project(project_id))
+                .add(Column::MergeRequestId.eq(merge_request_id)),
+        }
+    }
+}
+
 /// Sets the number of approvals of the rule for all users, and creates the rule if there is none. The project must be
 /// locked.
 ///
@@ -60,7 +102,7 @@ pub async fn require_any(
     approvals_required: i32,
 ) -> Result<(), DbErr> {
     let found = Entity::find()
-        .filter(Column::ProjectId.eq(project_id))
+        .filter(RuleScope::Project(project_id).condition())
         .filter(Column::RuleType.eq(ApprovalRuleType::AnyApprover))
         .one(db)
         .await?;

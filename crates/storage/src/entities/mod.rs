@@ -43,6 +43,7 @@ pub mod feature_gate_targets;
 pub mod feature_gates;
 pub mod former_paths;
 pub mod freeze_periods;
+pub mod group_approval_settings;
 pub mod group_exports;
 pub mod group_imports;
 pub mod group_protected_branches;

@@ -105,6 +105,14 @@ pub struct Model {
     pub request_access_enabled: bool,
     /// The directory group for synchronization.
     pub ldap_cn: Option<String>,
+    /// Whether authors can approve their merge requests; false locks the setting of all projects in the group.
+    pub allow_author_approval: bool,
+    /// Whether committers can approve their merge requests; false locks the setting of all projects in the group.
+    pub allow_committer_approval: bool,
+    /// Whether merge requests can have approval rules of their own; false locks the setting of all projects in the group.
+    pub allow_approval_rule_overrides: bool,
+    /// Whether approvals stay after new commits; false locks the setting of all projects in the group.
+    pub retain_approvals_on_push: bool,
     /// The role of members from the directory.
     pub ldap_access: Option<i32>,
     /// Monthly minutes of shared runners.

@@ -231,6 +231,8 @@ pub struct Model {
     pub merge_requests_author_approval: bool,
     /// Whether users with commits in a merge request cannot approve it.
     pub merge_requests_disable_committers_approval: bool,
+    /// Whether merge requests cannot have approval rules of their own.
+    pub disable_overriding_approvers_per_merge_request: bool,
     /// Whether it is a mirror of another repository.
     pub mirror: bool,
     /// The user of the mirror updates.

@@ -88,6 +88,7 @@ pub struct Space<'a> {
     pub package: (i64, i64),
     /// Path of the group two levels above the group, which is the scope of the npm packages.
     pub top: String,
+    pub own_approval_rule: i64,
     /// A link of the release `v1`.
     pub release_link: i64,
     /// A repository of images with the tag `v1`.
@@ -167,6 +168,8 @@ pub async fn create_space<'a>(
     }
     // The rule requires nothing, so that merges reach the check of the role.
     let rule = json!({"name": "there", "approvals_required": 0, "rule_type": "regular"});
+    let own_rule = json!({"name": "there", "approvals_required": 0});
+    let own_rule = approvals::own_rule(&root, project.id, merge_request, own_rule).await;
     let rule = approvals::rule(&root, project.id, rule).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
@@ -197,6 +200,7 @@ pub async fn create_space<'a>(
         package: packages::package(&root, &in_project, "there", "v1").await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),
+        own_approval_rule: spaces::id(&own_rule),
         label,
         group_label,
         issue,

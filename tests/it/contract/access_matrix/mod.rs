@@ -93,7 +93,7 @@ enum Expected {
 }
 
 /// Calls that the contract's rule admits and a service rejects, with the reason.
-const SERVICE_RULES: [(&str, Caller, Visibility, &str); 7] = [
+const SERVICE_RULES: [(&str, Caller, Visibility, &str); 13] = [
     ("deactivate_user", Caller::Admin, Visibility::Private, ACTIVE_USERS_STAY),
     ("create_commit_comment", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
     ("create_commit_comment", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
@@ -101,6 +101,12 @@ const SERVICE_RULES: [(&str, Caller, Visibility, &str); 7] = [
     ("create_merge_request_todo", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
     ("create_merge_request_todo", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
     ("create_merge_request_todo", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("list_approval_rules", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("list_approval_rules", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("list_approval_rules", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("get_approval_rule", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("get_approval_rule", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("get_approval_rule", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
 ];
 
 /// Reads on merge requests, which return 404 to Guests of a private project because they cannot read the code.

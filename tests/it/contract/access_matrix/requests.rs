@@ -145,6 +145,7 @@ impl Fixture<'_> {
             ("trigger_id", _) => number(space.trigger),
             ("environment_id", _) => number(space.environment),
             ("deployment_id", _) => number(space.deployment),
+            ("approval_rule_id", _) if operation.id.contains("merge_request") => number(space.own_approval_rule),
             ("approval_rule_id", _) => number(space.approval_rule),
             ("cluster_id", _) => number(space.cluster),
             // A public repository.

@@ -2,6 +2,8 @@
 
 mod counted;
 mod enforcement;
+mod own_rules;
+mod permissions;
 mod races;
 mod resets;
 mod reviews;
@@ -17,6 +19,11 @@ use crate::support::{ApiResponse, Client, TestServer};
 /// Creates an approval rule of a project and returns it.
 pub async fn rule(client: &Client, project: i64, body: Value) -> Value {
     client.post(&format!("/projects/{project}/approval_rules"), body).await.expect(201).json()
+}
+
+/// Creates an approval rule of a merge request and returns it.
+pub async fn own_rule(client: &Client, project: i64, iid: i64, body: Value) -> Value {
+    client.post(&format!("/projects/{project}/merge_requests/{iid}/approval_rules"), body).await.expect(201).json()
 }
 
 /// A member of the project.

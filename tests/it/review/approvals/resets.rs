@@ -6,7 +6,7 @@ use storage::entities::AccessLevel;
 use super::{Fixture, approved_by};
 use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{TestServer, on_every_database};
+use crate::support::{TestServer, on_every_database, spaces};
 
 async fn push_deletes_approvals_at_once(server: TestServer) {
     let fixture = Fixture::new(&server, "reset").await;
@@ -73,8 +73,49 @@ async fn only_new_commits_delete_approvals(server: TestServer) {
     assert_eq!(fixture.notes().await.last(), Some(&json!("removed all approvals because the commits changed")));
 }
 
+async fn bots_of_the_project_reset_approvals(server: TestServer) {
+    let fixture = Fixture::new(&server, "bots").await;
+    let ann = fixture.member("ann", AccessLevel::Developer).await;
+    let bot = async |project: i64| {
+        let body = json!({"name": "bot", "scopes": ["api"]});
+        let created = fixture.root.post(&format!("/projects/{project}/access_tokens"), body).await.expect(201).json();
+        (server.with_token(created["token"].as_str().expect("a token")), created["user_id"].clone())
+    };
+    let (own, bot_id) = bot(fixture.project.id).await;
+    let elsewhere = spaces::project(&fixture.root, "elsewhere", json!({})).await;
+    let (foreign, _) = bot(elsewhere).await;
+    let url = fixture.url("/merge_requests/1/reset_approvals");
+    fixture.approve(&ann.client).await.expect(201);
+    for (client, status) in [
+        (&server.anonymous(), 401),
+        (&fixture.root, 401),
+        (&ann.client, 401),
+        (&foreign, 403),
+        (&fixture.member("rob", AccessLevel::Reporter).await.client, 403),
+    ] {
+        client.put(&url, json!({})).await.expect(status);
+    }
+    assert_eq!(approved_by(&fixture.approvals().await), ["ann"]);
+    assert_eq!(own.put(&url, json!({})).await.expect(202).json(), json!({"message": "202 Accepted"}));
+    assert_eq!(approved_by(&fixture.approvals().await), [""; 0]);
+    let notes = ["approved this merge request", "removed all approvals"];
+    assert_eq!(fixture.notes().await, notes);
+    // Nothing changes without approvals.
+    own.put(&url, json!({})).await.expect(202);
+    assert_eq!(fixture.notes().await, notes);
+    own.put(&fixture.url("/merge_requests/9/reset_approvals"), json!({})).await.expect(404);
+    let member = fixture.url(&format!("/members/{bot_id}"));
+    fixture.approve(&ann.client).await.expect(201);
+    fixture.merge().await.expect(200);
+    own.put(&url, json!({})).await.expect(401);
+    assert_eq!(approved_by(&fixture.approvals().await), ["ann"]);
+    fixture.root.put(&member, json!({"access_level": 20})).await.expect(200);
+    own.put(&url, json!({})).await.expect(403);
+}
+
 on_every_database![
     push_deletes_approvals_at_once,
     approvals_remain_if_the_project_retains_them,
     only_new_commits_delete_approvals,
+    bots_of_the_project_reset_approvals,
 ];

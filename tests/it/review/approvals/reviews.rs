@@ -25,7 +25,7 @@ async fn approval_is_given_and_revoked(server: TestServer) {
     assert_eq!(approved_by(&fixture.approvals().await), ["ann", "bob"]);
     let revoked = fixture.unapprove(&ann.client).await.expect(201).json();
     assert_eq!((approved_by(&revoked), &revoked["user_can_approve"]), (vec!["bob"], &json!(true)));
-    assert_eq!(fixture.unapprove(&ann.client).await.expect(404).message(), "404 Not found");
+    assert_eq!(fixture.unapprove(&ann.client).await.expect(404).message(), "404 Not Found");
     let notes = ["approved this merge request", "approved this merge request", "unapproved this merge request"];
     assert_eq!(fixture.notes().await, notes);
     fixture.approve(&ann.client).await.expect(201);
@@ -142,7 +142,14 @@ async fn free_plan_returns_approvals_without_rules(server: TestServer) {
     assert_eq!(ann.client.get(&url).await.expect(200).json(), expected);
     let approved = fixture.approve(&ann.client).await.expect(201).json();
     assert_eq!((&approved["approved"], approved.get("approvals_left")), (&json!(true), None::<&Value>));
-    for path in ["/approvals", "/approval_rules", "/approval_rules/1"] {
+    for path in [
+        "/approvals",
+        "/approval_rules",
+        "/approval_rules/1",
+        "/merge_request_approval_setting",
+        "/merge_requests/1/approval_state",
+        "/merge_requests/1/approval_rules",
+    ] {
         fixture.root.get(&fixture.url(path)).await.expect(403);
     }
     // The number of a rule that a higher plan stored has no effect.

@@ -148,6 +148,30 @@ async fn hidden_groups_are_not_shown_and_stay(server: TestServer) {
     assert_eq!(changed["contains_hidden_groups"], false);
 }
 
+async fn users_who_can_see_merge_requests_read_rules(server: TestServer) {
+    let fixture = Fixture::new(&server, "readers").await;
+    let guest = fixture.member("gus", AccessLevel::Guest).await;
+    let reporter = fixture.member("rob", AccessLevel::Reporter).await;
+    let rule = fixture.rule(json!({"name": "R", "approvals_required": 1, "rule_type": "regular"})).await;
+    let (all, one) = (fixture.url("/approval_rules"), fixture.url(&format!("/approval_rules/{}", rule["id"])));
+    let stranger = server.create_user("eve").await.client;
+    let check = async |guest_status: u16, stranger_status: u16| {
+        for url in [&all, &one] {
+            guest.client.get(url).await.expect(guest_status);
+            stranger.get(url).await.expect(stranger_status);
+            reporter.client.get(url).await.expect(200);
+            server.anonymous().get(url).await.expect(if stranger_status == 404 { 404 } else { 401 });
+        }
+    };
+    check(200, 200).await;
+    fixture.root.put(&fixture.url(""), json!({"merge_requests_access_level": "private"})).await.expect(200);
+    // Private merge requests are visible to members.
+    check(200, 403).await;
+    fixture.root.put(&fixture.url(""), json!({"merge_requests_access_level": "enabled"})).await.expect(200);
+    fixture.root.put(&fixture.url(""), json!({"visibility": "private"})).await.expect(200);
+    check(403, 404).await;
+}
+
 async fn rules_have_a_maximum_number(server: TestServer) {
     let fixture = Fixture::new(&server, "many").await;
     for number in 0..50 {
@@ -189,6 +213,7 @@ on_every_database![
     refused_rules_name_their_attribute,
     lists_replace_the_former_lists,
     hidden_groups_are_not_shown_and_stay,
+    users_who_can_see_merge_requests_read_rules,
     rules_have_a_maximum_number,
     deleted_users_groups_and_protections_leave_their_rules,
 ];

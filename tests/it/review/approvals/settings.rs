@@ -12,12 +12,14 @@ async fn settings_have_defaults_and_are_updated(server: TestServer) {
     let url = fixture.url("/approvals");
     let mut expected = json!({
         "approvers": [], "approver_groups": [], "approvals_before_merge": 0, "reset_approvals_on_push": true,
+        "disable_overriding_approvers_per_merge_request": false,
         "merge_requests_author_approval": false, "merge_requests_disable_committers_approval": false,
     });
     assert_eq!(fixture.root.get(&url).await.expect(200).json(), expected);
     for (name, value) in [
         ("approvals_before_merge", json!(3)),
         ("reset_approvals_on_push", json!(false)),
+        ("disable_overriding_approvers_per_merge_request", json!(true)),
         ("merge_requests_author_approval", json!(true)),
         ("merge_requests_disable_committers_approval", json!(true)),
     ] {

@@ -1,8 +1,9 @@
 //! Approvals of merge requests, and the rules that require them (`docs/adr/0063-evaluate-approvals-on-each-read.md`).
 //!
-//! `merge_requests` imports `evaluation`, and `reviews` imports `merge_requests`.
+//! `merge_requests` imports `evaluation` and `settings`; `rules` and `reviews` import `merge_requests`.
 
 pub mod configuration;
 pub mod evaluation;
 pub mod reviews;
 pub mod rules;
+pub mod settings;

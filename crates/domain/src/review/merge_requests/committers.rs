@@ -13,7 +13,7 @@ use crate::code::push_events::between;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::review::approvals::evaluation;
+use crate::review::approvals::settings::{self, ApprovalPolicy};
 
 /// Maximum number of commits that are read. The committers of older commits of a merge request can approve.
 const MAX_COMMITS: usize = 10_000;
@@ -21,21 +21,28 @@ const MAX_COMMITS: usize = 10_000;
 /// Number of commits or email addresses that are read at once.
 const BATCH_SIZE: usize = 500;
 
-/// Returns the users whose approvals of a merge request do not count. The result depends only on the head, the target branch
-/// and the settings of the project.
+/// Returns the effect of the approval settings on a merge request. The result depends only on the head, the target branch and
+/// the settings of the project and its groups.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(crate) async fn excluded_users(
+pub(crate) async fn approval_policy(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: &Model,
-) -> Result<HashSet<i64>> {
-    let committers = match access.project.merge_requests_disable_committers_approval {
-        true => find(backend, merge_request).await?,
-        false => HashSet::new(),
+) -> Result<ApprovalPolicy> {
+    let settings = settings::of_project(backend, access).await?;
+    let mut excluded = match settings.committer_approval.value {
+        true => HashSet::new(),
+        false => find(backend, merge_request).await?,
     };
-    Ok(evaluation::excluded_users(access, merge_request, committers))
+    if !settings.author_approval.value {
+        excluded.extend(merge_request.author_id);
+    }
+    Ok(ApprovalPolicy {
+        excluded,
+        has_rule_overrides: settings.rule_overrides.value,
+    })
 }
 
 /// Returns the IDs of the users who committed the commits of a merge request.

@@ -1,7 +1,5 @@
 //! Merges a merge request (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
-use std::collections::HashSet;
-
 use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
@@ -20,6 +18,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
 use crate::review::approvals::evaluation;
+use crate::review::approvals::settings::ApprovalPolicy;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
 use crate::review::merge_requests::ref_updates::MergePlan;
@@ -71,8 +70,8 @@ pub async fn accept(
     let is_running = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
     let is_required = access.project.only_allow_merge_if_pipeline_succeeds;
     let waits = params.merge_when_pipeline_succeeds && !has_succeeded && (is_required || is_running);
-    let excluded = committers::excluded_users(backend, access, &merge_request).await?;
-    check_requirements(backend, access, &merge_request, &excluded, waits || has_succeeded).await?;
+    let policy = committers::approval_policy(backend, access, &merge_request).await?;
+    check_requirements(backend, access, &merge_request, &policy, waits || has_succeeded).await?;
     let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
         return Err(head_mismatch(&merge_request));
@@ -82,7 +81,7 @@ pub async fn accept(
     }
     let mut attempts = 1;
     loop {
-        match merge(backend, access, &merge_request, &params, &excluded).await {
+        match merge(backend, access, &merge_request, &params, &policy).await {
             Err(MergeError::TargetChanged) if attempts < MAX_ATTEMPTS => attempts += 1,
             Err(MergeError::TargetChanged) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
             Err(MergeError::Other(error)) => return Err(error),
@@ -138,14 +137,14 @@ async fn check_requirements(
     backend: &Backend,
     access: &ProjectAccess,
     merge_request: &Model,
-    excluded: &HashSet<i64>,
+    policy: &ApprovalPolicy,
     pipeline_ok: bool,
 ) -> Result<()> {
     let project = &access.project;
     if project.only_allow_merge_if_pipeline_succeeds && !pipeline_ok {
         return Err(not_allowed());
     }
-    check_approved(backend, backend.database.read(), access, merge_request, excluded).await?;
+    check_approved(backend, backend.database.read(), access, merge_request, policy).await?;
     if project.only_allow_merge_if_all_discussions_are_resolved
         && row::has_unresolved_discussions(backend.database.read(), merge_request).await?
     {
@@ -160,12 +159,12 @@ async fn check_approved(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
     merge_request: &Model,
-    excluded: &HashSet<i64>,
+    policy: &ApprovalPolicy,
 ) -> Result<()> {
     if !evaluation::has_rules(backend) {
         return Ok(());
     }
-    let state = evaluation::load(backend, db, access, merge_request, excluded).await?;
+    let state = evaluation::load(backend, db, access, merge_request, policy).await?;
     match state.is_approved() {
         true => Ok(()),
         false => Err(not_allowed()),
@@ -179,7 +178,7 @@ async fn merge(
     access: &ProjectAccess,
     merge_request: &Model,
     params: &MergeParams,
-    excluded: &HashSet<i64>,
+    policy: &ApprovalPolicy,
 ) -> Result<(), MergeError> {
     let (repository, _) = head_refs::ensure(backend, merge_request).await?;
     let options = merge_options(backend, access, &repository, merge_request, params).await?;
@@ -191,7 +190,7 @@ async fn merge(
     let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
     let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
     let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
-    let (access_, excluded) = (access.clone(), excluded.clone());
+    let (access_, policy) = (access.clone(), policy.clone());
     let removal = params.should_remove_source_branch;
     let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
     let publish = async move |prepared: PreparedMerge| {
@@ -214,7 +213,7 @@ async fn merge(
         save_plan(
             &backend_,
             &access_,
-            (&merge_request, &excluded),
+            (&merge_request, &policy),
             &plan,
             base_and_start,
             (squash, removal),
@@ -308,7 +307,7 @@ async fn squash(
 async fn save_plan(
     backend: &Backend,
     access: &ProjectAccess,
-    (merge_request, excluded): (&Model, &HashSet<i64>),
+    (merge_request, policy): (&Model, &ApprovalPolicy),
     plan: &MergePlan,
     (base, start): (git::Oid, git::Oid),
     (squash, removal): (Option<bool>, Option<bool>),
@@ -326,7 +325,7 @@ async fn save_plan(
                 return Err(head_mismatch(&locked));
             }
             // Approvals are given and revoked under the same lock.
-            check_approved(backend, transaction, access, &locked, excluded).await?;
+            check_approved(backend, transaction, access, &locked, policy).await?;
             let mut row = locked.into_active_model();
             row.merge_params = Set(Some(params.clone()));
             row.base_sha = Set(base.to_string());

@@ -1,6 +1,6 @@
 //! Merge requests with all displayed data, loaded in one statement for a page.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Query;
@@ -149,9 +149,12 @@ pub(super) async fn load_found(
     let parts = ExtraParts::add(&mut related, access, &merge_request);
     let is_open = merge_request.state == MergeRequestState::Opened;
     let approvals = is_open.then(|| ApprovalParts::add(backend, &mut related, access, &merge_request));
-    let excluded = match is_open {
-        true => committers::excluded_users(backend, access, &merge_request).await?,
-        false => HashSet::new(),
+    let approvals = match approvals {
+        Some(parts) => Some((
+            parts,
+            committers::approval_policy(backend, access, &merge_request).await?,
+        )),
+        None => None,
     };
     let found = vec![(merge_request, milestone)];
     let request = AssociationRequest {
@@ -176,10 +179,10 @@ pub(super) async fn load_found(
     let details = with_associations(found, &mut associations);
     let mut detail = details.into_iter().next().ok_or_else(missing)?;
     let approvals = match approvals {
-        Some(parts) => {
+        Some((parts, policy)) => {
             let merge_request = &detail.merge_request;
             let is_protected = rules.is_protected(&merge_request.target_branch);
-            parts.take(&mut rows, merge_request, is_protected, &excluded)?
+            parts.take(&mut rows, merge_request, is_protected, &policy)?
         }
         None => ApprovalState::default(),
     };

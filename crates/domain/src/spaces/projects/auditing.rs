@@ -7,7 +7,7 @@ use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
 
 /// Columns that affect who can do what, or which code is accepted.
-const SETTINGS: [Column; 28] = [
+const SETTINGS: [Column; 29] = [
     Column::Name,
     Column::Path,
     Column::DefaultBranch,
@@ -30,6 +30,7 @@ const SETTINGS: [Column; 28] = [
     Column::ResetApprovalsOnPush,
     Column::MergeRequestsAuthorApproval,
     Column::MergeRequestsDisableCommittersApproval,
+    Column::DisableOverridingApproversPerMergeRequest,
     Column::Mirror,
     Column::MirrorUserId,
     Column::OnlyMirrorProtectedBranches,

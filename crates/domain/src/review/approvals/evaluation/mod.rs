@@ -3,8 +3,6 @@
 
 mod parts;
 
-use std::collections::HashSet;
-
 use chrono::{DateTime, Utc};
 use sea_orm::ConnectionTrait;
 use storage::entities::approval_rules::ApprovalRuleType;
@@ -12,9 +10,10 @@ use storage::entities::merge_requests::Model;
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::users::UserSummary;
 
-pub(crate) use parts::{ApprovalParts, branches_part, eligible_part, of_rules, rules_part};
+pub(crate) use parts::{ApprovalParts, branches_part, eligible_part, of_rules, rules_part, scope_of};
 pub use parts::{MAX_ELIGIBLE, StoredRule};
 
+use super::settings::ApprovalPolicy;
 use crate::code::branch_protection;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -54,6 +53,8 @@ pub struct ApprovalState {
     pub approvals: Vec<Approval>,
     /// The rules, oldest first.
     pub rules: Vec<AppliedRule>,
+    /// Whether the rules of the merge request replace those of the project.
+    pub is_overwritten: bool,
 }
 
 impl AppliedRule {
@@ -108,6 +109,14 @@ impl ApprovalState {
         self.approvals.iter().any(|approval| approval.user.id == user_id)
     }
 
+    /// Removes the approval of a user.
+    pub(crate) fn remove_approval_of(&mut self, user_id: i64) {
+        self.approvals.retain(|approval| approval.user.id != user_id);
+        for rule in &mut self.rules {
+            rule.approved_by.retain(|id| *id != user_id);
+        }
+    }
+
     fn largest(&self, number: impl Fn(&AppliedRule) -> usize) -> usize {
         let sum = |kind: ApprovalRuleType| -> usize {
             let rules = self.rules.iter().filter(|rule| rule.rule_type == kind);
@@ -123,19 +132,6 @@ pub fn has_rules(backend: &Backend) -> bool {
     backend.instance.plan >= InstancePlan::Starter
 }
 
-/// Returns the users whose approvals do not count: the author and the committers, as the project requires.
-pub(crate) fn excluded_users(
-    access: &ProjectAccess,
-    merge_request: &Model,
-    committers: HashSet<i64>,
-) -> HashSet<i64> {
-    let mut excluded = committers;
-    if !access.project.merge_requests_author_approval {
-        excluded.extend(merge_request.author_id);
-    }
-    excluded
-}
-
 /// Returns the approvals of a merge request and the rules that apply to it, in one statement.
 ///
 /// # Errors
@@ -145,7 +141,7 @@ pub(crate) async fn load(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
     merge_request: &Model,
-    excluded: &HashSet<i64>,
+    policy: &ApprovalPolicy,
 ) -> Result<ApprovalState> {
     let mut related = RelatedRows::default();
     let parts = ApprovalParts::add(backend, &mut related, access, merge_request);
@@ -153,7 +149,7 @@ pub(crate) async fn load(
     let mut rows = related.load(db).await?;
     let rules = rules.take(&mut rows)?;
     let is_protected = branch_protection::is_protected(&rules, &merge_request.target_branch);
-    parts.take(&mut rows, merge_request, is_protected, excluded)
+    parts.take(&mut rows, merge_request, is_protected, policy)
 }
 
 #[cfg(test)]
@@ -229,6 +225,7 @@ mod tests {
                 rule(Regular, 1, &[1, 2], approved),
                 rule(Regular, 1, &[1, 3], approved),
             ],
+            is_overwritten: false,
         };
         assert_eq!(
             (
@@ -242,6 +239,9 @@ mod tests {
             (3, 2)
         );
         assert!(state(1, &[1]).is_approved() && !state(2, &[1]).is_approved());
+        let mut revoked = state(1, &[1]);
+        revoked.remove_approval_of(1);
+        assert_eq!(revoked, state(1, &[]));
         assert!(ApprovalState::default().is_approved());
     }
 }

@@ -1,13 +1,13 @@
 //! The parts of a statement with the approvals and rules of a merge request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{
     Expr, ExprTrait, Func, IntoTableRef, Order, Query, SelectStatement, UnionType, WindowStatement,
 };
 use sea_orm::{ActiveEnum, ColumnTrait, Condition, DbErr};
-use storage::entities::approval_rules::{self, ApprovalRuleType};
+use storage::entities::approval_rules::{self, ApprovalRuleType, RuleScope};
 use storage::entities::merge_requests::Model;
 use storage::entities::related_rows::{
     PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint,
@@ -23,6 +23,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patterns::matches_pattern;
+use crate::review::approvals::settings::ApprovalPolicy;
 use crate::spaces::members::users_with_role;
 
 /// Maximum number of eligible users of a rule that are read. It is larger than the number of approvals that a rule can
@@ -58,6 +59,10 @@ pub struct StoredRule {
     pub applies_to_all_protected_branches: bool,
     /// When the rule was last changed.
     pub updated_at: DateTime<Utc>,
+    /// Whether the rule belongs to a merge request.
+    pub is_own: bool,
+    /// ID of the rule of the project that was copied for a merge request.
+    pub source_rule_id: Option<i64>,
 }
 
 impl ApprovalParts {
@@ -69,18 +74,20 @@ impl ApprovalParts {
         merge_request: &Model,
     ) -> Self {
         let id = merge_request.id;
+        let scope = scope_of(merge_request);
         let mut of_rules = |part: RelatedPart| related.add(has_rules(backend).then_some(part));
         Self {
-            rules: of_rules(rules_part(access.project.id)),
-            branches: of_rules(branches_part(access.project.id)),
-            eligible: of_rules(eligible_part(access)),
-            approving: of_rules(approving_part(access, id)),
+            rules: of_rules(rules_part(scope)),
+            branches: of_rules(branches_part(scope)),
+            eligible: of_rules(eligible_part(access, scope)),
+            approving: of_rules(approving_part(access, scope, id)),
             approvals: related.add(Some(approvals::part(id))),
             users: related.add(Some(users_part(id))),
         }
     }
 
-    /// Removes the rows of the parts and evaluates the rules. Approvals of `excluded` users do not count.
+    /// Removes the rows of the parts and evaluates the rules. If the merge request has rules of its own, and the policy permits
+    /// this, they replace those of the project. Approvals of excluded users do not count.
     ///
     /// # Errors
     /// Returns an error if a row is invalid.
@@ -89,7 +96,7 @@ impl ApprovalParts {
         rows: &mut RelatedRowSets,
         merge_request: &Model,
         is_target_protected: bool,
-        excluded: &HashSet<i64>,
+        policy: &ApprovalPolicy,
     ) -> Result<ApprovalState> {
         let times: HashMap<i64, _> = rows.take_by_id(self.approvals, |row| row.time.unwrap_or_default());
         let users = rows.take(self.users).into_iter().map(UserSummary::read);
@@ -102,9 +109,11 @@ impl ApprovalParts {
         let mut branches = rows.take_grouped(self.branches, |row| Ok(name_of(row)))?;
         let mut eligible = rows.take_grouped(self.eligible, UserSummary::read)?;
         let mut approving = rows.take_grouped(self.approving, |row| Ok(row.id))?;
+        let stored = rows.take(self.rules).into_iter().map(StoredRule::read);
+        let stored = stored.collect::<Result<Vec<_>, _>>()?;
+        let is_overwritten = policy.has_rule_overrides && stored.iter().any(|rule| rule.is_own);
         let mut rules = Vec::new();
-        for row in rows.take(self.rules) {
-            let rule = StoredRule::read(row)?;
+        for rule in stored.into_iter().filter(|rule| rule.is_own == is_overwritten) {
             let branches = branches.remove(&rule.id).unwrap_or_default();
             let applies = match rule.applies_to_all_protected_branches {
                 true => is_target_protected,
@@ -124,9 +133,9 @@ impl ApprovalParts {
             let is_truncated = eligible.len() >= usize::from(MAX_ELIGIBLE);
             // A truncated list stays as long as it is, because the omitted users can approve, too.
             if !is_truncated {
-                eligible.retain(|user| !excluded.contains(&user.id));
+                eligible.retain(|user| !policy.excluded.contains(&user.id));
             }
-            approved_by.retain(|id| !excluded.contains(id));
+            approved_by.retain(|id| !policy.excluded.contains(id));
             rules.push(AppliedRule {
                 id: rule.id,
                 name: rule.name,
@@ -136,7 +145,11 @@ impl ApprovalParts {
                 approved_by,
             });
         }
-        Ok(ApprovalState { approvals, rules })
+        Ok(ApprovalState {
+            approvals,
+            rules,
+            is_overwritten,
+        })
     }
 }
 
@@ -146,7 +159,7 @@ impl StoredRule {
     /// # Errors
     /// Returns an error if the row has an unknown kind.
     pub(crate) fn read(row: RelatedRow) -> Result<Self, DbErr> {
-        let [name, rule_type, applies, _] = row.texts;
+        let [name, rule_type, applies, source] = row.texts;
         Ok(Self {
             id: row.id,
             name: name.unwrap_or_default(),
@@ -157,6 +170,8 @@ impl StoredRule {
                 .unwrap_or(i32::MAX),
             applies_to_all_protected_branches: applies.is_some(),
             updated_at: row.time.unwrap_or_default(),
+            is_own: source.is_some(),
+            source_rule_id: source.and_then(|id| id.parse().ok()),
         })
     }
 }
@@ -166,17 +181,25 @@ fn name_of(row: RelatedRow) -> String {
     name.unwrap_or_default()
 }
 
-/// Returns the part with the rules of a project, oldest first.
-pub(crate) fn rules_part(project_id: i64) -> RelatedPart {
+/// Returns the scope of the rules that can apply to a merge request.
+pub(crate) fn scope_of(merge_request: &Model) -> RuleScope {
+    RuleScope::Both {
+        project_id: merge_request.target_project_id,
+        merge_request_id: merge_request.id,
+    }
+}
+
+/// Returns the part with rules, oldest first.
+pub(crate) fn rules_part(scope: RuleScope) -> RelatedPart {
     use approval_rules::{Column, Entity};
-    let rows = Query::select()
-        .from(Entity)
-        .and_where(Column::ProjectId.eq(project_id))
-        .take();
+    let rows = Query::select().from(Entity).cond_where(scope.condition()).take();
     let applies = Expr::case(
         Column::AppliesToAllProtectedBranches.into_expr(),
         Expr::val("yes"),
     );
+    // Rules of merge requests have a text, which is empty without a source.
+    let source = Func::coalesce([Column::SourceRuleId.into_expr().cast_as("text"), Expr::val("")]);
+    let source = Expr::case(Column::MergeRequestId.into_expr().is_null(), null_text()).finally(source);
     RelatedPart::new(rows, Column::ProjectId.into_expr())
         .sorted_by(Column::Id.into_expr())
         .with_id(Column::Id.into_expr())
@@ -185,25 +208,30 @@ pub(crate) fn rules_part(project_id: i64) -> RelatedPart {
         .with_texts([
             Column::Name.into_expr(),
             Column::RuleType.into_expr(),
-            applies.finally(Expr::cust("NULL").cast_as("text")).into(),
+            applies.finally(null_text()).into(),
+            source.into(),
         ])
 }
 
-/// Selects the rows of a table with a column for the rule, for the rules of a project.
-pub(crate) fn of_rules(table: impl IntoTableRef, rule: Expr, project_id: i64) -> SelectStatement {
+fn null_text() -> Expr {
+    Expr::cust("NULL").cast_as("text")
+}
+
+/// Selects the rows of a table with a column for the rule, for the rules of a scope.
+pub(crate) fn of_rules(table: impl IntoTableRef, rule: Expr, scope: RuleScope) -> SelectStatement {
     let is_of_rule = rule.eq(approval_rules::Column::Id.into_expr());
     Query::select()
         .from(approval_rules::Entity)
         .cross_join(table)
-        .and_where(approval_rules::Column::ProjectId.eq(project_id))
+        .cond_where(scope.condition())
         .and_where(is_of_rule)
         .take()
 }
 
-/// Returns the part with the IDs and names of the protected branches of the rules of a project.
-pub(crate) fn branches_part(project_id: i64) -> RelatedPart {
+/// Returns the part with the IDs and names of the protected branches of rules.
+pub(crate) fn branches_part(scope: RuleScope) -> RelatedPart {
     use approval_rule_branches::{Column, Entity};
-    let mut rows = of_rules(Entity, Column::ApprovalRuleId.into_expr(), project_id);
+    let mut rows = of_rules(Entity, Column::ApprovalRuleId.into_expr(), scope);
     let is_branch = protected_branches::Column::Id
         .into_expr()
         .eq(Column::ProtectedBranchId.into_expr());
@@ -213,12 +241,12 @@ pub(crate) fn branches_part(project_id: i64) -> RelatedPart {
         .with_texts([protected_branches::Column::Name.into_expr()])
 }
 
-/// Selects the users of the rules of a project, and the direct members of their groups: `rule_id` and `user_id`.
-fn candidates(project_id: i64) -> SelectStatement {
+/// Selects the users of rules, and the direct members of their groups: `rule_id` and `user_id`.
+fn candidates(scope: RuleScope) -> SelectStatement {
     let mut users = of_rules(
         approval_rule_users::Entity,
         approval_rule_users::Column::ApprovalRuleId.into_expr(),
-        project_id,
+        scope,
     );
     users
         .expr_as(approval_rule_users::Column::ApprovalRuleId.into_expr(), "rule_id")
@@ -226,7 +254,7 @@ fn candidates(project_id: i64) -> SelectStatement {
     let mut groups = of_rules(
         approval_rule_groups::Entity,
         approval_rule_groups::Column::ApprovalRuleId.into_expr(),
-        project_id,
+        scope,
     );
     let is_member = members::Column::NamespaceId
         .into_expr()
@@ -252,13 +280,13 @@ fn can_approve(access: &ProjectAccess) -> Condition {
         .add(users_with_role(access, AccessLevel::Developer))
 }
 
-/// Returns the part with the users of the rules of a project who can approve, at most [`MAX_ELIGIBLE`] of each rule, sorted
+/// Returns the part with the users of rules who can approve, at most [`MAX_ELIGIBLE`] of each rule, sorted
 /// by ID.
-pub(crate) fn eligible_part(access: &ProjectAccess) -> RelatedPart {
+pub(crate) fn eligible_part(access: &ProjectAccess, scope: RuleScope) -> RelatedPart {
     let window = WindowStatement::partition_by((CANDIDATE, "rule_id"))
         .order_by((CANDIDATE, "user_id"), Order::Asc)
         .take();
-    let ranked = eligible(access)
+    let ranked = eligible(access, scope)
         .expr_as(Expr::col((CANDIDATE, "rule_id")), "rule_id")
         .expr_as(Expr::col((CANDIDATE, "user_id")), "user_id")
         .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
@@ -275,11 +303,11 @@ pub(crate) fn eligible_part(access: &ProjectAccess) -> RelatedPart {
 }
 
 /// Returns the part with the IDs of the users of each rule who can approve and have approved.
-fn approving_part(access: &ProjectAccess, merge_request_id: i64) -> RelatedPart {
+fn approving_part(access: &ProjectAccess, scope: RuleScope, merge_request_id: i64) -> RelatedPart {
     let has_approved = approvals::Column::UserId
         .into_expr()
         .eq(users::Column::Id.into_expr());
-    let mut rows = eligible(access);
+    let mut rows = eligible(access, scope);
     rows.cross_join(approvals::Entity)
         .and_where(has_approved)
         .and_where(approvals::Column::MergeRequestId.eq(merge_request_id));
@@ -288,13 +316,13 @@ fn approving_part(access: &ProjectAccess, merge_request_id: i64) -> RelatedPart 
         .with_id(users::Column::Id.into_expr())
 }
 
-/// Selects the users of the rules of a project who can approve.
-fn eligible(access: &ProjectAccess) -> SelectStatement {
+/// Selects the users of rules who can approve.
+fn eligible(access: &ProjectAccess, scope: RuleScope) -> SelectStatement {
     let is_user = users::Column::Id
         .into_expr()
         .eq(Expr::col((CANDIDATE, "user_id")));
     Query::select()
-        .from_subquery(candidates(access.project.id), CANDIDATE)
+        .from_subquery(candidates(scope), CANDIDATE)
         .cross_join(users::Entity)
         .and_where(is_user)
         .cond_where(can_approve(access))

@@ -7,7 +7,7 @@ use storage::entities::approval_rules::{self, ApprovalRuleType};
 use storage::entities::{now, projects, row_changes};
 
 use super::selection::{ApproverSelection, ResolvedSelection, branch_ids};
-use super::{ApprovalRuleDetail, MAX_RULES, auditing, find, load};
+use super::{ApprovalRuleDetail, MAX_RULES, auditing, find, load, of_project};
 use crate::audit::{self, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -56,18 +56,7 @@ pub async fn create(
 ) -> Result<ApprovalRuleDetail> {
     let name = check_name(&new.name)?;
     let approvals_required = check_number(new.approvals_required)?;
-    let has_approvers = [
-        new.selection.user_ids.as_ref().map(Vec::len),
-        new.selection.group_ids.as_ref().map(Vec::len),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(new.selection.usernames.as_ref().map(Vec::len))
-    .any(|number| number > 0);
-    let rule_type = new.rule_type.unwrap_or(match has_approvers {
-        true => ApprovalRuleType::Regular,
-        false => ApprovalRuleType::AnyApprover,
-    });
+    let rule_type = new.rule_type.unwrap_or_else(|| new.selection.rule_type());
     let mut selection = new.selection.resolve(backend, access).await?;
     restrict(&mut selection, rule_type, new.applies_to_all_protected_branches);
     let scope = BranchScope {
@@ -78,15 +67,9 @@ pub async fn create(
         .database
         .transaction(async |transaction| {
             let project = lock(transaction, access).await?;
-            let rules = load(transaction, access).await?;
-            if rules.len() >= MAX_RULES {
-                let text = format!("The maximum number of approval rules ({MAX_RULES}) is reached");
-                return Err(Error::Rejected(text.into()));
-            }
+            let rules = load(transaction, access, of_project(access)).await?;
             let is_any = rule_type == ApprovalRuleType::AnyApprover;
-            if is_any && rules.iter().any(|known| known.rule.rule_type == rule_type) {
-                return Err(Error::attribute("rule_type", "has already been taken"));
-            }
+            check_can_add(rules.iter().map(|known| known.rule.rule_type), rule_type)?;
             check_free(&rules, None, name, &scope)?;
             let at = now();
             let row = approval_rules::ActiveModel {
@@ -129,7 +112,7 @@ pub async fn update(
         .database
         .transaction(async |transaction| {
             let project = lock(transaction, access).await?;
-            let rules = load(transaction, access).await?;
+            let rules = load(transaction, access, of_project(access)).await?;
             let former = rules.iter().find(|known| known.rule.id == id);
             let former = former.ok_or_else(|| Error::not_found(""))?;
             let is_all_protected = update
@@ -212,7 +195,11 @@ async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess) -> Resu
 
 /// Removes what a rule cannot have: users and groups of a rule for all users, and own branches of a rule for all protected
 /// branches.
-fn restrict(selection: &mut ResolvedSelection, rule_type: ApprovalRuleType, is_all_protected: bool) {
+pub(super) fn restrict(
+    selection: &mut ResolvedSelection,
+    rule_type: ApprovalRuleType,
+    is_all_protected: bool,
+) {
     if rule_type == ApprovalRuleType::AnyApprover {
         selection.users = None;
         selection.groups = None;
@@ -234,6 +221,22 @@ async fn store_number(
     Ok(())
 }
 
+/// Checks that an owner with rules of these types can have one more.
+pub(super) fn check_can_add(
+    known: impl ExactSizeIterator<Item = ApprovalRuleType>,
+    added: ApprovalRuleType,
+) -> Result<()> {
+    if known.len() >= MAX_RULES {
+        let text = format!("The maximum number of approval rules ({MAX_RULES}) is reached");
+        return Err(Error::Rejected(text.into()));
+    }
+    let mut known = known;
+    match added == ApprovalRuleType::AnyApprover && known.any(|known| known == added) {
+        true => Err(Error::attribute("rule_type", "has already been taken")),
+        false => Ok(()),
+    }
+}
+
 /// Checks that no other rule for the same branches has the name.
 fn check_free(rules: &[ApprovalRuleDetail], own: Option<i64>, name: &str, scope: &BranchScope) -> Result<()> {
     let mut others = rules.iter().filter(|known| Some(known.rule.id) != own);
@@ -248,7 +251,7 @@ fn check_free(rules: &[ApprovalRuleDetail], own: Option<i64>, name: &str, scope:
     }
 }
 
-fn check_name(name: &str) -> Result<&str> {
+pub(super) fn check_name(name: &str) -> Result<&str> {
     let name = name.trim();
     match name.is_empty() {
         true => Err(Error::attribute("name", "can't be blank")),
@@ -256,6 +259,6 @@ fn check_name(name: &str) -> Result<&str> {
     }
 }
 
-fn check_number(number: i64) -> Result<i32> {
+pub(super) fn check_number(number: i64) -> Result<i32> {
     i32::try_from(number).map_err(|_| Error::attribute("approvals_required", "is not a number in range"))
 }

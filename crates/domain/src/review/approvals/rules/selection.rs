@@ -6,6 +6,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter, QuerySelect};
 use storage::database::Violation;
 use storage::entities::access::visible_groups;
+use storage::entities::approval_rules::ApprovalRuleType;
 use storage::entities::{fold, namespaces, now, protected_branches, users};
 
 use super::ApprovalRuleDetail;
@@ -42,6 +43,21 @@ pub(super) struct ResolvedSelection {
 }
 
 impl ApproverSelection {
+    /// Returns the type of a new rule with this selection.
+    pub(super) fn rule_type(&self) -> ApprovalRuleType {
+        let names = self.usernames.as_ref().map(Vec::len);
+        let lists = [&self.user_ids, &self.group_ids].map(|ids| ids.as_ref().map(Vec::len));
+        match lists
+            .into_iter()
+            .chain([names])
+            .flatten()
+            .any(|number| number > 0)
+        {
+            true => ApprovalRuleType::Regular,
+            false => ApprovalRuleType::AnyApprover,
+        }
+    }
+
     /// Looks up the users, groups and branches.
     ///
     /// # Errors
@@ -129,6 +145,13 @@ fn check_number(attribute: &'static str, number: usize, max: usize) -> Result<()
 }
 
 impl ResolvedSelection {
+    /// Adds the users and groups of a rule, unless the request contains others.
+    pub(super) fn or_approvers_of(mut self, detail: &ApprovalRuleDetail) -> Self {
+        self.users.get_or_insert_with(|| user_ids(detail));
+        self.groups.get_or_insert_with(|| group_ids(detail));
+        self
+    }
+
     /// Keeps the groups of a rule that are hidden from the caller, who cannot send their IDs.
     pub(super) fn keep_hidden_groups(&mut self, detail: &ApprovalRuleDetail) {
         if let Some(groups) = &mut self.groups {
@@ -172,11 +195,11 @@ impl ResolvedSelection {
     }
 }
 
-fn user_ids(detail: &ApprovalRuleDetail) -> BTreeSet<i64> {
+pub(super) fn user_ids(detail: &ApprovalRuleDetail) -> BTreeSet<i64> {
     detail.users.iter().map(|user| user.id).collect()
 }
 
-fn group_ids(detail: &ApprovalRuleDetail) -> BTreeSet<i64> {
+pub(super) fn group_ids(detail: &ApprovalRuleDetail) -> BTreeSet<i64> {
     let visible = detail.groups.iter().map(|row| row.group.id);
     visible.chain(detail.hidden_groups.iter().copied()).collect()
 }
@@ -219,11 +242,11 @@ async fn replace(
     Ok(!removed.is_empty() || !added.is_empty())
 }
 
-/// Maps a database error of an insert: the user, group or branch may be deleted at the same time.
-fn insert_error(error: DbErr) -> Error {
+/// Maps a database error of an insert: the user, group, branch or source may be deleted at the same time.
+pub(super) fn insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::ForeignKey(_)) => {
-            Error::Rejected("A user, group or protected branch of the rule was deleted".into())
+            Error::Rejected("A user, group, protected branch or source of the rule was deleted".into())
         }
         _ => error.into(),
     }
