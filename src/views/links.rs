@@ -4,15 +4,6 @@ pub use domain::kernel::urls::{avatar_url, user_avatar_url};
 
 use domain::kernel::urls::encode_path;
 
-/// Characters that need no escaping in a segment of a URL path.
-const SEGMENT: &AsciiSet = &PATH.add(b'/');
-
-/// Returns a text as a segment of a URL path.
-#[must_use]
-pub fn segment(text: &str) -> String {
-    utf8_percent_encode(text, SEGMENT).to_string()
-}
-
 /// Returns the URL of a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {

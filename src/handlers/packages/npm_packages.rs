@@ -4,12 +4,12 @@ use domain::accounts::uploads::UploadedFile;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
+use domain::kernel::urls::encode_segment;
 use domain::packages::client_lists::PackageScope;
 use domain::packages::npm;
 
 use crate::api::routes::NpmPackagesApi;
 use crate::app::App;
-use crate::views::links::segment;
 use crate::views::packages::npm::npm_package;
 use contract::{
     DeleteNpmPackageTagRequest, DownloadGroupNpmPackageRequest, DownloadInstanceNpmPackageRequest,
@@ -39,7 +39,7 @@ impl NpmPackagesApi for App {
         access: ProjectAccess,
         request: GetNpmPackageRequest,
     ) -> Result<NpmPackage> {
-        let registry = format!("projects/{}/packages/npm", segment(&request.id));
+        let registry = format!("projects/{}/packages/npm", encode_segment(&request.id));
         self.npm_package(&PackageScope::Project(&access), &request.package_name, &registry)
             .await
     }
@@ -105,7 +105,7 @@ impl NpmPackagesApi for App {
         access: GroupAccess,
         request: GetGroupNpmPackageRequest,
     ) -> Result<NpmPackage> {
-        let registry = format!("groups/{}/-/packages/npm", segment(&request.id));
+        let registry = format!("groups/{}/-/packages/npm", encode_segment(&request.id));
         self.npm_package(&PackageScope::of_group(&access), &request.package_name, &registry)
             .await
     }

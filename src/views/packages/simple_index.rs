@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use domain::kernel::download::{Download, DownloadContent};
+use domain::kernel::urls::encode_segment;
 use domain::packages::pypi::PythonPackageDetail;
 use serde_json::{Value, json};
 
 use crate::views::html::escape;
-use crate::views::links::segment;
 
 /// Media type of the HTML.
 const HTML: &str = "text/html; charset=utf-8";
@@ -18,7 +18,7 @@ const JSON: &str = "application/vnd.pypi.simple.v1+json";
 #[must_use]
 pub fn package_list(index: &str, names: &[String]) -> Download {
     let links = names.iter().map(|name| {
-        let url = format!("{index}/simple/{}/", segment(name));
+        let url = format!("{index}/simple/{}/", encode_segment(name));
         link(&url, None, name)
     });
     let projects: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
@@ -29,7 +29,7 @@ pub fn package_list(index: &str, names: &[String]) -> Download {
 /// Returns the links to the files of a package. `index` as in [`package_list`].
 #[must_use]
 pub fn package_files(index: &str, package: &PythonPackageDetail) -> Download {
-    let url = |sha256: &str, file_name: &str| format!("{index}/files/{sha256}/{}", segment(file_name));
+    let url = |sha256: &str, file_name: &str| format!("{index}/files/{sha256}/{}", encode_segment(file_name));
     let links = package.files.iter().map(|file| {
         let url = format!("{}#sha256={}", url(&file.sha256, &file.file_name), file.sha256);
         link(&url, file.requires_python.as_deref(), &file.file_name)

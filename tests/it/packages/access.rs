@@ -132,7 +132,8 @@ async fn slow_upload_is_refused_after_access_is_lost(server: TestServer) {
     let ann = server.create_user("ann").await;
     join(&server.root(), &path, ann.id, 30).await;
     let line = format!("PUT /api/v4{}", file_path(&path, ["a", "1", "f"]));
-    let begin = async || SlowRequest::begin(&server.base, &line, &[("Private-Token", ann.token.as_str())], vec![7; 100]).await;
+    let begin =
+        async || SlowRequest::begin(&server.base, &line, &[("Private-Token", ann.token.as_str())], vec![7; 100]).await;
     let request = begin().await;
     server.root().delete(&format!("{path}/members/{}", ann.id)).await.expect(204);
     request.finish().await.expect(404);
