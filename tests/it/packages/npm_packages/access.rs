@@ -138,7 +138,8 @@ async fn changes_are_audited(server: TestServer) {
     }
     root.delete(&format!("{tags}/next")).await.expect(204);
     let events = root.get(&format!("/projects/{project}/audit_events")).await.expect(200).json();
-    let names: Vec<&Value> = events.as_array().expect("events").iter().rev().map(|each| &each["event_name"]).collect();
+    let names: Vec<&Value> =
+        events.as_array().expect("events").iter().rev().map(|each| &each["details"]["event_name"]).collect();
     assert_eq!(
         names,
         ["package_published", "package_tag_changed", "package_deprecation_changed", "package_tag_deleted"]
