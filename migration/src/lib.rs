@@ -86,6 +86,8 @@ mod m20261127_000087_create_protected_tags_and_grants;
 mod m20261127_000088_create_deploy_tokens;
 mod m20261127_000089_create_push_rules;
 mod m20261127_000090_create_approvals;
+mod m20261127_000094_create_merge_request_versions;
+mod m20261127_000095_create_project_fetches;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -172,6 +174,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000088_create_deploy_tokens::Migration),
             Box::new(m20261127_000089_create_push_rules::Migration),
             Box::new(m20261127_000090_create_approvals::Migration),
+            Box::new(m20261127_000094_create_merge_request_versions::Migration),
+            Box::new(m20261127_000095_create_project_fetches::Migration),
         ]
     }
 }

@@ -47,6 +47,7 @@ pub struct Space<'a> {
     pub issue: i64,
     /// IID within the project.
     pub merge_request: i64,
+    pub merge_request_version: i64,
     /// A note on the issue.
     pub note: i64,
     pub issue_award: i64,
@@ -139,6 +140,7 @@ pub async fn create_space<'a>(
     let on_note = format!("{on_issue}/notes/{note}");
     let on_merge_request = format!("/projects/{}/merge_requests/{merge_request}", project.id);
     let merge_request_note = comment(server, &on_merge_request).await;
+    let versions = root.get(&format!("{on_merge_request}/versions")).await.expect(200).json();
     let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, "there").await;
@@ -188,6 +190,7 @@ pub async fn create_space<'a>(
         group_label,
         issue,
         merge_request,
+        merge_request_version: spaces::id(&versions[0]),
         note,
         issue_award: award(server, &on_issue).await,
         note_award: award(server, &on_note).await,
