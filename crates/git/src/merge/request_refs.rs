@@ -62,6 +62,24 @@ impl Repository {
             .await
     }
 
+    /// Returns whether a reference of a merge request preserves the head of a version.
+    ///
+    /// # Errors
+    /// Failures of the repository.
+    pub async fn has_merge_request_version(&self, iid: i64, head: Oid) -> Result<bool> {
+        let names = vec![format!("{}{head}", version_prefix(iid)), head_ref(iid)];
+        let [kept, current] = self.targets(names).await?[..] else {
+            return Err(Error::Worker);
+        };
+        let Some(current) = current.filter(|_| kept.is_none()) else {
+            return Ok(kept.is_some());
+        };
+        match self.is_ancestor(head, current).await {
+            Err(Error::ObjectNotFound) => Ok(false),
+            result => result,
+        }
+    }
+
     /// Preserves the head of a former version of a merge request.
     ///
     /// # Errors

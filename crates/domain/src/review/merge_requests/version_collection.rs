@@ -163,6 +163,9 @@ async fn store(backend: &Backend, merge_request: &Model, version: &Version) -> R
     }
     let (head, iid) = (oid(&version.head_sha)?, merge_request.iid);
     let target = head_refs::repository(backend, merge_request.target_project_id);
+    if target.has_merge_request_version(iid, head).await? {
+        return Ok(target);
+    }
     if let Some(source) = merge_request.source_project_id
         && source != merge_request.target_project_id
     {
@@ -170,19 +173,7 @@ async fn store(backend: &Backend, merge_request: &Model, version: &Version) -> R
             .import_commit(&head_refs::repository(backend, source), head)
             .await?;
     }
-    let current = target.merge_request_head(iid).await?;
-    let is_kept = async {
-        match current {
-            Some(current) => target.is_ancestor(head, current).await,
-            None => Ok(false),
-        }
-    };
-    let kept = match is_kept.await {
-        Ok(true) => Ok(()),
-        Ok(false) => target.keep_merge_request_version(iid, head).await,
-        Err(error) => Err(error),
-    };
-    match kept {
+    match target.keep_merge_request_version(iid, head).await {
         Ok(()) => Ok(target),
         Err(git::Error::ObjectNotFound) => Err(Error::not_found("Commit")),
         Err(error) => Err(error.into()),
