@@ -88,6 +88,8 @@ mod m20261127_000089_create_push_rules;
 mod m20261127_000090_create_approvals;
 mod m20261127_000091_create_packages;
 mod m20261127_000093_create_approval_rules_of_merge_requests;
+mod m20261127_000094_create_merge_request_versions;
+mod m20261127_000095_create_project_fetches;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -176,6 +178,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000090_create_approvals::Migration),
             Box::new(m20261127_000091_create_packages::Migration),
             Box::new(m20261127_000093_create_approval_rules_of_merge_requests::Migration),
+            Box::new(m20261127_000094_create_merge_request_versions::Migration),
+            Box::new(m20261127_000095_create_project_fetches::Migration),
         ]
     }
 }

@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::activity::jobs::deliver_webhook::DeliverWebhook;
+use domain::code::fetch_statistics;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
 use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
 use domain::kernel::cache::Caches;
+use domain::kernel::fetch_counter::FetchCounter;
 use domain::kernel::{Backend, BackendParts, Instance};
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
@@ -173,6 +175,7 @@ async fn open_as(
             database_seconds: settings.database_seconds,
         }),
         upload_slots: UploadSlots::default(),
+        fetches: FetchCounter::default(),
     });
     Ok((backend, serving))
 }
@@ -328,6 +331,9 @@ impl BoundServer {
             .is_err()
         {
             tracing::warn!("stopped before all ref updates were recorded");
+        }
+        if let Err(error) = fetch_statistics::record(&self.backend).await {
+            tracing::warn!(%error, "failed to record the numbers of fetches");
         }
         watchdog.abort();
         close(&self.backend).await

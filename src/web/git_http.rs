@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::code::receive_pack;
+use domain::code::{fetch_statistics, receive_pack};
 use domain::identity::access::ProjectAccess;
 use domain::identity::git_access::{self, BasicCredentials};
 use domain::kernel::Backend;
@@ -274,6 +274,7 @@ impl<E> GitHttpEndpoint<E> {
         Ok(match service {
             TransportService::UploadPack => {
                 let stream = repository.upload_pack(body, gzip, protocol).await?;
+                let stream = fetch_statistics::counted(&self.backend, access.project.id, stream);
                 streamed(service, "result", stream)
             }
             TransportService::ReceivePack => {

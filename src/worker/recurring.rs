@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::accounts::uploads;
 use domain::audit;
+use domain::code::fetch_statistics;
 use domain::code::ref_updates::{self, AbandonedUpdates};
 use domain::delivery::pipeline_schedules;
 use domain::instance::settings;
@@ -12,6 +13,7 @@ use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
 use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
+use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;
@@ -133,6 +135,14 @@ async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
     let swept = transfers::sweep(backend).await?;
     if swept > 0 {
         tracing::info!(swept, "removed expired group export archives");
+    }
+    let swept = merge_requests::sweep_versions(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "enqueued jobs for versions of merge requests");
+    }
+    let swept = fetch_statistics::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed old numbers of fetches");
     }
     let swept = log::sweep(backend).await?;
     if swept > 0 {

@@ -6,21 +6,25 @@ use domain::code::commits::commit::AuthorOverride;
 use domain::code::commits::content;
 use domain::code::commits::create::{self, FileActionKind, NewCommit, NewFileAction};
 use domain::code::commits::listing::{self, CommitDetail, CommitFilter, RefKind};
+use domain::code::commits::signature;
 use domain::code::commits::start_point::StartPoint;
 use domain::delivery::pipelines;
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::review::merge_requests;
 
 use crate::api::routes::CommitsApi;
 use crate::app::App;
 use crate::views::code::commit as view;
+use crate::views::review::merge_request::state_filter;
 use contract::MaybeUndefined;
 use contract::{
     CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
-    CommitRefFilter, CommitSequence, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType,
-    FileEncoding, GetCommitRequest, GetCommitSequenceRequest, ListCommitCommentsRequest,
-    ListCommitDiffsRequest, ListCommitRefsRequest, ListCommitsRequest, RevertCommitRequest,
+    CommitRefFilter, CommitSequence, CommitSignature, CreateCommitCommentRequest, CreateCommitRequest, Diff,
+    DiffLineType, FileEncoding, GetCommitRequest, GetCommitSequenceRequest, GetCommitSignatureRequest,
+    ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitMergeRequestsRequest, ListCommitRefsRequest,
+    ListCommitsRequest, MergeRequest, RevertCommitRequest,
 };
 
 impl CommitsApi for App {
@@ -96,6 +100,17 @@ impl CommitsApi for App {
         Ok(page.map(view::reference))
     }
 
+    async fn list_commit_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitMergeRequestsRequest,
+        page: PageRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let state = request.state.and_then(state_filter);
+        let page = merge_requests::list_by_commit(&self.backend, &access, &request.sha, state, &page).await?;
+        Ok(page.map(|detail| self.merge_request(detail, &access)))
+    }
+
     async fn get_commit_sequence(
         &self,
         access: ProjectAccess,
@@ -103,6 +118,15 @@ impl CommitsApi for App {
     ) -> Result<CommitSequence> {
         let count = listing::sequence(&self.backend, &access, &request.sha, request.first_parent).await?;
         Ok(view::sequence(count))
+    }
+
+    async fn get_commit_signature(
+        &self,
+        access: ProjectAccess,
+        request: GetCommitSignatureRequest,
+    ) -> Result<CommitSignature> {
+        let found = signature::get_signature(&self.backend, &access, &request.sha).await?;
+        Ok(view::signature(found))
     }
 
     async fn cherry_pick_commit(

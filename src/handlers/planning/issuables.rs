@@ -3,8 +3,8 @@
 use domain::kernel::error::{Error, Result};
 use domain::planning::issuables::{IssuableConditions, IssuableFilter, IssuableScope};
 
+use contract::IssueNot;
 use contract::timestamp::Timestamp;
-use contract::{IssueNot, SortDirection};
 
 /// Returns the filter of a list of issues or merge requests.
 ///
@@ -35,7 +35,6 @@ pub(crate) fn issuable_filter(filter: contract::IssuableFilter) -> Result<Issuab
         created_before: filter.created_before.map(Timestamp::to_utc),
         updated_after: filter.updated_after.map(Timestamp::to_utc),
         updated_before: filter.updated_before.map(Timestamp::to_utc),
-        ascending: filter.sort == Some(SortDirection::Asc),
         ..IssuableFilter::default()
     })
 }

@@ -29,22 +29,34 @@ use contract::{
     GetIssueTimeStatsRequest, Issue, IssueStateEvent, ListGroupIssuesRequest,
     ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
     ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
-    ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
+    ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest, SortDirection,
     SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
 };
 
-/// Returns the filter of a list of issues.
+/// Returns the filter of issues of all states.
 ///
 /// # Errors
 /// If the scope is unknown.
-fn issue_filter(filter: contract::IssueFilter, shared: contract::IssuableFilter) -> Result<IssueFilter> {
+pub(crate) fn issue_filter(
+    filter: contract::IssueFilter,
+    shared: contract::IssuableFilter,
+) -> Result<IssueFilter> {
     Ok(IssueFilter {
-        state: filter.state.and_then(state_filter),
         weight: filter.weight.and_then(non_blank),
         confidential: filter.confidential,
-        order: filter.order_by.map(issue_order).unwrap_or_default(),
         shared: issuable_filter(shared)?,
+        ..IssueFilter::default()
     })
+}
+
+/// Returns the filter of a list with its state and sort order.
+fn listed(mut filter: IssueFilter, listing: contract::IssueListing) -> IssueFilter {
+    filter.shared.ascending = listing.sort == Some(SortDirection::Asc);
+    IssueFilter {
+        state: listing.state.and_then(state_filter),
+        order: listing.order_by.map(issue_order).unwrap_or_default(),
+        ..filter
+    }
 }
 
 fn issue_order(order: contract::IssueOrder) -> IssueOrder {
@@ -127,7 +139,8 @@ impl IssuesApi for App {
         request: ListIssuesRequest,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
+        let filter = issue_filter(request.issue_filter, request.issuable_filter)?;
+        let mut filter = listed(filter, request.issue_listing);
         filter.shared.non_archived = request.non_archived;
         filter.shared.scope.get_or_insert(IssuableScope::CreatedByMe);
         let details = request.with_labels_details;
@@ -141,7 +154,8 @@ impl IssuesApi for App {
         request: ListGroupIssuesRequest,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
+        let filter = issue_filter(request.issue_filter, request.issuable_filter)?;
+        let mut filter = listed(filter, request.issue_listing);
         filter.shared.non_archived = request.non_archived;
         let scope = ListScope::Group(access.group.id);
         self.issues(&access.caller, scope, filter, page, request.with_labels_details)
@@ -156,6 +170,7 @@ impl IssuesApi for App {
     ) -> Result<Page<Issue>> {
         let scope = ListScope::Project(access.project.id);
         let filter = issue_filter(request.issue_filter, request.issuable_filter)?;
+        let filter = listed(filter, request.issue_listing);
         self.issues(&access.caller, scope, filter, page, request.with_labels_details)
             .await
     }

@@ -35,7 +35,7 @@ use contract::{
     ListMergeRequestParticipantsRequest, ListMergeRequestsRequest, ListProjectMergeRequestsRequest,
     ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestView,
     ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
-    SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
+    SetMergeRequestTimeEstimateRequest, SortDirection, SubscribeToMergeRequestRequest, TimeStats,
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
 
@@ -47,6 +47,10 @@ fn merge_request_filter(
     filter: contract::MergeRequestFilter,
     shared: contract::IssuableFilter,
 ) -> Result<MergeRequestFilter> {
+    let shared = IssuableFilter {
+        ascending: filter.sort == Some(SortDirection::Asc),
+        ..issuable_filter(shared)?
+    };
     Ok(MergeRequestFilter {
         state: filter.state.and_then(state_filter),
         source_branch: filter.source_branch,
@@ -55,7 +59,7 @@ fn merge_request_filter(
         draft: filter.wip.map(|wip| wip == Wip::Yes),
         deployment_id: None,
         order: filter.order_by.map(merge_request_order).unwrap_or_default(),
-        shared: issuable_filter(shared)?,
+        shared,
     })
 }
 

@@ -8,10 +8,12 @@ use domain::review::merge_requests::{self, MergeParams};
 use crate::api::routes::MergesApi;
 use crate::app::App;
 use crate::views::code::commit;
+use crate::views::delivery::pipeline::reference;
 use crate::views::review::merge_request::with_changes;
 use contract::{
     AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
-    ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, RebaseMergeRequestRequest,
+    GetMergeRequestMergeRefRequest, ListMergeRequestCommitsRequest, ListMergeRequestPipelinesRequest,
+    MergeRequest, MergeRequestMergeRef, MergeRequestRebase, PipelineReference, RebaseMergeRequestRequest,
 };
 
 /// Returns whether to wait for a pipeline, from the old and the new parameter name.
@@ -45,6 +47,29 @@ impl MergesApi for App {
         let iid = request.merge_request_iid;
         let (detail, diff) = merge_requests::get_changes(&self.backend, &access, iid).await?;
         Ok(with_changes(self.merge_request(detail, &access), diff))
+    }
+
+    async fn get_merge_request_merge_ref(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestMergeRefRequest,
+    ) -> Result<MergeRequestMergeRef> {
+        let iid = request.merge_request_iid;
+        let commit = merge_requests::update_merge_ref(&self.backend, &access, iid).await?;
+        Ok(MergeRequestMergeRef {
+            commit_id: commit.to_string(),
+        })
+    }
+
+    async fn list_merge_request_pipelines(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestPipelinesRequest,
+        page: PageRequest,
+    ) -> Result<Page<PipelineReference>> {
+        let iid = request.merge_request_iid;
+        let (page, path) = merge_requests::list_pipelines(&self.backend, &access, iid, &page).await?;
+        Ok(page.map(|row| reference(self.at(&path), &row)))
     }
 
     async fn accept_merge_request(

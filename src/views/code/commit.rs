@@ -2,17 +2,20 @@
 
 use domain::code::commits::comments::CommitCommentDetail;
 use domain::code::commits::listing::{CommitDetail, RefKind};
+use domain::code::commits::signature::{SignatureFormat, VerificationStatus, VerifiedSignature};
 use domain::identity::access::ProjectAccess;
 use git::{DiffEntry, DiffStats};
 use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
 
+use crate::views::accounts::account::key;
 use crate::views::accounts::users as user_view;
 use crate::views::delivery::pipeline::{self, ProjectLocation};
 use crate::views::enums::Convert;
 use contract::MaybeUndefined;
 use contract::{
-    Commit, CommitComment, CommitRef, CommitRefType, CommitSequence, CommitStats, Diff, DiffLineType,
+    Commit, CommitComment, CommitRef, CommitRefType, CommitSequence, CommitSignature, CommitSignatureType,
+    CommitStats, CommitVerificationStatus, Diff, DiffLineType,
 };
 
 /// Number of digits of a short ID.
@@ -112,6 +115,25 @@ pub fn reference((kind, name): (RefKind, String)) -> CommitRef {
 pub fn sequence(count: usize) -> CommitSequence {
     CommitSequence {
         count: i64::try_from(count).unwrap_or(i64::MAX),
+    }
+}
+
+/// Returns a signature with the result of its verification.
+#[must_use]
+pub fn signature(found: VerifiedSignature) -> CommitSignature {
+    CommitSignature {
+        signature_type: match found.format {
+            SignatureFormat::Ssh => CommitSignatureType::Ssh,
+            SignatureFormat::OpenPgp => CommitSignatureType::Pgp,
+            SignatureFormat::X509 => CommitSignatureType::X509,
+        },
+        verification_status: match found.status {
+            VerificationStatus::Verified => CommitVerificationStatus::Verified,
+            VerificationStatus::Unverified => CommitVerificationStatus::Unverified,
+            VerificationStatus::UnknownKey => CommitVerificationStatus::UnknownKey,
+            VerificationStatus::OtherUser => CommitVerificationStatus::OtherUser,
+        },
+        key: found.key.map(key),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Views of the instance: settings, feature gates and metadata.
+//! Views of the instance: settings, feature gates, metadata and statistics.
 
 pub mod application_settings;
 pub mod feature_gate;
+pub mod statistics;

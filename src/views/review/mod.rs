@@ -3,3 +3,4 @@
 pub mod approval_rules;
 pub mod approvals;
 pub mod merge_request;
+pub mod merge_request_version;

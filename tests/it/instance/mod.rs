@@ -1,5 +1,6 @@
-//! Tests of the instance: settings, feature gates and metadata.
+//! Tests of the instance: settings, feature gates, metadata and statistics.
 
 pub mod application_settings;
 pub mod feature_gates;
 pub mod metadata;
+mod statistics;

@@ -5,6 +5,7 @@ pub mod branches;
 pub mod code_analysis;
 pub mod commits;
 pub mod deploy_keys;
+pub mod fetch_statistics;
 pub mod files;
 pub mod jobs;
 pub mod protected_refs;

@@ -2,3 +2,4 @@
 
 pub mod feature_gates;
 pub mod settings;
+pub mod statistics;

@@ -13,6 +13,7 @@ use crate::integrations::webhooks;
 use crate::kernel::budgets::{Budgets, UploadSlots};
 use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
+use crate::kernel::fetch_counter::FetchCounter;
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::record_validator::RecordValidator;
 use crate::kernel::ref_changes::RefUpdateListener;
@@ -50,6 +51,8 @@ pub struct BackendParts {
     pub budgets: Budgets,
     /// Slots for uploads of registry blobs and package files.
     pub upload_slots: UploadSlots,
+    /// Fetches that are not recorded yet.
+    pub fetches: FetchCounter,
 }
 
 /// Configuration of the instance.

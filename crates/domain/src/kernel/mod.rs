@@ -10,6 +10,7 @@ pub mod cron;
 pub mod download;
 pub mod durations;
 pub mod error;
+pub mod fetch_counter;
 pub mod names;
 pub mod page;
 pub mod patch;
@@ -22,6 +23,7 @@ pub mod record_validator;
 pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
+pub mod ssh_signatures;
 pub mod text;
 pub mod urls;
 

@@ -13,8 +13,11 @@ mod tests;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
+use super::stream::{self, ByteStream};
 use super::{Error, Oid, Repository, Result, commit};
 pub use changed_paths::ChangedPaths;
 use parse::DiffParser;
@@ -29,6 +32,8 @@ const MAX_BYTES: usize = MAX_FILES * 5 * 1024;
 const MAX_PATCH_BYTES: usize = 100 * 1024;
 /// Time limit for one diff.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit for computing and sending a diff as text.
+const RAW_TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of commits in one request for statistics.
 const STATS_AT_ONCE: usize = 1_000;
 /// Maximum output of the program for statistics, in bytes: one line for each changed file.
@@ -82,13 +87,21 @@ pub struct DiffEntry {
     pub diff: String,
     /// Whether the patch was omitted because of its size.
     pub too_large: bool,
+    /// Whether the patch was omitted because of the size of all patches together.
+    pub collapsed: bool,
 }
 
 impl DiffEntry {
-    /// Omits the patch because of its size or the total size.
-    fn omit_patch(&mut self) {
+    /// Omits the patch because of its size.
+    fn omit_large(&mut self) {
         self.diff = String::new();
         self.too_large = true;
+    }
+
+    /// Omits the patch because of the total size.
+    fn collapse(&mut self) {
+        self.diff = String::new();
+        self.collapsed = !self.too_large;
     }
 
     /// Returns the line code of a changed line: the SHA-1 of the path and both line counters. `line` is the
@@ -172,6 +185,21 @@ impl Repository {
             running.finish().await?;
         }
         Ok(diff)
+    }
+
+    /// Streams the changes from one commit or tree to another as text, in the format of `git diff`. Dropping the stream stops
+    /// the program.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if too many transfers are running. The stream ends in an error if the program fails or exceeds its time
+    /// limit.
+    pub async fn raw_diff(&self, before: Oid, after: Oid) -> Result<ByteStream> {
+        let is_text_option = |option: &&str| !["--raw", "-z"].contains(option);
+        let flags: Vec<&'static str> = OPTIONS.into_iter().filter(is_text_option).collect();
+        let program = Program::new("diff-tree").flags(&flags).flag("--end-of-options");
+        let program = program.id(before).id(after).memory(MemoryNeed::Files);
+        let running = self.start_transfer(program.time_limit(RAW_TIME_LIMIT)).await?;
+        Ok(stream::output(self, running, Bytes::new()))
     }
 
     /// Returns the numbers of added and removed lines of each commit against its first parent, with one

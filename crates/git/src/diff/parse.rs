@@ -50,7 +50,7 @@ impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
                     bytes += done.diff.len();
                     let full = bytes > self.limits.bytes || lines > self.limits.lines;
                     if full {
-                        done.omit_patch();
+                        done.collapse();
                     }
                     diff.entries.push(*done);
                     if full {
@@ -76,7 +76,7 @@ impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
             }
             size += line.len;
             if size >= self.limits.patch_bytes {
-                entry.omit_patch();
+                entry.omit_large();
             } else {
                 lines += 1;
                 entry.diff.push_str(&String::from_utf8_lossy(&line.bytes));
@@ -91,7 +91,7 @@ impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
                 diff.truncated = true;
                 return;
             }
-            file.omit_patch();
+            file.collapse();
             diff.entries.push(*file);
         }
     }

@@ -248,8 +248,9 @@ async fn files_over_total_line_limit_are_listed_without_patch() {
     let shown: Vec<_> = long
         .entries
         .iter()
-        .map(|entry| (entry.new_path.as_str(), entry.too_large))
+        .map(|entry| (entry.new_path.as_str(), entry.collapsed))
         .collect();
+    assert!(long.entries.iter().all(|entry| !entry.too_large));
     let expected = ["a", "b", "c", "d", "e", "f"].map(|name| (name, name > "b"));
     assert_eq!((shown.as_slice(), long.truncated), (expected.as_slice(), false));
 }
@@ -286,4 +287,25 @@ async fn diff_of_unknown_commit_fails() {
     let sample = TestRepository::with_history();
     let answer = sample.repository.diff_commit(Oid::ZERO_SHA1).await;
     assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn raw_diff_equals_git_diff() {
+    let sample = TestRepository::with_history();
+    for (from, to) in [("main~20", "main"), ("main", "apart"), ("main", "main")] {
+        let stream = sample
+            .repository
+            .raw_diff(sample.id(from), sample.id(to))
+            .await
+            .unwrap();
+        let raw = stream.collect(1 << 24).await.unwrap();
+        let expected = sample.git(&["diff", "--full-index", "--find-renames=30%", from, to]);
+        assert_eq!(String::from_utf8_lossy(&raw), expected, "{from} {to}");
+    }
+    let missing = sample
+        .repository
+        .raw_diff(Oid::ZERO_SHA1, sample.id("main"))
+        .await
+        .unwrap();
+    assert!(missing.collect(1 << 20).await.is_err());
 }

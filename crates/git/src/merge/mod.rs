@@ -2,8 +2,11 @@
 //! (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 mod rebase;
+mod request_refs;
 #[cfg(test)]
 mod tests;
+
+pub use request_refs::TestMerge;
 
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
@@ -178,51 +181,6 @@ impl Repository {
         .await
     }
 
-    /// Sets the reference that preserves the head of a merge request for fetches, independent of its branch.
-    ///
-    /// # Errors
-    /// [`Error::ObjectNotFound`] if the commit is not in the repository.
-    pub async fn set_merge_request_head(&self, iid: i64, head: Oid) -> Result<()> {
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            commit::read(repository, head)?;
-            let name = head_ref(iid);
-            match refs::target(repository, &name)? {
-                None => refs::create(repository, &name, head),
-                Some(old) if old == head => Ok(()),
-                Some(old) => refs::advance(repository, &name, old, head),
-            }
-        })
-        .await
-    }
-
-    /// Returns the target of that reference, if it exists.
-    ///
-    /// # Errors
-    /// Failures of the repository.
-    pub async fn merge_request_head(&self, iid: i64) -> Result<Option<Oid>> {
-        self.git2(move |repository| refs::target(repository, &head_ref(iid)))
-            .await
-    }
-
-    /// Removes that reference, if it exists.
-    ///
-    /// # Errors
-    /// Failures of the repository.
-    pub async fn delete_merge_request_head(&self, iid: i64) -> Result<()> {
-        let guard = self.write_lock().await?;
-        self.git2(move |repository| {
-            let _guard = guard;
-            let name = head_ref(iid);
-            match refs::target(repository, &name)? {
-                Some(old) => refs::delete(repository, &name, old),
-                None => Ok(()),
-            }
-        })
-        .await
-    }
-
     /// Stores the tree of a merge of two commits with these merge bases and returns its ID.
     async fn merged_tree(&self, ours: Oid, theirs: Oid, bases: &[Oid]) -> Result<Oid> {
         let only = match bases {
@@ -279,10 +237,6 @@ fn merge_tree() -> Program {
         .memory(MemoryNeed::Files)
         .writes()
         .accept(&[0, 1])
-}
-
-fn head_ref(iid: i64) -> String {
-    format!("refs/merge-requests/{iid}/head")
 }
 
 /// Adds a commit with all changes from the base to the head.

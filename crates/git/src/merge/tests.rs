@@ -1,4 +1,4 @@
-use super::{MergeMethod, MergeOptions, SquashCommit};
+use super::{MergeMethod, MergeOptions, SquashCommit, TestMerge};
 use crate::testing::{self, Fixture, signature};
 use crate::{Commit, Error, Oid, Repository, RepositoryId, Signature};
 
@@ -290,9 +290,11 @@ async fn merge_request_head_ref_is_created_and_deleted() {
     let missing = repository.set_merge_request_head(8, Oid::ZERO_SHA1).await;
     assert!(matches!(missing, Err(Error::ObjectNotFound)));
     for _ in 0..2 {
-        repository.delete_merge_request_head(7).await.unwrap();
+        repository.delete_merge_request_refs(7).await.unwrap();
     }
-    assert_eq!(fixture.git(&["for-each-ref", "refs/merge-requests"]), "");
+    for namespace in ["refs/merge-requests", "refs/keep-around"] {
+        assert_eq!(fixture.git(&["for-each-ref", namespace]), "");
+    }
     let other = fixture
         .store
         .create(&RepositoryId::of_project(8), "main")
@@ -301,4 +303,87 @@ async fn merge_request_head_ref_is_created_and_deleted() {
     other.import_commit(repository, side).await.unwrap();
     other.set_merge_request_head(1, side).await.unwrap();
     testing::run(testing::command(&other.path(), &["fsck", "--strict"]), b"");
+}
+
+#[tokio::test]
+async fn replaced_head_is_preserved_unless_the_new_head_contains_it() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    let kept = || fixture.git(&["for-each-ref", "--format=%(refname)", "refs/keep-around"]);
+    repository.set_merge_request_head(7, main).await.unwrap();
+    let next = testing::commit(repository, "main", &[("next", "n")]).await;
+    repository.set_merge_request_head(7, next).await.unwrap();
+    assert_eq!(kept(), "");
+    repository.set_merge_request_head(7, side).await.unwrap();
+    assert_eq!(kept().trim(), format!("refs/keep-around/merge-requests/7/{next}"));
+    for _ in 0..2 {
+        repository.keep_merge_request_version(71, main).await.unwrap();
+    }
+    let missing = repository.keep_merge_request_version(7, Oid::ZERO_SHA1).await;
+    assert!(matches!(missing, Err(Error::ObjectNotFound)));
+    repository.delete_merge_request_refs(7).await.unwrap();
+    assert_eq!(
+        kept().trim(),
+        format!("refs/keep-around/merge-requests/71/{main}"),
+        "other IID"
+    );
+}
+
+#[tokio::test]
+async fn concurrent_updates_of_a_head_preserve_all_heads() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    repository.set_merge_request_head(7, main).await.unwrap();
+    let heads = [side, main, side, main, side];
+    let updates = heads.map(|head| repository.set_merge_request_head(7, head));
+    for result in futures_util::future::join_all(updates).await {
+        result.unwrap();
+    }
+    let all = fixture.git(&[
+        "for-each-ref",
+        "--format=%(objectname)",
+        "refs/keep-around",
+        "refs/merge-requests",
+    ]);
+    for head in [main, side] {
+        assert!(all.contains(&head.to_string()), "{all}");
+    }
+}
+
+#[tokio::test]
+async fn test_merge_is_repeatable_and_refuses_conflicts() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    let merge = |target, head| TestMerge {
+        iid: 7,
+        target,
+        head,
+        message: "Merge".to_owned(),
+        committer: signature(),
+    };
+    let first = repository
+        .set_merge_request_merge(merge(main, side))
+        .await
+        .unwrap();
+    let again = repository
+        .set_merge_request_merge(merge(main, side))
+        .await
+        .unwrap();
+    assert_eq!(first, again);
+    assert_eq!(repository.commit(first).await.unwrap().parents, [main, side]);
+    let target = fixture.git(&["rev-parse", "refs/merge-requests/7/merge"]);
+    assert_eq!(target.trim(), first.to_string());
+    let nothing = repository.set_merge_request_merge(merge(first, side)).await;
+    assert!(matches!(nothing, Err(Error::EmptyChange)));
+    let clash = testing::commit(repository, "main", &[("clash", "1")]).await;
+    let other = testing::commit(repository, "side", &[("clash", "2")]).await;
+    let conflict = repository.set_merge_request_merge(merge(clash, other)).await;
+    assert!(matches!(conflict, Err(Error::Conflict)));
+    let missing = repository
+        .set_merge_request_merge(merge(main, Oid::ZERO_SHA1))
+        .await;
+    assert!(matches!(missing, Err(Error::ObjectNotFound)));
+    repository.delete_merge_request_refs(7).await.unwrap();
+    assert_eq!(fixture.git(&["for-each-ref", "refs/merge-requests"]), "");
+    fixture.fsck();
 }

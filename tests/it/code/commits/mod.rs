@@ -5,6 +5,8 @@ mod comments;
 mod create;
 mod get;
 mod list;
+mod merge_requests;
 mod messages;
 mod races;
 mod sequence;
+mod signature;

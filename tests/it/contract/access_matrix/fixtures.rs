@@ -48,6 +48,7 @@ pub struct Space<'a> {
     pub issue: i64,
     /// IID within the project.
     pub merge_request: i64,
+    pub merge_request_version: i64,
     /// A note on the issue.
     pub note: i64,
     pub issue_award: i64,
@@ -146,6 +147,7 @@ pub async fn create_space<'a>(
     let on_note = format!("{on_issue}/notes/{note}");
     let on_merge_request = format!("/projects/{}/merge_requests/{merge_request}", project.id);
     let merge_request_note = comment(server, &on_merge_request).await;
+    let versions = root.get(&format!("{on_merge_request}/versions")).await.expect(200).json();
     let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
     let top_path = format!("space-{name}");
     for project in [project.id, packed] {
@@ -205,6 +207,7 @@ pub async fn create_space<'a>(
         group_label,
         issue,
         merge_request,
+        merge_request_version: spaces::id(&versions[0]),
         note,
         issue_award: award(server, &on_issue).await,
         note_award: award(server, &on_note).await,

@@ -93,7 +93,7 @@ enum Expected {
 }
 
 /// Calls that the contract's rule admits and a service rejects, with the reason.
-const SERVICE_RULES: [(&str, Caller, Visibility, &str); 13] = [
+const SERVICE_RULES: [(&str, Caller, Visibility, &str); 16] = [
     ("deactivate_user", Caller::Admin, Visibility::Private, ACTIVE_USERS_STAY),
     ("create_commit_comment", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
     ("create_commit_comment", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
@@ -107,6 +107,9 @@ const SERVICE_RULES: [(&str, Caller, Visibility, &str); 13] = [
     ("get_approval_rule", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
     ("get_approval_rule", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
     ("get_approval_rule", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("get_project_statistics", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_COUNT),
+    ("get_project_statistics", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_COUNT),
+    ("get_project_statistics", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_COUNT),
 ];
 
 /// Reads on merge requests, which return 404 to Guests of a private project because they cannot read the code.
@@ -120,6 +123,7 @@ const FOR_READERS_OF_CODE: [&str; 6] = [
 ];
 
 const ACTIVE_USERS_STAY: &str = "a recently active user cannot be deactivated";
+const READERS_COUNT: &str = "only users with code access can read its fetches";
 const READERS_REVIEW: &str = "only users with code access can use its merge requests";
 const READERS_COMMENT: &str = "only users with code access can comment on its commits";
 

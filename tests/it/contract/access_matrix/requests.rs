@@ -88,6 +88,7 @@ impl Fixture<'_> {
             ("token_id", _) => number(space.access_token),
             ("issue_iid", _) => number(space.issue),
             ("merge_request_iid", _) => number(space.merge_request),
+            ("version_id", _) => number(space.merge_request_version),
             ("epic_iid", _) => number(space.epic.0),
             ("epic_id", _) => number(space.epic.1),
             ("epic_issue_id", _) => number(MISSING),

@@ -3,7 +3,9 @@
 mod auto_merge;
 mod conditions;
 mod detailed_status;
+mod merge_ref;
 mod methods;
+mod pipelines;
 mod races;
 mod rebases;
 mod ref_updates;

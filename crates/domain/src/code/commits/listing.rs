@@ -246,12 +246,16 @@ pub async fn list_diffs(
 ) -> Result<Page<DiffEntry>> {
     let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
-    let diff = repository.diff_commit(id).await?;
+    Ok(page_of_diff(repository.diff_commit(id).await?, page))
+}
+
+/// Returns a page of the files of a diff.
+pub(crate) fn page_of_diff(diff: git::Diff, page: &PageRequest) -> Page<DiffEntry> {
     // A truncated diff does not list the remaining files, so their number is unknown.
     let to_page = if diff.truncated {
         Page::from_prefix
     } else {
         Page::from_all
     };
-    Ok(to_page(page, diff.entries))
+    to_page(page, diff.entries)
 }

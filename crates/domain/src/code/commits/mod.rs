@@ -1,4 +1,4 @@
-//! Commits of a repository: lists, creation and comments.
+//! Commits of a repository: lists, creation, comments and signatures.
 
 pub mod cherry_pick;
 pub mod comments;
@@ -6,4 +6,5 @@ pub mod commit;
 pub mod content;
 pub mod create;
 pub mod listing;
+pub mod signature;
 pub mod start_point;

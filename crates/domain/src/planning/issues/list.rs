@@ -74,7 +74,10 @@ pub async fn list(
 }
 
 /// Returns the conditions of a filter.
-fn conditions(
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` if a filter is invalid or filters exclude each other.
+pub(super) fn conditions(
     backend: &Backend,
     caller: &Caller,
     scope: ListScope,

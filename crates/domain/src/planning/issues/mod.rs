@@ -7,6 +7,7 @@ pub mod list;
 mod metadata;
 mod move_issue;
 mod row;
+mod statistics;
 pub mod subscriptions;
 mod update;
 
@@ -19,6 +20,7 @@ pub use list::{IssueFilter, IssueOrder, list};
 pub use metadata::IssueMetadata;
 pub use row::{IssueDetail, get};
 pub(crate) use row::{decorate, with_associations};
+pub use statistics::{StateCounts, count_by_state};
 pub(crate) use update::close_by_reference;
 pub use update::{Closer, IssueUpdate, update};
 

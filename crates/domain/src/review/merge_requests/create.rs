@@ -4,7 +4,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTra
 use storage::database::Violation;
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
-use storage::entities::{Scope, now, projects};
+use storage::entities::{Scope, merge_request_versions, now, projects};
 use storage::jobs;
 
 use super::is_enabled;
@@ -132,6 +132,7 @@ pub async fn create(
             )
             .await?;
             let merge_request = row.clone().insert(transaction).await.map_err(map_write_error)?;
+            merge_request_versions::insert(transaction, &merge_request, created_at).await?;
             let id = (IssuableKind::MergeRequest, merge_request.id);
             let links = prepared.link(transaction, &target, id, true).await?;
             closing_issues::save(transaction, &context, &merge_request).await?;
@@ -264,10 +265,18 @@ pub(super) async fn store_head(
     let Some(base) = branch_heads::merge_base(backend, target_id, source_id, heads).await? else {
         return Ok(merge_request);
     };
+    let (base, start) = (base.to_string(), heads.start.to_string());
     let row = merge_requests::ActiveModel {
         id: Set(merge_request.id),
-        base_sha: Set(base.to_string()),
+        base_sha: Set(base.clone()),
         ..Default::default()
     };
-    Ok(row.update(backend.database.write()).await?)
+    backend
+        .database
+        .transaction(async |transaction| {
+            let merge_request = row.clone().update(transaction).await?;
+            merge_request_versions::update_newest(transaction, merge_request.id, (&base, &start)).await?;
+            Ok(merge_request)
+        })
+        .await
 }

@@ -47,9 +47,9 @@ pub async fn delete(
         })
         .await?;
     let repository = head_refs::repository(backend, access.project.id);
-    if let Err(error) = repository.delete_merge_request_head(iid).await {
+    if let Err(error) = repository.delete_merge_request_refs(iid).await {
         // No row refers to the head any more; its commits merely remain for a while.
-        tracing::warn!(iid, %error, "failed to delete the head ref of a merge request");
+        tracing::warn!(iid, %error, "failed to delete the refs of a merge request");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Commits and changed files of a merge request.
 
-use git::{Diff, Oid, Repository};
+use git::{ByteStream, Diff, DiffEntry, Oid, Repository};
 use storage::entities::merge_requests::{MergeRequestState, Model};
 
 use super::find;
@@ -53,6 +53,37 @@ pub async fn get_changes(
     Ok((row::load_found(backend, access, found, include).await?, diff))
 }
 
+/// Returns a page of the files that a merge request changes.
+///
+/// # Errors
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller. Returns `TimedOut`
+/// if the diff takes too long.
+pub async fn list_diffs(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    page: &PageRequest,
+) -> Result<Page<DiffEntry>> {
+    let merge_request = find(backend.database.read(), access, iid).await?;
+    let (repository, base, head) = endpoints(backend, &merge_request).await?;
+    Ok(listing::page_of_diff(
+        repository.diff_between(base, head).await?,
+        page,
+    ))
+}
+
+/// Starts to compute the changes of a merge request as text.
+///
+/// # Errors
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller, and `Busy` if too many transfers
+/// are running.
+pub async fn open_raw_diff(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<ByteStream> {
+    let merge_request = find(backend.database.read(), access, iid).await?;
+    let (repository, base, head) = endpoints(backend, &merge_request).await?;
+    let repository = repository.on_behalf_of(access.caller.slot_holder());
+    Ok(repository.raw_diff(base, head).await?)
+}
+
 /// Returns the number of files that a merge request changes, as text that marks a truncated count. Returns
 /// `None` if the number is unknown.
 ///
@@ -70,7 +101,8 @@ pub(super) async fn count_changes(backend: &Backend, merge_request: &Model) -> R
     }
 }
 
-fn format_count(diff: &Diff) -> String {
+/// Returns the number of files in a diff, as text that marks a truncated diff.
+pub(super) fn format_count(diff: &Diff) -> String {
     let suffix = if diff.truncated { "+" } else { "" };
     format!("{}{suffix}", diff.entries.len())
 }

@@ -3,7 +3,7 @@
 use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::{now, projects};
+use storage::entities::{merge_request_versions, now, projects};
 
 use super::drafts::is_draft;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
@@ -336,7 +336,9 @@ async fn save_plan(
             if removal.is_some() {
                 row.should_remove_source_branch = Set(removal);
             }
-            row.update(transaction).await?;
+            let planned = row.update(transaction).await?;
+            let commits = (planned.base_sha.as_str(), planned.start_sha.as_str());
+            merge_request_versions::update_newest(transaction, planned.id, commits).await?;
             Ok(())
         })
         .await

@@ -2,6 +2,7 @@
 
 mod auto_merge;
 mod branch_heads;
+mod by_commit;
 pub mod closing_issues;
 pub(crate) mod committers;
 mod create;
@@ -14,8 +15,10 @@ mod head_refs;
 mod joined_row;
 pub mod list;
 mod merge;
+mod merge_ref;
 mod mergeability;
 mod messages;
+mod pipelines;
 mod post_merge;
 mod push_creation;
 mod rebase;
@@ -23,6 +26,8 @@ mod ref_updates;
 mod row;
 pub mod subscriptions;
 mod update;
+mod version_collection;
+mod versions;
 
 use sea_orm::ConnectionTrait;
 
@@ -31,17 +36,22 @@ pub(crate) use crate::review::merge_requests::merge::head_mismatch;
 pub use crate::review::merge_requests::merge::{MergeParams, accept};
 pub use crate::review::merge_requests::post_merge::{run_post_merge, run_update_head_ref};
 pub use crate::review::merge_requests::rebase::rebase;
+pub use by_commit::list_by_commit;
 pub use create::{NewMergeRequest, create};
 pub use delete::delete;
 pub use detailed_status::DetailedMergeStatus;
-pub use diff::{get_changes, list_commits};
+pub use diff::{get_changes, list_commits, list_diffs, open_raw_diff};
 pub use drafts::is_draft;
 pub use list::{MergeRequestFilter, list};
+pub use merge_ref::update_merge_ref;
+pub use pipelines::list_pipelines;
 pub use push_creation::run_create_merge_request;
 pub use ref_updates::MergeRequestUpdates;
 pub(crate) use row::with_associations;
 pub use row::{MergeRequestDetail, MergeRequestExtras, MergeRequestInclude, get};
 pub use update::{MergeRequestUpdate, update};
+pub use version_collection::sweep as sweep_versions;
+pub use versions::{VersionDetail, get_version, list_versions};
 
 use storage::entities::merge_requests;
 

@@ -4,7 +4,7 @@ use git::LockedRepository;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::merge_requests::{Column, Entity, MergeRequestState, MergeStatus, Model};
-use storage::entities::{closing_merge_requests, users};
+use storage::entities::{closing_merge_requests, merge_request_versions, now, users};
 use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
@@ -20,11 +20,11 @@ use crate::planning::issues::{self, Closer};
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
-use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
+use crate::review::merge_requests::{closing_issues, version_collection};
 
-/// Updates the head ref of a merge request whose source changed, its merge base and the issues that it
-/// closes.
+/// Updates the head ref of a merge request whose source changed, its merge base, its versions and the issues that
+/// it closes.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
@@ -34,27 +34,7 @@ async fn refresh(backend: &Backend, id: i64) -> Result<()> {
         return Ok(());
     };
     let merge_request = with_current_head(backend, merge_request).await?;
-    match head_refs::update(backend, &merge_request).await {
-        // Both the branch and its commits are gone, so there is no head to store.
-        Err(Error::NotFound(_)) => return Ok(()),
-        result => result?,
-    }
-    let Some(start) = branch_heads::head(backend, BranchRef::target(&merge_request)).await? else {
-        return Ok(());
-    };
-    let repository = head_refs::repository(backend, merge_request.target_project_id);
-    let base = repository
-        .merge_base(vec![start, oid(&merge_request.head_sha)?])
-        .await?;
-    let base = base.unwrap_or(start).to_string();
-    Entity::update_many()
-        .col_expr(Column::BaseSha, Expr::value(base))
-        .col_expr(Column::StartSha, Expr::value(start.to_string()))
-        .filter(Column::Id.eq(id))
-        .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
-        .filter(Column::State.eq(MergeRequestState::Opened))
-        .exec(backend.database.write())
-        .await?;
+    version_collection::complete(backend, merge_request).await?;
     closing_issues::refresh(backend, id).await
 }
 
@@ -77,10 +57,16 @@ async fn with_current_head(backend: &Backend, mut merge_request: Model) -> Resul
         .filter(Column::Id.eq(merge_request.id))
         .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
         .filter(Column::State.eq(MergeRequestState::Opened));
-    if update.exec(backend.database.write()).await?.rows_affected == 1 {
-        merge_request.head_sha = head;
-    }
-    Ok(merge_request)
+    backend
+        .database
+        .transaction(async |transaction| {
+            if update.exec(transaction).await?.rows_affected == 1 {
+                merge_request.head_sha = head;
+                merge_request_versions::insert(transaction, &merge_request, now()).await?;
+            }
+            Ok(merge_request)
+        })
+        .await
 }
 
 /// Closes the issues of a merged merge request and deletes its source branch if requested, with the
@@ -99,6 +85,8 @@ async fn finish(backend: &Backend, job: &PostMerge) -> Result<()> {
         return Ok(());
     };
     let caller = Caller::user(user);
+    // The merge may have changed the merge base.
+    version_collection::collect(backend, &merge_request).await?;
     close_issues(backend, &caller, &merge_request).await?;
     match job.remove_source_branch {
         true => delete_source_branch(backend, caller, &merge_request).await,

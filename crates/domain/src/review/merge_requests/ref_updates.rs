@@ -14,7 +14,7 @@ use sea_orm::{
 use serde::{Deserialize, Serialize};
 use storage::database::Database;
 use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState, MergeStatus, Model};
-use storage::entities::{approvals, now};
+use storage::entities::{approvals, merge_request_commits, merge_request_versions, now};
 use storage::jobs;
 
 use crate::activity::push_data::MAX_COUNTED_COMMITS;
@@ -336,7 +336,8 @@ async fn update_head(
     if approvals::reset(transaction, &before).await? {
         notes.push("removed all approvals because new commits were added".to_owned());
     }
-    save(transaction, update, &before, row, notes).await?;
+    let after = save(transaction, update, &before, row, notes).await?;
+    merge_request_versions::insert(transaction, &after, after.updated_at).await?;
     let job = UpdateHeadRef {
         merge_request_id: new_head.id,
     };
@@ -367,7 +368,13 @@ async fn record_merge(
     row.squash_commit_message = Set(None);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
-    save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;
+    let after = save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;
+    if after.head_sha != before.head_sha {
+        // A push came after the plan of the merge, and is not part of it.
+        merge_request_versions::insert(transaction, &after, after.updated_at).await?;
+    }
+    let merges = after.merge_commit_sha.into_iter().chain(after.squash_commit_sha);
+    merge_request_commits::add(transaction, id, &merges.collect::<Vec<_>>()).await?;
     let job = PostMerge {
         merge_request_id: id,
         user_id: update.user_id,
@@ -376,19 +383,20 @@ async fn record_merge(
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Updates the row and publishes the change.
+/// Updates the row, publishes the change and returns the updated row.
 async fn save(
     transaction: &DatabaseTransaction,
     update: &RefUpdate,
     before: &Model,
     mut row: merge_requests::ActiveModel,
     notes: Vec<String>,
-) -> Result<()> {
+) -> Result<Model> {
     row.updated_at = Set(now());
     let after = row.update(transaction).await?;
     let change = IssuableChange {
         old_head: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
         ..IssuableChange::updated(update.user_id, before, &after, notes)
     };
-    publish(transaction, change).await
+    publish(transaction, change).await?;
+    Ok(after)
 }

@@ -2,7 +2,7 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{ActiveModel, MergeRequestState, MergeStatus, Model};
-use storage::entities::{approvals, now, row_changes};
+use storage::entities::{approvals, merge_request_versions, now, row_changes};
 
 use super::create::{
     check_different_branches, check_no_other_open, enqueue_head_update, map_write_error, store_head,
@@ -165,6 +165,10 @@ pub async fn update(
                 check_no_other_open(transaction, source, target, Some(before.id)).await?;
             }
             let merge_request = row.update(transaction).await.map_err(map_write_error)?;
+            let commits = |row: &Model| (row.head_sha.clone(), row.base_sha.clone(), row.start_sha.clone());
+            if commits(&merge_request) != commits(&before) {
+                merge_request_versions::insert(transaction, &merge_request, merge_request.updated_at).await?;
+            }
             if let Some(context) = &context {
                 closing_issues::save(transaction, context, &merge_request).await?;
             }

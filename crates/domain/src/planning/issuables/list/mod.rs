@@ -5,7 +5,9 @@ mod indexed;
 mod search;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
+use sea_orm::sea_query::{
+    Asterisk, CommonTableExpression, Expr, Func, NullOrdering, Query, SelectStatement, SubQueryStatement,
+};
 use sea_orm::{
     Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Related,
 };
@@ -157,6 +159,13 @@ const MAX_NEAR_ROWS: u64 = 4_000;
 const MAX_SORTED_ROWS: u64 = i64::MAX.unsigned_abs();
 
 impl SortOrder {
+    /// The default order.
+    pub const BY_CREATION: Self = Self {
+        columns: &["created_at"],
+        nullable: false,
+        ascending: false,
+    };
+
     /// Orders rows whose columns are given by name.
     fn apply(self, column: impl Fn(&'static str) -> Expr, rows: &mut SelectStatement) {
         let direction = match self.ascending {
@@ -316,6 +325,41 @@ impl ListQuery<'_> {
         }
         rows
     }
+}
+
+/// Returns the exact numbers of visible rows that meet each set of conditions, counted in one statement.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn count_each<const N: usize>(
+    db: &impl ConnectionTrait,
+    kind: IssuableKind,
+    visible: &Condition,
+    sets: [ConditionSet; N],
+    order: SortOrder,
+) -> Result<[i64; N]> {
+    let mut counts = Query::select();
+    for conditions in &sets {
+        let list = ListQuery {
+            kind,
+            visible: visible.clone(),
+            conditions,
+            order,
+            page: &PageRequest::default(),
+        };
+        let count = Query::select()
+            .expr(Func::count(Expr::col(Asterisk)))
+            .from_subquery(list.count_query(), "counted")
+            .take();
+        counts.expr(Expr::from(SubQueryStatement::from(count)));
+    }
+    let mut numbers = [0; N];
+    if let Some(row) = db.query_one(&counts).await? {
+        for (at, number) in numbers.iter_mut().enumerate() {
+            *number = row.try_get_by_index(at)?;
+        }
+    }
+    Ok(numbers)
 }
 
 /// Returns a page of the visible rows that meet the conditions, with their milestones, and the total. `E` is the table of

@@ -1,0 +1,202 @@
+//! Numbers of fetches of projects over HTTP. Fetches are counted in memory and recorded together, so that a fetch waits for
+//! no write. A server that is killed loses the fetches of a few seconds.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{Days, NaiveDate};
+use futures_util::{Stream, TryStreamExt};
+use storage::entities::{now, project_fetches};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Time after the first fetch until the counts are recorded.
+const RECORD_AFTER: Duration = Duration::from_secs(5);
+
+/// Number of days for which fetches are returned and stored, including today.
+const DAYS: u64 = 30;
+
+/// Start of a pack. A response without a pack transfers no objects.
+const PACK: &[u8] = b"PACK\0\0\0\x02";
+
+/// Maximum number of bytes of a response that are searched for the start of a pack. Messages about the progress precede it.
+const MAX_SEARCHED: usize = 1 << 20;
+
+/// Fetches of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchStatistics {
+    /// Number of fetches on all days.
+    pub total: i64,
+    /// Number of fetches by day, newest day first. Days without fetches are omitted.
+    pub days: Vec<(NaiveDate, i64)>,
+}
+
+/// Returns the fetches of a project in the last 30 days. Includes all fetches that this server has counted.
+///
+/// # Errors
+/// Returns `Forbidden` if the code is not visible to the caller, and an error if a database query fails.
+pub async fn get(backend: &Backend, access: &ProjectAccess) -> Result<FetchStatistics> {
+    if !access.can_read_code() {
+        return Err(Error::forbidden());
+    }
+    record(backend).await?;
+    let found = project_fetches::since(backend.database.read(), access.project.id, first_day()).await?;
+    let days: Vec<(NaiveDate, i64)> = found.into_iter().map(|row| (row.day, row.count)).collect();
+    Ok(FetchStatistics {
+        total: days.iter().map(|(_, count)| count).sum(),
+        days,
+    })
+}
+
+fn first_day() -> NaiveDate {
+    let today = now().date_naive();
+    today.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(today)
+}
+
+/// Counts the response of a fetch as soon as it contains a pack.
+pub fn counted<S>(
+    backend: &Backend,
+    project_id: i64,
+    response: S,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + use<S>
+where
+    S: Stream<Item = io::Result<Bytes>> + Send,
+{
+    let mut searched = Some((backend.clone(), PackSearch::default()));
+    response.inspect_ok(move |chunk| {
+        let Some((backend, search)) = &mut searched else {
+            return;
+        };
+        match search.next(chunk) {
+            SearchResult::Continues => return,
+            SearchResult::Found => count(backend, project_id),
+            SearchResult::Absent => {}
+        }
+        searched = None;
+    })
+}
+
+/// Counts a fetch.
+fn count(backend: &Backend, project_id: i64) {
+    if !backend.fetches.add(project_id, now().date_naive()) {
+        return;
+    }
+    let backend = backend.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(RECORD_AFTER).await;
+        let counts = backend.fetches.take(true);
+        if let Err(error) = write(&backend, counts).await {
+            tracing::warn!(%error, "failed to record the numbers of fetches");
+        }
+    });
+}
+
+/// Records all fetches that this server has counted.
+///
+/// # Errors
+/// Returns an error if a database query fails. The numbers are recorded later then.
+pub async fn record(backend: &Backend) -> Result<()> {
+    write(backend, backend.fetches.take(false)).await
+}
+
+async fn write(backend: &Backend, counts: Vec<((i64, NaiveDate), i64)>) -> Result<()> {
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let written = backend
+        .database
+        .transaction(async |transaction| Ok(project_fetches::add(transaction, &counts).await?))
+        .await;
+    if written.is_err() {
+        // The next fetch or read of the numbers records them.
+        backend.fetches.restore(counts);
+    }
+    written
+}
+
+/// Deletes the numbers of days that are not returned any more. Returns the number of deleted rows.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
+    Ok(project_fetches::delete_before(backend.database.write(), first_day()).await?)
+}
+
+/// Search for the start of a pack in the chunks of a response.
+#[derive(Debug, Default)]
+struct PackSearch {
+    /// Number of bytes that were searched.
+    searched: usize,
+    /// The last bytes, in which the start of a pack may begin.
+    tail: Vec<u8>,
+}
+
+/// Result of a search in the chunks so far.
+#[derive(Debug, PartialEq, Eq)]
+enum SearchResult {
+    Found,
+    Continues,
+    Absent,
+}
+
+impl PackSearch {
+    fn next(&mut self, chunk: &[u8]) -> SearchResult {
+        let contains = |bytes: &[u8]| bytes.windows(PACK.len()).any(|window| window == PACK);
+        let start = chunk.get(..PACK.len() - 1).unwrap_or(chunk);
+        self.tail.extend_from_slice(start);
+        if contains(&self.tail) || contains(chunk) {
+            return SearchResult::Found;
+        }
+        self.searched += chunk.len();
+        if self.searched > MAX_SEARCHED {
+            return SearchResult::Absent;
+        }
+        if chunk.len() >= PACK.len() {
+            self.tail = chunk.to_vec();
+        }
+        let surplus = self.tail.len().saturating_sub(PACK.len() - 1);
+        self.tail.drain(..surplus);
+        SearchResult::Continues
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pack_is_found_across_chunks() {
+        let response = b"0008NAK\n0020\x02Enumerating\n1000\x01PACK\0\0\0\x02\0\0\0\x05";
+        for size in 1..=response.len() {
+            let mut search = PackSearch::default();
+            let mut chunks = response.chunks(size);
+            assert!(
+                chunks.any(|chunk| search.next(chunk) == SearchResult::Found),
+                "{size}"
+            );
+        }
+        let mut search = PackSearch::default();
+        for chunk in [
+            &b"PACK"[..],
+            b"\0\0\0\x03PACK",
+            b"\0\0",
+            b"\0",
+            b"",
+            b"x",
+            b"\x02",
+        ] {
+            assert_eq!(search.next(chunk), SearchResult::Continues);
+        }
+        assert_eq!(search.next(b"PACK\0\0\0\x02"), SearchResult::Found);
+    }
+
+    #[test]
+    fn search_ends_after_the_limit() {
+        let mut search = PackSearch::default();
+        assert_eq!(search.next(&vec![0; MAX_SEARCHED]), SearchResult::Continues);
+        assert_eq!(search.next(b"x"), SearchResult::Absent);
+    }
+}

@@ -1,0 +1,50 @@
+//! Pipelines of a merge request.
+
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
+use storage::entities::pipelines::{self, Column, Model};
+use storage::entities::{merge_request_commits, merge_request_versions};
+
+use super::find;
+use crate::delivery::access::{can_read_pipelines, check_can_read};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::page_of;
+use crate::kernel::{Backend, urls};
+
+/// Lists the pipelines on the source branch of a merge request for its commits and for the heads of its versions, newest
+/// first. Returns the full path of their project, too.
+///
+/// # Errors
+/// Returns `NotFound` if the merge request is not visible to the caller, and `Forbidden` if pipelines of the target project
+/// are not visible to the caller.
+pub async fn list_pipelines(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    page: &PageRequest,
+) -> Result<(Page<Model>, String)> {
+    let db = backend.database.read();
+    let merge_request = find(db, access, iid).await?;
+    check_can_read(access)?;
+    let source = match merge_request.source_project_id {
+        Some(id) if id == access.project.id => Some(access.clone()),
+        Some(id) => ProjectAccess::find_visible(backend, &access.caller, id).await?,
+        None => None,
+    };
+    let Some(source) = source.filter(can_read_pipelines) else {
+        return Ok((Page::from_all(page, Vec::new()), String::new()));
+    };
+    let commits = merge_request_commits::shas(merge_request.id);
+    let heads = merge_request_versions::heads(merge_request.id);
+    let of_merge_request = Condition::any()
+        .add(Column::Sha.in_subquery(commits))
+        .add(Column::Sha.in_subquery(heads));
+    let found = pipelines::of_project(source.project.id)
+        .filter(Column::RefName.eq(merge_request.source_branch.as_str()))
+        .filter(Column::Tag.eq(false))
+        .filter(of_merge_request)
+        .order_by_desc(Column::Id);
+    let path = urls::project_path(&source.namespace, &source.project);
+    Ok((page_of(db, found, page).await?, path))
+}
