@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::io::{BufRead, Cursor, Read};
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::de::{IoRead, SliceRead};
@@ -180,9 +181,7 @@ pub fn form_body(input: &[u8]) {
         assert!(form::parse(input).is_err());
         return;
     };
-    let encode = |text: &str| {
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let encoded: Vec<String> = pairs
         .iter()
         .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
@@ -254,9 +253,7 @@ pub fn registry_path(input: &[u8]) {
         assert_eq!(joined, name.as_str());
         assert!(project.split('/').count() >= 2);
     }
-    let encode = |text: &str| {
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let end = match &resource {
         RepositoryResource::Tags => "tags/list".to_owned(),
         RepositoryResource::Manifest(reference) => format!("manifests/{}", encode(reference)),

@@ -1,8 +1,8 @@
 //! Issues.
 
 use domain::kernel::Instance;
-use domain::kernel::durations::format_duration;
 use domain::kernel::policy::InstancePlan;
+use domain::kernel::text::durations::format_duration;
 use domain::planning::issuables::time_tracking::TrackedTimes;
 use domain::planning::issues::IssueDetail;
 use domain::planning::labels::colors;

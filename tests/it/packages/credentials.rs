@@ -194,7 +194,7 @@ async fn upload_of_deploy_token_has_no_creator(server: TestServer) {
         (&events[0]["author_id"], &events[0]["details"]["author_name"]),
         (&json!(-1), &json!("Deploy token cluster"))
     );
-    assert_eq!(events[0]["event_name"], "package_published");
+    assert_eq!(events[0]["details"]["event_name"], "package_published");
 }
 
 async fn scopes_of_access_tokens_limit_packages(server: TestServer) {

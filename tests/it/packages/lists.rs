@@ -204,7 +204,6 @@ async fn lists_run_few_statements(server: TestServer) {
         }
     }
     assert_eq!(counts[..3], counts[3..]);
-    assert!(counts.iter().all(|count| *count <= 4), "{counts:?}");
 }
 
 async fn versions_of_another_name_or_hidden_ones_are_not_listed(server: TestServer) {

@@ -113,12 +113,15 @@ pub fn check(method: &str, path: &str, response: &ApiResponse) {
 
 /// Encodes the slash of a scoped name in a path of an npm registry, which the server accepts too.
 fn encode_scope(path: &str) -> String {
-    match path.split_once("/packages/npm/@") {
-        Some((before, rest)) if !rest.to_lowercase().contains("%2f") => {
-            format!("{before}/packages/npm/@{}", rest.replacen('/', "%2F", 1))
+    for prefix in ["/packages/npm/@", "/packages/npm/-/package/@"] {
+        match path.split_once(prefix) {
+            Some((before, rest)) if !rest.to_lowercase().contains("%2f") => {
+                return format!("{before}{prefix}{}", rest.replacen('/', "%2F", 1));
+            }
+            _ => {}
         }
-        _ => path.to_owned(),
     }
+    path.to_owned()
 }
 
 /// Panics if the body of a webhook request violates the contract.

@@ -34,7 +34,7 @@ pub struct FetchStatistics {
     pub days: Vec<(NaiveDate, i64)>,
 }
 
-/// Returns the fetches of a project in the last 30 days. Includes all fetches that this server has counted.
+/// Returns the fetches of a project in the last 30 days, without those of the last seconds, which are not recorded yet.
 ///
 /// # Errors
 /// Returns `Forbidden` if the code is not visible to the caller, and an error if a database query fails.
@@ -42,7 +42,6 @@ pub async fn get(backend: &Backend, access: &ProjectAccess) -> Result<FetchStati
     if !access.can_read_code() {
         return Err(Error::forbidden());
     }
-    record(backend).await?;
     let found = project_fetches::since(backend.database.read(), access.project.id, first_day()).await?;
     let days: Vec<(NaiveDate, i64)> = found.into_iter().map(|row| (row.day, row.count)).collect();
     Ok(FetchStatistics {
@@ -111,7 +110,7 @@ async fn write(backend: &Backend, counts: Vec<((i64, NaiveDate), i64)>) -> Resul
         .transaction(async |transaction| Ok(project_fetches::add(transaction, &counts).await?))
         .await;
     if written.is_err() {
-        // The next fetch or read of the numbers records them.
+        // The next fetch schedules another attempt.
         backend.fetches.restore(counts);
     }
     written

@@ -8,7 +8,6 @@ pub mod cache;
 pub mod caller;
 pub mod cron;
 pub mod download;
-pub mod durations;
 pub mod error;
 pub mod fetch_counter;
 pub mod names;
@@ -23,7 +22,6 @@ pub mod record_validator;
 pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
-pub mod ssh_signatures;
 pub mod text;
 pub mod urls;
 

@@ -7,7 +7,7 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::todos::TodoTarget;
 use storage::entities::{now, users};
 
-use crate::kernel::durations::format_duration;
+use crate::kernel::text::durations::format_duration;
 
 /// The kind and ID of a noteable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

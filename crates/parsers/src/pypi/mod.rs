@@ -4,7 +4,7 @@ mod version;
 
 pub use version::is_version;
 
-/// Maximum length of a name or version, in bytes.
+/// Maximum length of a name, in bytes.
 const MAX_BYTES: usize = 255;
 /// Maximum length of a file name, in bytes.
 const MAX_FILE_NAME_BYTES: usize = 255;

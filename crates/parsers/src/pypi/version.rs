@@ -1,6 +1,7 @@
 //! Versions of Python packages (PEP 440).
 
-use super::MAX_BYTES;
+/// Maximum length of a version, in bytes.
+const MAX_BYTES: usize = 255;
 
 /// Labels of pre-releases; a label comes before its own prefixes.
 const PRE_RELEASES: [&str; 8] = ["alpha", "a", "beta", "b", "preview", "pre", "c", "rc"];

@@ -52,7 +52,7 @@ impl Fixture<'_> {
         if operation.statuses.contains(&412) {
             request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         }
-        let form_only = operation.body.is_none() || operation.id == "import_group";
+        let form_only = operation.body.is_none() || !has_json_body(operation);
         if operation.raw_body || !form_only {
             request = request.json(&self.body(operation, space));
         }
@@ -61,6 +61,7 @@ impl Fixture<'_> {
             let form = reqwest::multipart::Form::new().part(file.name, part);
             request = request.multipart(match operation.id {
                 "import_group" => form.text("name", "there").text("path", "there"),
+                "upload_python_package" => form.text("name", "there").text("version", "1.0"),
                 _ => form,
             });
         }
@@ -178,8 +179,8 @@ impl Fixture<'_> {
     /// Returns the contract's example, adapted to branches of the test projects.
     fn body(&self, operation: &Operation, space: &Space<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
-        let mut content = deref(&item["requestBody"])["content"].as_object().into_iter().flatten();
-        let content = content.find(|(media, _)| media.ends_with("json"));
+        let content = &deref(&item["requestBody"])["content"];
+        let content = content.as_object().into_iter().flatten().find(|(media, _)| media.ends_with("json"));
         let (_, content) = content.expect("a body of JSON");
         let mut body = content["example"].clone();
         assert!(body.is_object() || operation.raw_body, "{} has no example", operation.id);
@@ -217,4 +218,10 @@ impl Fixture<'_> {
         }
         body
     }
+}
+
+fn has_json_body(operation: &Operation) -> bool {
+    let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
+    let content = deref(&item["requestBody"])["content"].as_object();
+    content.is_some_and(|content| content.keys().any(|media| media.ends_with("json")))
 }

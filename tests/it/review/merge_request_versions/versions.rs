@@ -80,9 +80,9 @@ async fn each_push_creates_a_version_that_survives_force_pushes(server: TestServ
         assert_eq!(values(&one["diffs"], "new_path"), files.iter().map(|path| json!(path)).collect::<Vec<_>>());
         assert_eq!(one["commits"][0]["id"], version["head_commit_sha"]);
     }
-    // The first two versions are one line of history, so one reference preserves both.
+    // The current head contains none of the former heads.
     let kept = fixture.project.references("refs/keep-around/merge-requests/1");
-    let mut expected = [&second, &between].map(|id| format!("keep-around/merge-requests/1/{id}"));
+    let mut expected = [&first, &second, &between].map(|id| format!("merge-requests/1/{id}"));
     expected.sort();
     assert_eq!(kept, expected);
     let listed = fixture.copy.git(&["ls-remote", "origin"]).await;

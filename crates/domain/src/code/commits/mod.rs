@@ -7,4 +7,5 @@ pub mod content;
 pub mod create;
 pub mod listing;
 pub mod signature;
+mod ssh_signatures;
 pub mod start_point;

@@ -4,11 +4,11 @@ use git::CommitSignature;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{fold, user_emails, user_keys, users};
 
+use crate::code::commits::ssh_signatures;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::ssh_signatures;
 
 /// Namespace of the SSH signatures of Git.
 const GIT_NAMESPACE: &str = "git";

@@ -1,7 +1,8 @@
-//! Parsers for user text: mentions, references and closing keywords. They are pure and run in linear time,
+//! Parsers for user text: mentions, references, closing keywords and durations. They are pure and run in linear time,
 //! because the input is not trusted.
 
 mod code_blocks;
+pub mod durations;
 pub mod mentions;
 pub mod re2;
 pub mod references;

@@ -7,8 +7,9 @@ use storage::entities::{issues, merge_requests, now, timelogs};
 use super::events::{self, IssuableChange, IssuableEventRow};
 use super::{IssuableKind, IssuableRow, find, lock};
 use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::{Backend, durations};
+use crate::kernel::text::durations;
 use crate::planning::system_notes;
 
 /// Tracked times, in seconds.

@@ -11,9 +11,9 @@ use storage::entities::{issues, users};
 use super::PayloadContext;
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::kernel::Backend;
-use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
+use crate::kernel::text::durations::format_duration;
 use crate::planning::issuables::IssuableKind;
 use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
 

@@ -14,8 +14,8 @@ use super::PayloadContext;
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
-use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::text::durations::format_duration;
 use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
 use crate::review::merge_requests::{head_pipeline, is_draft};
 
