@@ -20,8 +20,9 @@ use crate::planning::issues::{self, Closer};
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
+use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
-use crate::review::merge_requests::{closing_issues, version_collection};
+use crate::review::merge_requests::versions::collection;
 
 /// Updates the head ref of a merge request whose source changed, its merge base, its versions and the issues that
 /// it closes.
@@ -34,7 +35,7 @@ async fn refresh(backend: &Backend, id: i64) -> Result<()> {
         return Ok(());
     };
     let merge_request = with_current_head(backend, merge_request).await?;
-    version_collection::complete(backend, merge_request).await?;
+    collection::complete(backend, merge_request).await?;
     closing_issues::refresh(backend, id).await
 }
 
@@ -86,7 +87,7 @@ async fn finish(backend: &Backend, job: &PostMerge) -> Result<()> {
     };
     let caller = Caller::user(user);
     // The merge may have changed the merge base.
-    version_collection::collect(backend, &merge_request).await?;
+    collection::collect(backend, &merge_request).await?;
     close_issues(backend, &caller, &merge_request).await?;
     match job.remove_source_branch {
         true => delete_source_branch(backend, caller, &merge_request).await,

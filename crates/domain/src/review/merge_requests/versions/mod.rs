@@ -1,17 +1,21 @@
 //! Versions of merge requests. Each push to the source branch creates a version, in the transaction that records the push
 //! (`docs/adr/0066-record-versions-with-pushes.md`).
 
+pub(super) mod by_commit;
+pub(super) mod collection;
+pub(super) mod pipelines;
+
 use git::{Commit, CommitQuery, Diff};
 use sea_orm::{ColumnTrait, QueryFilter, QueryOrder};
 use storage::entities::merge_request_versions::{self, Column, Model as Version};
 
-use super::{find, version_collection};
 use crate::code::push_events::between;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
+use crate::review::merge_requests::find;
 use crate::review::merge_requests::head_refs::{oid, repository};
 
 /// Maximum number of commits of a version that are returned and recorded.
@@ -46,7 +50,7 @@ pub async fn list_versions(
         return Ok(found);
     }
     // The job that collects the versions after a push has not run yet.
-    version_collection::complete(backend, merge_request.clone()).await?;
+    collection::complete(backend, merge_request.clone()).await?;
     page_of(db, versions(), page).await
 }
 
@@ -67,7 +71,7 @@ pub async fn get_version(
     let missing = || Error::not_found("Version");
     let mut found = version().one(db).await?.ok_or_else(missing)?;
     if !found.collected {
-        version_collection::complete(backend, merge_request.clone()).await?;
+        collection::complete(backend, merge_request.clone()).await?;
         found = version().one(db).await?.ok_or_else(missing)?;
     }
     let repository = repository(backend, merge_request.target_project_id);

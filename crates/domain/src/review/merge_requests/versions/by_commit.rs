@@ -6,14 +6,14 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState};
 use storage::entities::{merge_request_commits, now};
 
-use super::is_enabled;
-use super::row::{MergeRequestDetail, decorate_with_paths};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, urls};
+use crate::review::merge_requests::is_enabled;
+use crate::review::merge_requests::row::{MergeRequestDetail, decorate_with_paths};
 
 /// Lists the merge requests of a project whose newest version contains a commit, or that this commit merged, newest first.
 /// Of a version with many commits, only the newest ones are found.

@@ -3,12 +3,11 @@
 use git::{Oid, TestMerge};
 use storage::entities::merge_requests::MergeRequestState;
 
-use super::find;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
-use crate::review::merge_requests::head_refs;
+use crate::review::merge_requests::{find, head_refs};
 
 /// Points `refs/merge-requests/:iid/merge` to the merge of the current heads of both branches, and returns its ID. The target
 /// branch does not change. The commit has the identity and the time of the committer of the head, so the same heads result in

@@ -4,13 +4,13 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::pipelines::{self, Column, Model};
 use storage::entities::{merge_request_commits, merge_request_versions};
 
-use super::find;
 use crate::delivery::access::{can_read_pipelines, check_can_read};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, urls};
+use crate::review::merge_requests::find;
 
 /// Lists the pipelines on the source branch of a merge request for its commits and for the heads of its versions, newest
 /// first. Returns the full path of their project, too.

@@ -9,13 +9,13 @@ use storage::entities::merge_requests::{Column, Entity, MergeRequestState, Model
 use storage::entities::{merge_request_commits, merge_requests, now};
 use storage::jobs;
 
-use super::diff::format_count;
-use super::versions::MAX_COMMITS;
+use super::MAX_COMMITS;
 use crate::code::push_events::between;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
 use crate::review::merge_requests::branch_heads::{self, BranchRef};
+use crate::review::merge_requests::diff::format_count;
 use crate::review::merge_requests::head_refs::{self, oid};
 
 /// Maximum number of versions that one call collects.
@@ -31,7 +31,7 @@ const SWEPT_AFTER: chrono::TimeDelta = chrono::TimeDelta::minutes(1);
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn complete(backend: &Backend, merge_request: Model) -> Result<()> {
+pub(crate) async fn complete(backend: &Backend, merge_request: Model) -> Result<()> {
     match head_refs::update(backend, &merge_request).await {
         // Both the branch and its commits are gone, so there is no head to store.
         Err(Error::NotFound(_)) => {}
@@ -77,7 +77,7 @@ async fn update_base(backend: &Backend, merge_request: &Model) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(super) async fn collect(backend: &Backend, merge_request: &Model) -> Result<()> {
+pub(crate) async fn collect(backend: &Backend, merge_request: &Model) -> Result<()> {
     let versions = merge_request_versions::of(merge_request.id)
         .filter(merge_request_versions::Column::Collected.eq(false))
         .order_by_asc(merge_request_versions::Column::Id)

@@ -1,5 +1,7 @@
 //! Mergeability of merge requests: computed on demand, once for each pair of commits.
 
+pub(super) mod merge_ref;
+
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::Scope;
