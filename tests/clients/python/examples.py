@@ -43,7 +43,9 @@ def examples(document):
             for status, response in operation["responses"].items():
                 for media, content in resolved(response).get("content", {}).items():
                     is_json = media == "application/json" or media.endswith("+json")
-                    if status.startswith("2") and is_json:
+                    # Clients return documents of package managers as bytes.
+                    is_binary = resolved(content["schema"]).get("format") == "binary"
+                    if status.startswith("2") and is_json and not is_binary:
                         yield operation["operationId"], int(status), content["example"]
 
 
