@@ -28,11 +28,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segment_escapes_slashes() {
-        assert_eq!(segment("a/b-1.0+c"), "a%2Fb-1.0%2Bc");
-    }
-
-    #[test]
     fn branch_url_escapes_name_except_slashes() {
         assert_eq!(branch("http://h/a/b", "x/y-1.0"), "http://h/a/b/-/tree/x/y-1.0");
         assert_eq!(

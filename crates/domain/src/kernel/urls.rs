@@ -103,6 +103,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_segments_encode_slashes() {
+        assert_eq!(encode_segment("a/b-1.0+c").to_string(), "a%2Fb-1.0%2Bc");
+        assert_eq!(encode_path("a/b-1.0+c").to_string(), "a/b-1.0%2Bc");
+    }
+
+    #[test]
     fn image_name_has_registry_host_and_path() {
         assert_eq!(image_path("Engines/Difference", ""), "engines/difference");
         assert_eq!(image_path("Engines/Difference", "a/b"), "engines/difference/a/b");
