@@ -14,13 +14,11 @@ mod headers;
 pub mod health;
 mod limits;
 pub mod oauth;
-mod package_paths;
 mod packages;
 mod page;
 pub mod pages;
 mod rate_limit;
 pub mod registry;
-mod release_pages;
 mod second_factor;
 pub mod sign_in;
 mod trace;
@@ -44,7 +42,7 @@ where
     E: Endpoint + 'static,
 {
     routes
-        .before(package_paths::encode_scope)
+        .before(packages::paths::encode_scope)
         .before(extra_slashes::remove_extra_slash)
         .with(errors::ErrorMiddleware {
             time_limit: settings.request_timeout,

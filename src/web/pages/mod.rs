@@ -2,9 +2,11 @@
 //!
 //! - `/<namespace>/<project>/-/archive/<ref>/<name>.tar.gz` and `/<namespace>/<project>/-/raw/<ref>/<path>` return an
 //!   archive and a file. A ref can contain slashes.
-//! - `/<namespace>/<project>/-/releases/...` leads to assets and evidence of releases ([`release_pages`]).
+//! - `/<namespace>/<project>/-/releases/...` leads to assets and evidence of releases ([`releases`]).
 //! - Any path with `?go-get=1` returns the address of the repository for the `go` command.
 //! - `/<username>.keys` returns the public SSH keys of a user.
+
+mod releases;
 
 use domain::accounts::users::keys;
 use domain::code::{files, repositories};
@@ -22,7 +24,7 @@ use crate::api::{credentials, download, error_response, request_rate};
 use crate::views::code::{archive, file};
 use crate::views::html::escape;
 use crate::web::git_http;
-use crate::web::release_pages::{self, ReleasePart};
+use releases::ReleasePart;
 
 /// Maximum number of segments of a ref in the address of a file.
 const MAX_REF_SEGMENTS: usize = 10;
@@ -185,7 +187,7 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
         }
         PageRequest::Release { project, part } => {
             let access = project_access(backend, request, &project).await?;
-            release_pages::answer(backend, &access, part).await
+            releases::answer(backend, &access, part).await
         }
         PageRequest::GoModule { segments } => go_module(backend, &segments, request).await,
         PageRequest::Keys(username) => {

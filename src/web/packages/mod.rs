@@ -1,4 +1,6 @@
-//! Uploads of packages, which take longer than other requests.
+//! Requests of package managers: uploads, which take longer than other requests, and paths with the names of packages.
+
+pub(super) mod paths;
 
 use poem::http::Method;
 
