@@ -12,6 +12,8 @@ use ssh_key::{Algorithm, HashAlg, SshSig};
 pub const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 /// Last line of a signature.
 const END: &str = "-----END SSH SIGNATURE-----";
+/// Version of the format.
+const VERSION: u32 = 1;
 /// Length of the lines of a signature that the parser of the library accepts.
 const LINE_LENGTH: usize = 70;
 /// Size in bytes of the flags and the counter that a security key adds to its signatures.
@@ -31,7 +33,8 @@ pub struct CheckedSignature {
 #[must_use]
 pub fn check(text: &str, namespace: &str, content: &[u8]) -> Option<CheckedSignature> {
     let signature = SshSig::from_pem(wrapped(text)?).ok()?;
-    if signature.namespace() != namespace {
+    // The version is not signed. The library also accepts earlier versions, which do not exist.
+    if signature.version() != VERSION || signature.namespace() != namespace {
         return None;
     }
     let signed = SshSig::signed_data(namespace, signature.hash_alg(), content).ok()?;
