@@ -1,11 +1,10 @@
 //! Compares the rows of package files with the object storage, for `doctor`.
 
-use std::collections::HashSet;
-
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::{package_blobs, package_files};
 
 use super::content::FOLDER;
+use crate::integrations::object_storage::UnknownObjects;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::query::batch_after;
@@ -27,8 +26,7 @@ pub struct PackageFindings {
 /// # Errors
 /// Returns an error if the database or the storage cannot be read.
 pub async fn check(backend: &Backend) -> Result<PackageFindings> {
-    // Before the rows: an object that is written concurrently has its row already.
-    let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
+    let mut unknown = UnknownObjects::read(&backend.objects, FOLDER).await?;
     let (mut findings, mut after) = (PackageFindings::default(), 0);
     loop {
         let db = backend.database.read();
@@ -69,15 +67,10 @@ pub async fn check(backend: &Backend) -> Result<PackageFindings> {
             }
         }
     }
-    let mut unknown: Vec<String> = unknown.into_iter().collect();
-    unknown.sort_unstable();
-    for key in unknown {
-        // An object that was deleted concurrently is not a problem.
-        if backend.objects.size(&key).await?.is_some() {
-            findings
-                .problems
-                .push(format!("object {key}: it belongs to no package file"));
-        }
-    }
+    let unknown = unknown.existing(&backend.objects).await?;
+    let problems = unknown
+        .iter()
+        .map(|key| format!("object {key}: it belongs to no package file"));
+    findings.problems.extend(problems);
     Ok(findings)
 }

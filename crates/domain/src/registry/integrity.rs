@@ -1,12 +1,12 @@
 //! Compares the rows of blobs with the object storage, for `doctor`.
 
-use std::collections::HashSet;
-
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::EntityTrait;
 use storage::entities::{registry_blobs, registry_pieces};
 
+use crate::integrations::object_storage::UnknownObjects;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
+use crate::kernel::query::batch_after;
 use crate::registry::upload_stream::FOLDER;
 
 /// Number of blobs that are read at a time.
@@ -26,49 +26,33 @@ pub struct BlobFindings {
 /// # Errors
 /// Returns an error if the database or the storage cannot be read.
 pub async fn check(backend: &Backend) -> Result<BlobFindings> {
-    // Before the rows: an object that is written concurrently has its row already.
-    let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
+    let mut unknown = UnknownObjects::read(&backend.objects, FOLDER).await?;
     let mut findings = check_blobs(backend).await?;
     let mut after = 0;
     loop {
-        let pieces: Vec<(i64, String)> = registry_pieces::Entity::find()
-            .select_only()
-            .column(registry_pieces::Column::Id)
-            .column(registry_pieces::Column::Key)
-            .filter(registry_pieces::Column::Id.gt(after))
-            .order_by_asc(registry_pieces::Column::Id)
-            .limit(BATCH)
-            .into_tuple()
-            .all(backend.database.read())
-            .await?;
-        let Some((last, _)) = pieces.last() else { break };
-        after = *last;
-        for (_, key) in &pieces {
-            unknown.remove(key);
+        let db = backend.database.read();
+        let pieces = registry_pieces::Entity::find();
+        let pieces = batch_after(db, pieces, registry_pieces::Column::Id, after, BATCH).await?;
+        let Some(last) = pieces.last() else { break };
+        after = last.id;
+        for piece in &pieces {
+            unknown.remove(&piece.key);
         }
     }
-    let mut unknown: Vec<String> = unknown.into_iter().collect();
-    unknown.sort_unstable();
-    for key in unknown {
-        // An object that was deleted concurrently is not a problem.
-        if backend.objects.size(&key).await?.is_some() {
-            findings
-                .problems
-                .push(format!("object {key}: it belongs to no blob"));
-        }
-    }
+    let unknown = unknown.existing(&backend.objects).await?;
+    let problems = unknown
+        .iter()
+        .map(|key| format!("object {key}: it belongs to no blob"));
+    findings.problems.extend(problems);
     Ok(findings)
 }
 
 async fn check_blobs(backend: &Backend) -> Result<BlobFindings> {
     let (mut findings, mut after) = (BlobFindings::default(), 0);
     loop {
-        let blobs = registry_blobs::Entity::find()
-            .filter(registry_blobs::Column::Id.gt(after))
-            .order_by_asc(registry_blobs::Column::Id)
-            .limit(BATCH)
-            .all(backend.database.read())
-            .await?;
+        let db = backend.database.read();
+        let blobs = registry_blobs::Entity::find();
+        let blobs = batch_after(db, blobs, registry_blobs::Column::Id, after, BATCH).await?;
         let Some(last) = blobs.last() else {
             return Ok(findings);
         };

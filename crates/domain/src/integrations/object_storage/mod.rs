@@ -4,6 +4,7 @@
 //! atomically.
 
 mod s3;
+mod unknown_objects;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
+pub use unknown_objects::UnknownObjects;
 pub use writer::ObjectWriter;
 
 /// Default directory, below the data directory.

@@ -6,7 +6,7 @@ mod tests;
 use ring::digest;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 use ssh_key::public::{EcdsaPublicKey, KeyData};
-use ssh_key::{Algorithm, HashAlg, SshSig};
+use ssh_key::{Algorithm, HashAlg, LineEnding, SshSig};
 
 /// First line of a signature.
 pub const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
@@ -14,7 +14,7 @@ pub const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
 /// Version of the format.
 const VERSION: u32 = 1;
-/// Length of the lines of a signature that the parser of the library accepts.
+/// Length of the lines of a signature that the library reads and writes.
 const LINE_LENGTH: usize = 70;
 /// Size in bytes of the flags and the counter that a security key adds to its signatures.
 const TRAILER_BYTES: usize = 5;
@@ -32,8 +32,13 @@ pub struct CheckedSignature {
 /// Checks a signature of a content. Returns `None` if the signature is malformed or is for another namespace.
 #[must_use]
 pub fn check(text: &str, namespace: &str, content: &[u8]) -> Option<CheckedSignature> {
-    let signature = SshSig::from_pem(wrapped(text)?).ok()?;
-    // The version is not signed. The library also accepts earlier versions, which do not exist.
+    let text = wrapped(text)?;
+    let signature = SshSig::from_pem(&text).ok()?;
+    // The library ignores some lengths of fields, which are not signed.
+    if signature.to_pem(LineEnding::LF).ok()? != text {
+        return None;
+    }
+    // The version is not signed either. The library also accepts earlier versions, which do not exist.
     if signature.version() != VERSION || signature.namespace() != namespace {
         return None;
     }
