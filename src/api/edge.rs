@@ -172,8 +172,7 @@ impl Steps {
             && operation.flag.is_none()
             && exchange.has_no_body()
             && !exchange.headers().contains_key(RANGE);
-        let uri = || exchange.request().original_uri().to_string();
-        let key = is_cacheable.then(|| CacheKey::new(&uri(), &caller, version));
+        let key = is_cacheable.then(|| CacheKey::new(operation, exchange.request(), &caller, version));
         let client = request_rate::client(exchange.request(), &caller);
         exchange.identified = Some(caller);
         let Some(key) = key else {
@@ -200,6 +199,10 @@ impl Steps {
             let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
             let caller = authentication::caller_of_scim_token(&self.backend, &token).await?;
             return Ok(caller.at_ip_address(client_ip(exchange.request())));
+        }
+        if exchange.operation().no_credentials {
+            let caller = Caller::anonymous().at_ip_address(client_ip(exchange.request()));
+            return Ok(caller.at_address(address_key(exchange.request())));
         }
         let query = parameters::query(exchange.raw_query());
         let accepted = AcceptedCredentials {

@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::operation::{Operation, ParameterLocation};
 use domain::kernel::budgets::RateClient;
 use domain::kernel::cache::{DataVersion, VersionedCache};
 use domain::kernel::caller::Caller;
 use poem::http::{HeaderMap, StatusCode};
-use poem::{Body, Response};
+use poem::{Body, Request, Response};
 use sha2::{Digest, Sha256};
 use storage::database::CacheUsage;
 
@@ -34,8 +35,13 @@ pub struct CacheKey {
 }
 
 impl CacheKey {
-    /// Returns the key of a request of a caller whose response depends only on the URL.
-    pub(super) fn new(uri: &str, caller: &Caller, version: DataVersion) -> Self {
+    /// Returns the key of a request of a caller whose response depends only on the URL and the header parameters.
+    pub(super) fn new(
+        operation: &Operation,
+        request: &Request,
+        caller: &Caller,
+        version: DataVersion,
+    ) -> Self {
         let user = caller.as_user().map_or(0, |user| user.id);
         let token = caller.access_token().map_or(0, |token| token.id);
         let mut digest = Sha256::new();
@@ -47,8 +53,19 @@ impl CacheKey {
         let provider = caller.saml_provider().map_or(0, |provider| provider.id);
         digest.update(provider.to_le_bytes());
         digest.update(caller.scopes().unwrap_or("*"));
+        let headers = operation
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.location == ParameterLocation::Header);
+        for parameter in headers {
+            let value = request.headers().get(parameter.name);
+            let value = value.map_or(&[][..], |value| value.as_bytes());
+            // With its length, so that two values cannot be confused with others.
+            digest.update(value.len().to_le_bytes());
+            digest.update(value);
+        }
         // Hashed also because a query may contain a token.
-        digest.update(uri);
+        digest.update(request.original_uri().to_string());
         Self {
             digest: digest.finalize().into(),
             version,

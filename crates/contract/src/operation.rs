@@ -23,6 +23,8 @@ pub struct Operation {
     pub job_token: bool,
     /// Whether the credentials of package clients are accepted: deploy tokens, and tokens with HTTP Basic authentication.
     pub package_client: bool,
+    /// Whether credentials are ignored, so that every caller is anonymous.
+    pub no_credentials: bool,
     /// The minimum plan.
     pub tier: Tier,
     /// The feature gate of the operation.
@@ -45,7 +47,8 @@ pub struct Operation {
     pub success: u16,
     /// Attribute of the response that ends the URL of the created resource, after the URL of the request.
     pub location: Option<&'static str>,
-    /// Whether the response depends only on the URL and the database, that is, whether a read returns JSON or bytes.
+    /// Whether the response depends only on the URL, the header parameters and the database, that is, whether a read returns
+    /// JSON or bytes.
     pub cacheable: bool,
     /// Every documented status.
     pub statuses: &'static [u16],

@@ -109,6 +109,8 @@ struct OperationEntry {
     job_token: bool,
     #[serde(default)]
     package_client: bool,
+    #[serde(default)]
+    no_credentials: bool,
     tier: Tier,
     flag: Option<FlagEntry>,
     paging: Paging,
@@ -265,6 +267,7 @@ fn operation_of(
         scopes: leak_all(entry.scopes),
         job_token: entry.job_token,
         package_client: entry.package_client,
+        no_credentials: entry.no_credentials,
         tier: entry.tier,
         flag: entry.flag.map(|flag| Flag {
             name: flag.name.leak(),

@@ -202,6 +202,7 @@ impl Lowering<'_> {
             scopes,
             job_token: flag(operation, "x-job-token"),
             package_client: flag(operation, "x-package-client"),
+            no_credentials: operation["security"] == json!([{}]),
             tier: operation
                 .get("x-tier")
                 .and_then(Value::as_str)

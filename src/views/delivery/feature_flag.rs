@@ -1,6 +1,7 @@
 //! Feature flags and their user lists.
 
 use domain::delivery::feature_flags::{FlagDetail, StrategyDetail};
+use domain::secrets::Secret;
 use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
@@ -8,8 +9,8 @@ use storage::entities::feature_flag_user_lists::Model as UserList;
 use crate::views::enums::Convert;
 use contract::map::Map;
 use contract::{
-    FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,
-    FeatureFlagVersion,
+    ClientFeature, ClientStrategy, FeatureFlag, FeatureFlagScope, FeatureFlagStrategy,
+    FeatureFlagStrategyName, FeatureFlagUserList, FeatureFlagVersion, FeatureFlagsClient,
 };
 
 /// Returns a user list in the format of the contract.
@@ -48,8 +49,7 @@ fn strategy(row: StrategyDetail) -> FeatureFlagStrategy {
         scopes,
         user_list,
     } = row;
-    // The service stored the parameters as an object of texts.
-    let parameters: Map<String> = serde_json::from_str(&strategy.parameters).unwrap_or_default();
+    let parameters = parameters(&strategy.parameters);
     FeatureFlagStrategy {
         id: strategy.id,
         name: strategy.name.convert(),
@@ -57,6 +57,47 @@ fn strategy(row: StrategyDetail) -> FeatureFlagStrategy {
         scopes: scopes.into_iter().map(scope).collect(),
         user_list: user_list.map(self::user_list),
     }
+}
+
+/// Returns the configuration of the clients of a project.
+#[must_use]
+pub fn feature_flags_client(base: &str, project_id: i64, instance_id: Secret<String>) -> FeatureFlagsClient {
+    FeatureFlagsClient {
+        api_url: format!("{base}/api/v4/feature_flags/unleash/{project_id}"),
+        instance_id: instance_id.into_exposed(),
+    }
+}
+
+/// Returns a flag in the format of the Unleash protocol.
+#[must_use]
+pub fn client_feature(row: FlagDetail) -> ClientFeature {
+    let FlagDetail { flag, strategies } = row;
+    ClientFeature {
+        name: flag.name,
+        description: flag.description,
+        enabled: flag.active,
+        strategies: strategies.into_iter().map(client_strategy).collect(),
+    }
+}
+
+/// Clients do not know user lists, so a list becomes a parameter.
+fn client_strategy(row: StrategyDetail) -> ClientStrategy {
+    let (name, parameters) = match row.user_list {
+        Some(list) => {
+            let parameters = Map::from_iter([("userIds".to_owned(), list.user_xids)]);
+            (StrategyKind::Users, parameters)
+        }
+        None => (row.strategy.name, parameters(&row.strategy.parameters)),
+    };
+    ClientStrategy {
+        name: name.convert(),
+        parameters,
+    }
+}
+
+/// Parses the parameters, which the service stored as an object of texts.
+fn parameters(stored: &str) -> Map<String> {
+    serde_json::from_str(stored).unwrap_or_default()
 }
 
 fn scope(row: Scope) -> FeatureFlagScope {

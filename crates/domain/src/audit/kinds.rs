@@ -152,6 +152,8 @@ kinds! {
     PipelineTriggerChanged = "pipeline_trigger_changed", Change "pipeline_trigger", [Project];
     /// A pipeline trigger was deleted.
     PipelineTriggerDeleted = "pipeline_trigger_deleted", Remove "pipeline_trigger", [Project];
+    /// The instance ID of feature flag clients was replaced.
+    FeatureFlagsInstanceIdReset = "feature_flags_instance_id_reset", Change "feature_flags_instance_id", [Project];
     /// A SCIM token was created for a group, and replaced the previous token if there was one.
     ScimTokenCreated = "scim_token_created", Add "scim_token", [Group];
     /// The SCIM token of a group was revoked.

@@ -8,6 +8,7 @@ mod environment_rows;
 pub mod environments;
 pub mod feature_flag_user_lists;
 pub mod feature_flags;
+pub mod feature_flags_clients;
 pub mod freeze_periods;
 pub mod jobs;
 pub mod metrics_dashboards;

@@ -26,6 +26,8 @@ pub enum EncryptedColumn {
     PipelineVariableValue,
     /// The token of a pipeline trigger.
     TriggerToken,
+    /// The instance ID of feature flag clients.
+    FeatureFlagsInstanceId,
     /// The token of a cluster.
     ClusterToken,
     /// The secret of a second factor.
@@ -97,6 +99,12 @@ impl EncryptedColumn {
                 "pipeline_triggers",
                 "token_encrypted",
                 "pipeline_triggers.token",
+                &["digest"],
+            ),
+            Self::FeatureFlagsInstanceId => (
+                "feature_flags_clients",
+                "instance_id_encrypted",
+                "feature_flags_clients.instance_id",
                 &["digest"],
             ),
             Self::ClusterToken => (

@@ -39,6 +39,7 @@ pub mod feature_flag_scopes;
 pub mod feature_flag_strategies;
 pub mod feature_flag_user_lists;
 pub mod feature_flags;
+pub mod feature_flags_clients;
 pub mod feature_gate_targets;
 pub mod feature_gates;
 pub mod former_paths;

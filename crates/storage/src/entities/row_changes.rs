@@ -37,6 +37,7 @@ timestamped_rows!(
     epics,
     feature_flag_user_lists,
     feature_flags,
+    feature_flags_clients,
     feature_gates,
     freeze_periods,
     group_protected_branches,

@@ -73,7 +73,7 @@ async fn detail(db: &impl ConnectionTrait, flag: Model) -> Result<FlagDetail> {
 }
 
 /// Loads the strategies of flags, in two statements.
-async fn details(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<FlagDetail>> {
+pub(super) async fn details(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<FlagDetail>> {
     let of_flags = feature_flag_strategies::of_flags(flags.iter().map(|flag| flag.id));
     let strategies = match flags.is_empty() {
         true => Vec::new(),

@@ -22,6 +22,9 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::ScheduleVariableValue => "the variables of pipeline schedules are deleted",
         EncryptedColumn::PipelineVariableValue => "the variables of pipelines are deleted",
         EncryptedColumn::TriggerToken => "the pipeline triggers are deleted",
+        EncryptedColumn::FeatureFlagsInstanceId => {
+            "the projects have new instance IDs of feature flag clients"
+        }
         EncryptedColumn::ClusterToken => "the clusters are deleted",
         EncryptedColumn::TwoFactorSecret => {
             "two-factor authentication of the users is disabled, and their sessions end"
@@ -95,6 +98,7 @@ fn removal(column: EncryptedColumn) -> String {
         | EncryptedColumn::ScheduleVariableValue
         | EncryptedColumn::PipelineVariableValue
         | EncryptedColumn::TriggerToken
+        | EncryptedColumn::FeatureFlagsInstanceId
         // `discard_all` also deletes what depends on the second factor.
         | EncryptedColumn::TwoFactorSecret => format!("DELETE FROM {table} WHERE id = $1 AND {name} = $2"),
         // The row of the column is deleted with its cluster.
