@@ -3,6 +3,7 @@
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
+import { flags } from "./flags.mjs";
 import { mergeRequests } from "./merging.mjs";
 import { pipelines } from "./pipelines.mjs";
 import { registry } from "./registry.mjs";
@@ -379,6 +380,7 @@ async function theEnd({ api, group, project, milestone }) {
 
 await go({ host }, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, ...registry, ...transferring,
+  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, ...registry, ...flags,
+  ...transferring,
   otherForms, theEnd,
 ]);

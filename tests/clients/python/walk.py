@@ -20,6 +20,7 @@ import requests
 
 from checks import equal, go, refused, until
 from deploying import Deploying
+from flags import Flags
 from packages import Packages
 from pipelines import Pipelines
 from planning import Planning
@@ -469,6 +470,9 @@ class Walk:
     def packages(self):
         go(Packages(self), Packages.STEPS)
 
+    def flags(self):
+        go(Flags(self), Flags.STEPS)
+
     def transferring(self):
         go(Transferring(self), Transferring.STEPS)
 
@@ -530,7 +534,7 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "packages", "transferring",
+    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "packages", "flags", "transferring",
     "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 

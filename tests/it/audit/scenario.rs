@@ -274,6 +274,8 @@ impl Scenario<'_> {
         let token = self.post("create_project_access_token", &tokens, json!({ "name": "t", "scopes": ["api"] })).await;
         self.delete("revoke_project_access_token", &format!("{tokens}/{}", token["id"])).await;
         self.deploy_tokens(path, ["create_project_deploy_token", "delete_project_deploy_token"]).await;
+        let reset = format!("{path}/feature_flags_client/reset_token");
+        self.post("reset_feature_flags_client_token", &reset, json!({})).await;
         let triggers = format!("{path}/triggers");
         let trigger = self.post("create_pipeline_trigger", &triggers, json!({ "description": "nightly" })).await;
         let one = format!("{triggers}/{}", trigger["id"]);

@@ -6,6 +6,7 @@ pub mod deployments;
 pub mod environments;
 pub mod feature_flag_user_lists;
 pub mod feature_flags;
+pub mod feature_flags_clients;
 pub mod freeze_periods;
 pub mod metrics_dashboards;
 pub mod pipeline_schedules;

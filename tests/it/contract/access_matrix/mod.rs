@@ -21,6 +21,7 @@ use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::code::snippets;
+use crate::delivery::feature_flags_clients::FlagsProject;
 use crate::delivery::variables;
 use crate::support::users::TestUser;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces};
@@ -185,6 +186,9 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
 
 /// Returns the callers of an operation: all non-members, and each role up to the minimum role.
 fn callers(operation: &Operation) -> Vec<Caller> {
+    if operation.no_credentials {
+        return vec![Caller::Anonymous];
+    }
     let mut callers = vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
     match operation.access.on {
         ResourceKind::Instance | ResourceKind::Scim => {}
@@ -220,6 +224,8 @@ struct Fixture<'a> {
     key: i64,
     /// A public snippet outside of projects.
     snippet: i64,
+    /// The instance ID of the feature flag clients of the first project.
+    instance_id: String,
     spaces: Vec<Space<'a>>,
     calls: AtomicUsize,
 }
@@ -281,6 +287,7 @@ impl<'a> Fixture<'a> {
             root: server.root(),
             impersonation_token: impersonation.id,
             key: spaces::id(&key.json()),
+            instance_id: FlagsProject::of(&server.root(), space.project.id).await.instance_id,
             snippet: snippets::snippet(&server.root(), "", "there", json!({"visibility": "public"})).await,
             spaces: built,
             calls: AtomicUsize::new(0),

@@ -49,6 +49,9 @@ impl Fixture<'_> {
             // Anonymous callers can list users only by name.
             request = request.query(&[("username", "target")]);
         }
+        if operation.no_credentials {
+            request = request.query(&[("instance_id", &self.instance_id)]);
+        }
         if operation.statuses.contains(&412) {
             request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         }
@@ -80,6 +83,7 @@ impl Fixture<'_> {
             ("id", ResourceKind::Instance) if operation.id == "get_audit_event" => number(space.audit_event),
             ("id", ResourceKind::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
             ("id", ResourceKind::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
+            ("project_id", ResourceKind::Instance) => space.project.id.to_string(),
             ("user_id", _) => number(self.members[0].id),
             ("impersonation_token_id", _) => number(self.impersonation_token),
             ("key_id", ResourceKind::Project) => number(space.deploy_key),
