@@ -1,6 +1,6 @@
 //! Binds every job kind to its handler.
 
-use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository};
+use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository, prune_repository};
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
@@ -41,6 +41,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .attempt(imports::run_job)
         .run(merge_requests::run_update_head_ref)
         .run(maintain_repository::run)
+        .run(prune_repository::run)
         .run(auto_merge::run)
         .run(merge_requests::run_create_merge_request)
         .run(process_commit_messages::run)

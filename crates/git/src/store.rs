@@ -34,6 +34,13 @@ impl RepositoryId {
     pub fn of_project(project_id: i64) -> Self {
         Self(hex::encode(Sha256::digest(project_id.to_string())).into())
     }
+
+    /// Returns the directory of the repository below the root of the store: `ab/cd/<id>.git`.
+    #[must_use]
+    pub fn relative_path(&self) -> String {
+        let name = &self.0;
+        format!("{}/{}/{name}.git", &name[..2], &name[2..4])
+    }
 }
 
 impl fmt::Debug for RepositoryId {
@@ -274,13 +281,9 @@ impl StoreState {
         .map_err(|_| Error::Worker)?
     }
 
-    /// Returns the directory of a repository: `<root>/ab/cd/<id>.git`.
+    /// Returns the directory of a repository.
     pub(super) fn path(&self, id: &RepositoryId) -> PathBuf {
-        let name = &id.0;
-        self.root
-            .join(&name[..2])
-            .join(&name[2..4])
-            .join(format!("{name}.git"))
+        self.root.join(id.relative_path())
     }
 
     /// Returns the open handles of a repository, if any, without disk access.

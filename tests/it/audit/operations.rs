@@ -328,6 +328,8 @@ const UNRECORDED: &[(&str, &[&str])] = &[
     (
         "data without effect on permissions",
         &[
+            "start_housekeeping",
+            "update_repository_size",
             "set_project_custom_attribute",
             "delete_project_custom_attribute",
             "set_group_custom_attribute",

@@ -3,6 +3,7 @@
 pub mod branches;
 pub mod commits;
 pub mod deploy_keys;
+pub mod project_storage;
 pub mod protected_branches;
 pub mod protected_tags;
 pub mod push_rules;

@@ -14,5 +14,6 @@ pub mod git_sandbox;
 pub mod instance_identity;
 pub mod key_rotation;
 mod lock_file;
+pub mod project_storage;
 pub mod repository_sizes;
 pub mod startup;

@@ -25,7 +25,8 @@ use crate::error_chain::error_chain;
 
 pub use failed::{discard_failed, list_failed, retry_failed};
 pub use queue::{
-    EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, purge_dead, requeue_abandoned,
+    EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, is_scheduled, purge_dead,
+    requeue_abandoned,
 };
 pub use runner::{JobRunner, RunnerOptions};
 pub use statistics::{JobStatistics, statistics};

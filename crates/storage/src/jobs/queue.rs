@@ -7,7 +7,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
     ActiveValue::Set,
-    ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, ExprTrait, FromQueryResult, QueryFilter,
+    ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, ExprTrait, FromQueryResult, PaginatorTrait,
+    QueryFilter,
     sea_query::{Expr, Func, LockBehavior, LockType, OnConflict, Order, Query, SubQueryStatement},
 };
 
@@ -107,6 +108,18 @@ pub async fn cancel<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), Db
         .exec(db)
         .await
         .map(drop)
+}
+
+/// Returns whether a job with the same key waits or runs.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn is_scheduled<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<bool, DbErr> {
+    let scheduled = Entity::find()
+        .filter(Column::Kind.eq(J::KIND))
+        .filter(Column::DedupKey.eq(job.dedup_key()))
+        .filter(Column::DeadAt.is_null());
+    Ok(scheduled.count(db).await? > 0)
 }
 
 /// Name of the row proposed for insertion, in both databases.

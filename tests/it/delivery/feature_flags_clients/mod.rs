@@ -32,7 +32,8 @@ impl FlagsProject {
     }
 
     async fn features(&self, client: &Client, environment: &str) -> ApiResponse {
-        let client = client.clone().header("UNLEASH-INSTANCEID", &self.instance_id).header("UNLEASH-APPNAME", environment);
+        let client =
+            client.clone().header("UNLEASH-INSTANCEID", &self.instance_id).header("UNLEASH-APPNAME", environment);
         client.get(&format!("{}/client/features", self.unleash)).await
     }
 }
@@ -67,7 +68,8 @@ async fn concurrent_first_reads_return_one_instance_id(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let reads = (0..8).map(|_| FlagsProject::of(&root, id));
-    let mut ids: Vec<String> = futures_util::future::join_all(reads).await.into_iter().map(|one| one.instance_id).collect();
+    let mut ids: Vec<String> =
+        futures_util::future::join_all(reads).await.into_iter().map(|one| one.instance_id).collect();
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(FlagsProject::of(&root, id).await.instance_id, ids[0]);
@@ -164,7 +166,8 @@ async fn response_of_one_environment_or_credential_is_never_sent_for_another(ser
         assert_eq!(names(&flags.features(&anonymous, "staging").await.expect(200)), ["everywhere"]);
         anonymous.get(&format!("{}/client/features", flags.unleash)).await.expect(401);
         let tag = production.header("etag");
-        let client = anonymous.clone().header("UNLEASH-INSTANCEID", &flags.instance_id).header("UNLEASH-APPNAME", "production");
+        let client =
+            anonymous.clone().header("UNLEASH-INSTANCEID", &flags.instance_id).header("UNLEASH-APPNAME", "production");
         client.header("If-None-Match", tag).get(&format!("{}/client/features", flags.unleash)).await.expect(304);
     }
     let other = FlagsProject::new(&root, "other").await;
@@ -180,7 +183,11 @@ async fn instance_id_is_the_only_credential(server: TestServer) {
         ("", None, 200),
         ("/features", None, 200),
         ("/client/features", None, 200),
-        ("/client/register", Some(json!({"appName": "production", "strategies": ["default"], "interval": 15_000})), 202),
+        (
+            "/client/register",
+            Some(json!({"appName": "production", "strategies": ["default"], "interval": 15_000})),
+            202,
+        ),
         ("/client/metrics", Some(json!({"appName": "production", "bucket": null})), 202),
     ];
     for (below, body, status) in paths {

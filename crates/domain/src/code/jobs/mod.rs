@@ -4,3 +4,4 @@ pub mod create_repository;
 pub mod delete_merged_branches;
 pub mod maintain_repository;
 pub mod process_commit_messages;
+pub mod prune_repository;
