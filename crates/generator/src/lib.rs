@@ -4,7 +4,8 @@
 //! that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
 //! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. [`portal`] renders
-//! the documentation, and [`pack`] compresses the published files. Only build scripts depend on this package.
+//! the documentation, [`workflows`] checks the workflows, and [`pack`] compresses the published files. Only build scripts
+//! depend on this package.
 
 pub mod defaults;
 pub mod emit;
@@ -19,6 +20,7 @@ pub mod pack;
 pub mod portal;
 pub mod publish;
 pub mod table;
+pub mod workflows;
 
 use std::path::Path;
 
@@ -71,13 +73,23 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
     }
     let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
     let description = document.root["info"]["description"].as_str().unwrap_or_default();
-    let guides = portal::load_guides(folder, description)?;
+    let workflows = workflows::load(folder)?;
+    if let Some(workflows) = &workflows {
+        workflows.check(&document)?;
+    }
+    let guides = portal::load_guides(folder, description, workflows.as_ref())?;
     let versions = portal::load_history(folder)?;
     let authored = publish::authored(&document.root);
+    let mut portal = portal::files(&authored, &guides, &versions, portal::Assets::load(assets)?);
+    portal.extend(workflows.map(|workflows| portal::PortalFile {
+        path: "docs/arazzo.yaml".to_owned(),
+        media_type: "application/yaml",
+        content: workflows.text.into_bytes(),
+    }));
     Ok(Generated {
         documents: publish::publish(&document.root)?,
         facts: portal::history::format(&portal::history::facts(&document.root)),
-        portal: portal::files(&authored, &guides, &versions, portal::Assets::load(assets)?),
+        portal,
         types: emit::types(&contract).map_err(|error| error.to_string())?,
         routes: emit::routes(&contract).map_err(|error| error.to_string())?,
         table: table::table(&contract, &publish::links::locations(&document.root))?,

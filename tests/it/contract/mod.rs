@@ -14,3 +14,4 @@ mod routes;
 mod source_text;
 mod statements;
 mod wording;
+mod workflows;

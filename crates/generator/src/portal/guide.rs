@@ -1,4 +1,4 @@
-//! Guides: texts of `openapi/guides`, sections of the description of the document, and webhooks.
+//! Guides: texts of `openapi/guides`, sections of the description of the document, webhooks and workflows.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use super::block::{Block, Code, code, text};
 use super::page::Page;
 use super::site::{BASE, Site, entries};
 use super::{attributes, prose, sample};
+use crate::workflows::Workflows;
 
 /// Folder of the guides, relative to the folder of the contract.
 const FOLDER: &str = "guides";
@@ -13,8 +14,10 @@ const FOLDER: &str = "guides";
 const SECTION: &str = "<!-- section: ";
 /// Line of a guide that is replaced by the webhooks.
 const WEBHOOKS: &str = "<!-- webhooks -->";
+/// Line of a guide that is replaced by the workflows.
+const WORKFLOWS: &str = "<!-- workflows -->";
 /// Names of the guides in their order. All other guides follow.
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 10] = [
     "authentication",
     "requests",
     "paging",
@@ -23,6 +26,7 @@ const ORDER: [&str; 9] = [
     "rate-limits",
     "revalidation",
     "webhooks",
+    "workflows",
     "sdks",
 ];
 
@@ -50,7 +54,8 @@ impl Guide {
 ///
 /// # Errors
 /// A guide that cannot be read, has no title, or names an unknown section of the description.
-pub fn load(folder: &Path, description: &str) -> Result<Vec<Guide>, String> {
+pub fn load(folder: &Path, description: &str, workflows: Option<&Workflows>) -> Result<Vec<Guide>, String> {
+    let workflows = workflows.map(Workflows::guide).unwrap_or_default();
     let folder = folder.join(FOLDER);
     if !folder.exists() {
         return Ok(Vec::new());
@@ -66,7 +71,7 @@ pub fn load(folder: &Path, description: &str) -> Result<Vec<Guide>, String> {
             let source = std::fs::read_to_string(&path);
             let guide = source
                 .map_err(|error| error.to_string())
-                .and_then(|source| guide(name, &source, description));
+                .and_then(|source| guide(name, &source.replace(WORKFLOWS, &workflows), description));
             guides.push(guide.map_err(|error| format!("openapi/{FOLDER}/{name}.md: {error}\n"))?);
         }
     }

@@ -105,6 +105,7 @@ fn every_part_of_the_document_has_a_page_in_both_formats() {
         "rate-limits",
         "revalidation",
         "webhooks",
+        "workflows",
         "packages",
         "sdks",
     ] {

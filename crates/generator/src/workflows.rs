@@ -1,0 +1,146 @@
+//! Workflows in the Arazzo format (`openapi/arazzo.yaml`): sequences of calls that solve common tasks.
+//!
+//! The build checks that each step calls an existing operation with its parameters and attributes. The tests of the server
+//! execute all workflows.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::load::Document;
+use crate::lower::METHODS;
+
+/// Name of the file, relative to the folder of the contract.
+const FILE: &str = "arazzo.yaml";
+
+/// The workflows of a contract.
+pub struct Workflows {
+    /// The file as it is published.
+    pub text: String,
+    /// Its content.
+    value: Value,
+}
+
+/// Reads the workflows of a contract; none without the file.
+///
+/// # Errors
+/// A file that cannot be read or parsed.
+pub fn load(folder: &Path) -> Result<Option<Workflows>, String> {
+    let path = folder.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let failed = |error: String| format!("openapi/{FILE}: {error}\n");
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+    let value = yaml_serde::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(Some(Workflows { text, value }))
+}
+
+impl Workflows {
+    /// Checks that the steps fit to the operations of a document.
+    ///
+    /// # Errors
+    /// All faults, one on each line.
+    pub fn check(&self, document: &Document) -> Result<(), String> {
+        let mut faults = String::new();
+        for workflow in list(&self.value["workflows"]) {
+            for step in list(&workflow["steps"]) {
+                let place = format!(
+                    "openapi/{FILE}: {}/{}",
+                    text(workflow, "workflowId"),
+                    text(step, "stepId")
+                );
+                for fault in faults_of_step(document, step) {
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(faults, "{place}: {fault}");
+                }
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults),
+        }
+    }
+
+    /// Returns the workflows as a part of a guide.
+    #[must_use]
+    pub fn guide(&self) -> String {
+        let mut guide = String::new();
+        for workflow in list(&self.value["workflows"]) {
+            let (summary, description) = (text(workflow, "summary"), text(workflow, "description"));
+            let _ = writeln!(guide, "\n## {summary}\n\n{description}\n");
+            for step in list(&workflow["steps"]) {
+                let _ = writeln!(
+                    guide,
+                    "- `{}`: {}",
+                    text(step, "operationId"),
+                    text(step, "description")
+                );
+            }
+        }
+        guide
+    }
+}
+
+fn faults_of_step(document: &Document, step: &Value) -> Vec<String> {
+    let id = text(step, "operationId");
+    let Some((item, operation)) = find(document, id) else {
+        return vec![format!("unknown operation `{id}`")];
+    };
+    let mut faults = Vec::new();
+    let parameters: Vec<&Value> = list(&item["parameters"])
+        .chain(list(&operation["parameters"]))
+        .map(|parameter| document.deref(parameter))
+        .collect();
+    let key = |parameter: &Value| {
+        (
+            text(parameter, "name").to_owned(),
+            text(parameter, "in").to_owned(),
+        )
+    };
+    let sent: BTreeSet<_> = list(&step["parameters"]).map(key).collect();
+    let known: BTreeSet<_> = parameters.iter().map(|parameter| key(parameter)).collect();
+    let required = parameters
+        .iter()
+        .filter(|parameter| parameter["required"] == true);
+    for (name, _) in sent.difference(&known) {
+        faults.push(format!("`{id}` has no parameter `{name}`"));
+    }
+    for (name, _) in required
+        .map(|parameter| key(parameter))
+        .filter(|key| !sent.contains(key))
+    {
+        faults.push(format!("the required parameter `{name}` of `{id}` is missing"));
+    }
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    let schema = document.deref(schema);
+    let payload = &step["requestBody"]["payload"];
+    for name in payload.as_object().into_iter().flat_map(|payload| payload.keys()) {
+        if schema["properties"][name].is_null() {
+            faults.push(format!("`{id}` has no attribute `{name}`"));
+        }
+    }
+    for name in list(&schema["required"]).filter_map(Value::as_str) {
+        if payload[name].is_null() {
+            faults.push(format!("the required attribute `{name}` of `{id}` is missing"));
+        }
+    }
+    faults
+}
+
+/// Returns the path item and the operation with an ID.
+fn find<'a>(document: &'a Document, id: &str) -> Option<(&'a Value, &'a Value)> {
+    let items = document.root["paths"].as_object()?.values();
+    let mut operations = items.flat_map(|item| METHODS.iter().map(move |method| (item, &item[*method])));
+    operations.find(|(_, operation)| operation["operationId"] == id)
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
