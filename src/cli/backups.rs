@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::checks::print_checks;
 use super::context::{CommandResult, CommonOptions, print};
-use super::progress::Progress;
+use super::progress::BackupProgress;
 
 /// Options of `backup`.
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ pub(super) async fn backup(arguments: BackupArguments) -> CommandResult {
         include_objects: !arguments.without_objects,
         keep: arguments.keep,
     };
-    let mut progress = Progress::new("Copied");
+    let mut progress = BackupProgress::new("Copied");
     let mut report = |event| progress.report(event);
     let summary = backups::backup(&backend, &settings.data_dir, options, &mut report).await?;
     progress.finish();
@@ -187,7 +187,7 @@ async fn verify(source: BackupSource, as_json: bool) -> CommandResult {
         passphrase,
         backup: source.backup,
     };
-    let mut progress = Progress::new("Checked");
+    let mut progress = BackupProgress::new("Checked");
     let mut report = |event| progress.report(event);
     let summary = backups::verify(options, &mut report).await?;
     progress.finish();
@@ -278,7 +278,7 @@ pub(super) async fn restore(arguments: RestoreArguments) -> CommandResult {
         keep_database: arguments.keep_database,
     };
     let kept = options.keep_database;
-    let mut progress = Progress::new("Restored");
+    let mut progress = BackupProgress::new("Restored");
     let mut report = |event| progress.report(event);
     let summary = backups::restore(options, &mut report).await?;
     progress.finish();

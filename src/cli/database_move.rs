@@ -1,18 +1,16 @@
 //! `holdfast admin migrate-database`: move of the instance to a database of the other kind.
 
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use domain::operations::database_move::{self, MoveEvent, MoveReport, MoveRequest, TableProgress};
 use domain::operations::instance_identity::DatabaseKind;
 
 use super::context::{CommandResult, CommonOptions, print};
+use super::progress::{Progress, TaskState};
 
-/// Minimum time between two updates of the line on a terminal.
-const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum length of a database URL, in bytes.
 const MAX_URL: u64 = 8_192;
 
@@ -55,10 +53,10 @@ pub(super) async fn run(arguments: MigrateDatabaseOptions) -> CommandResult {
         from: settings.database_url,
         to,
     };
-    let mut display = ProgressDisplay::new(std::io::stderr().is_terminal());
+    let mut display = Progress::new();
     let moved =
-        database_move::move_database(&request, &mut |event: MoveEvent<'_>| display.show(&event)).await;
-    display.end_line();
+        database_move::move_database(&request, &mut |event: MoveEvent<'_>| show(&mut display, &event)).await;
+    display.finish();
     let report = moved?;
     match arguments.json {
         true => print(&format!("{}\n", serde_json::to_string_pretty(&report)?)),
@@ -83,85 +81,35 @@ fn first_line(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Progress on standard error: one line that changes on a terminal, or else one line for each table.
-struct ProgressDisplay {
-    is_terminal: bool,
-    updated: Option<Instant>,
-    has_open_line: bool,
-}
-
-impl ProgressDisplay {
-    fn new(is_terminal: bool) -> Self {
-        Self {
-            is_terminal,
-            updated: None,
-            has_open_line: false,
+/// Shows an event of a move: a bar on a terminal, or else one line for each table.
+fn show(display: &mut Progress, event: &MoveEvent<'_>) {
+    let (step, progress) = match event {
+        MoveEvent::Copied(progress) => ("Copied", progress),
+        MoveEvent::Verified(progress) => ("Verified", progress),
+        MoveEvent::Continued { tables } => {
+            return display.line(&format!("Continuing the copy after {tables} tables."));
         }
-    }
-
-    fn show(&mut self, event: &MoveEvent<'_>) {
-        let (step, progress) = match event {
-            MoveEvent::Copied(progress) => ("Copied", progress),
-            MoveEvent::Verified(progress) => ("Verified", progress),
-            MoveEvent::Continued { tables } => {
-                return self.line(&format!("Continuing the copy after {tables} tables."));
-            }
-            MoveEvent::StartedOver { table } => {
-                let text = format!(
-                    "The table {table} has changed since the interrupted copy, so all tables are copied again."
-                );
-                return self.line(&text);
-            }
-            MoveEvent::AlreadyCopied => {
-                return self.line("The target has all tables. They are compared with the original.");
-            }
-            MoveEvent::OriginalNotMarked { cause } => {
-                let text = format!(
-                    "warning: the instance was moved, but the original database could not be marked: {cause}"
-                );
-                return self.line(&text);
-            }
-        };
-        if !self.is_terminal {
-            if progress.is_complete {
-                self.line(&progress_text(step, progress));
-            }
-            return;
+        MoveEvent::StartedOver { table } => {
+            return display.line(&format!(
+                "The table {table} has changed since the interrupted copy, so all tables are copied again."
+            ));
         }
-        if !progress.is_complete && self.updated.is_some_and(|time| time.elapsed() < UPDATE_INTERVAL) {
-            return;
+        MoveEvent::AlreadyCopied => {
+            return display.line("The target has all tables. They are compared with the original.");
         }
-        self.updated = Some(Instant::now());
-        self.has_open_line = true;
-        // Clears the rest of the line.
-        write(&format!("\r{}\x1b[K", progress_text(step, progress)));
-    }
-
-    fn line(&mut self, text: &str) {
-        self.end_line();
-        write(&format!("{text}\n"));
-    }
-
-    fn end_line(&mut self) {
-        if std::mem::take(&mut self.has_open_line) {
-            write("\n");
+        MoveEvent::OriginalNotMarked { cause } => {
+            return display.line(&format!(
+                "warning: the instance was moved, but the original database could not be marked: {cause}"
+            ));
         }
-    }
-}
-
-/// Writes to standard error; a closed pipe is not an error.
-fn write(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    };
+    let text = &progress_text(step, progress);
+    let (done, total) = (progress.all_rows, Some(progress.total));
+    display.show(TaskState { text, done, total }, progress.is_complete);
 }
 
 fn progress_text(step: &str, progress: &TableProgress<'_>) -> String {
-    let percent = progress.all_rows.saturating_mul(100) / progress.total.max(1);
-    format!(
-        "{step} {}: {} rows ({}%)",
-        progress.table,
-        progress.rows,
-        percent.min(100)
-    )
+    format!("{step} {}: {} rows", progress.table, progress.rows)
 }
 
 /// Returns a table of the tables, and the next steps.
