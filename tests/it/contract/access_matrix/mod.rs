@@ -31,9 +31,10 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOC
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.
-const OWN_THINGS: [&str; 9] = [
+const OWN_THINGS: [&str; 10] = [
     "get_own_email",
     "get_own_key",
+    "get_commit_signature",
     "get_vulnerability",
     "download_group_export",
     // Guests of a private group cannot read the packages of its projects.
