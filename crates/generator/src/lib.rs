@@ -19,6 +19,7 @@ pub mod model;
 pub mod pack;
 pub mod portal;
 pub mod publish;
+pub mod samples;
 pub mod table;
 pub mod workflows;
 
@@ -30,6 +31,8 @@ pub struct Generated {
     pub documents: Vec<publish::Published>,
     /// The facts about the document, for `openapi/history`.
     pub facts: String,
+    /// The requests that create the data of the samples, as JSON.
+    pub world: Option<String>,
     /// The files of the documentation portal.
     pub portal: Vec<portal::PortalFile>,
     /// Rust code of the component schemas and requests, for the package `contract`.
@@ -57,7 +60,12 @@ impl Generated {
             media_type: "text/plain",
             content: self.facts.into_bytes(),
         };
-        documents.chain(self.portal).chain([facts]).collect()
+        let world = self.world.map(|text| portal::PortalFile {
+            path: "samples.json".to_owned(),
+            media_type: "application/json",
+            content: text.into_bytes(),
+        });
+        documents.chain(self.portal).chain([facts]).chain(world).collect()
     }
 }
 
@@ -73,6 +81,10 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
     }
     let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
     let description = document.root["info"]["description"].as_str().unwrap_or_default();
+    let samples = samples::load(folder)?;
+    if let Some(samples) = &samples {
+        samples.check(&document)?;
+    }
     let workflows = workflows::load(folder)?;
     if let Some(workflows) = &workflows {
         workflows.check(&document)?;
@@ -80,7 +92,8 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
     let guides = portal::load_guides(folder, description, workflows.as_ref())?;
     let versions = portal::load_history(folder)?;
     let authored = publish::authored(&document.root);
-    let mut portal = portal::files(&authored, &guides, &versions, portal::Assets::load(assets)?);
+    let assets = portal::Assets::load(assets)?;
+    let mut portal = portal::files(&authored, samples.as_ref(), &guides, &versions, assets);
     portal.extend(workflows.map(|workflows| portal::PortalFile {
         path: "docs/arazzo.yaml".to_owned(),
         media_type: "application/yaml",
@@ -90,6 +103,7 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
         documents: publish::publish(&document.root)?,
         facts: portal::history::format(&portal::history::facts(&document.root)),
         portal,
+        world: samples.map(|samples| samples.world()),
         types: emit::types(&contract).map_err(|error| error.to_string())?,
         routes: emit::routes(&contract).map_err(|error| error.to_string())?,
         table: table::table(&contract, &publish::links::locations(&document.root))?,

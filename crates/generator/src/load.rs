@@ -40,6 +40,26 @@ pub fn report(faults: &[Fault]) -> String {
     faults.iter().map(|fault| format!("error: {fault}\n")).collect()
 }
 
+/// Reads a file that is not part of the document. Returns its text and its content, or `None` if it does not exist.
+///
+/// # Errors
+/// A file that cannot be read or parsed.
+pub fn optional_file(folder: &Path, name: &str) -> Result<Option<(String, Value)>, String> {
+    let path = folder.join(name);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let failed = |error: String| format!("openapi/{name}: {error}\n");
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+    let value = yaml_serde::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(Some((text, value)))
+}
+
+/// Returns the members of an object; none of other values.
+pub fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
 /// The bundled document, and the source file of each part.
 pub struct Document {
     /// The OpenAPI document.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::load::Document;
+use crate::load::{self, Document};
 use crate::lower::METHODS;
 
 /// Name of the file, relative to the folder of the contract.
@@ -28,14 +28,8 @@ pub struct Workflows {
 /// # Errors
 /// A file that cannot be read or parsed.
 pub fn load(folder: &Path) -> Result<Option<Workflows>, String> {
-    let path = folder.join(FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let failed = |error: String| format!("openapi/{FILE}: {error}\n");
-    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    let value = yaml_serde::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    Ok(Some(Workflows { text, value }))
+    let file = load::optional_file(folder, FILE)?;
+    Ok(file.map(|(text, value)| Workflows { text, value }))
 }
 
 impl Workflows {

@@ -1,8 +1,9 @@
-//! Data of `holdfast demo`: users, groups, projects, issues, merge requests and notes. All of it is created
-//! through the API, as a client would.
+//! Data of `holdfast demo`: users, the data of the samples in the documentation, and an example of daily work with groups,
+//! projects, issues, merge requests and notes. All of it is created through the API, as a client would.
 
 mod code;
 mod planning;
+mod samples;
 mod spaces;
 
 use chrono::{Days, Utc};
@@ -20,6 +21,9 @@ use crate::server::error::Error;
 
 /// User names in the demo, except the administrator.
 pub const USERS: [&str; 4] = ["ada", "ben", "cleo", "dana"];
+
+/// User name of the administrator.
+const ADMINISTRATOR: &str = "root";
 
 /// The main project.
 pub const PROJECT: &str = "harbor/lighthouse";
@@ -39,9 +43,29 @@ pub async fn fill(
         endpoint: app::endpoint(backend, settings),
         token: token.expose(),
     };
-    let demo_ids = spaces::create(&api, password.expose()).await?;
+    let user_ids = spaces::create_users(&api, password.expose()).await?;
+    // Before everything else, because the samples contain IDs.
+    samples::create(&api).await?;
+    let demo_ids = spaces::create(&api, user_ids).await?;
     code::create(&api, &demo_ids).await?;
     planning::create(&api, &demo_ids).await
+}
+
+/// The body of a request.
+struct RequestBody {
+    media_type: String,
+    content: String,
+}
+
+impl RequestBody {
+    fn new(media_type: &str, content: String) -> Self {
+        let media_type = media_type.to_owned();
+        Self { media_type, content }
+    }
+
+    fn json(value: &Value) -> Self {
+        Self::new("application/json", value.to_string())
+    }
 }
 
 /// The API without a network.
@@ -53,28 +77,30 @@ struct DemoApi<'a, E> {
 impl<E: Endpoint<Output = Response>> DemoApi<'_, E> {
     /// Creates a resource as this user and returns it.
     async fn post(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
-        self.send(user, Method::POST, path, body).await
+        self.send(user, Method::POST, path, RequestBody::json(&body))
+            .await
     }
 
     /// Updates a resource as this user and returns it.
     async fn put(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
-        self.send(user, Method::PUT, path, body).await
+        self.send(user, Method::PUT, path, RequestBody::json(&body)).await
     }
 
-    async fn send(&self, user: &str, method: Method, path: &str, body: Value) -> Result<Value, Error> {
+    /// Sends a request as this user and returns the JSON of the response, or null if there is none.
+    async fn send(&self, user: &str, method: Method, path: &str, body: RequestBody) -> Result<Value, Error> {
         let failed = |why: String| Error::Demo(format!("{method} {path} as {user}: {why}"));
         let head = poem::http::Request::builder()
             .method(method.clone())
             .uri(format!("/api/v4{path}"))
             .header("Private-Token", self.token)
             .header("Sudo", user)
-            .header("Content-Type", "application/json")
+            .header("Content-Type", body.media_type)
             .body(())
             .map_err(|error| failed(error.to_string()))?;
         let (parts, ()) = head.into_parts();
         // The endpoint expects a request with network addresses.
         let from = (parts, LocalAddr::default(), RemoteAddr::default(), Scheme::HTTP);
-        let request = Request::from_parts(from.into(), body.to_string().into());
+        let request = Request::from_parts(from.into(), body.content.into());
         let response = self.endpoint.get_response(request).await;
         let status = response.status();
         let text = response.into_body().into_string().await;
@@ -82,7 +108,10 @@ impl<E: Endpoint<Output = Response>> DemoApi<'_, E> {
         if !status.is_success() {
             return Err(failed(format!("{status} {text}")));
         }
-        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+        match text.is_empty() {
+            true => Ok(Value::Null),
+            false => serde_json::from_str(&text).map_err(|error| failed(error.to_string())),
+        }
     }
 }
 

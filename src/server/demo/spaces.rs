@@ -28,8 +28,8 @@ const USER_DETAILS: [(&str, &str, &str, i64); 4] = [
     ("dana", "Dana Petrov", "Keeper and tester", 20),
 ];
 
-/// Creates the users, groups and projects.
-pub(super) async fn create<E>(api: &DemoApi<'_, E>, password: &str) -> Result<DemoIds, Error>
+/// Creates the users and returns their IDs.
+pub(super) async fn create_users<E>(api: &DemoApi<'_, E>, password: &str) -> Result<Vec<i64>, Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -41,6 +41,14 @@ where
         });
         user_ids.push(number(&api.post("root", "/users", user).await?, "id")?);
     }
+    Ok(user_ids)
+}
+
+/// Creates the groups and projects.
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, user_ids: Vec<i64>) -> Result<DemoIds, Error>
+where
+    E: Endpoint<Output = Response>,
+{
     let harbor = json!({
         "name": "Harbor", "path": "harbor", "visibility": "public",
         "description": "Everything that keeps ships off the rocks.",

@@ -37,6 +37,8 @@ use page::Page;
 use shell::Shell;
 use site::{BASE, Site};
 
+use crate::samples::Samples;
+
 /// The parts of the portal that are written by hand.
 pub struct Assets {
     /// The style sheet.
@@ -75,8 +77,15 @@ fn compact(source: &[u8]) -> Vec<u8> {
 }
 
 /// Returns all files of the portal for a document that passed the lints, with its links.
-pub fn files(root: &Value, guides: &[Guide], versions: &[Version], assets: Assets) -> Vec<PortalFile> {
-    let site = Site::new(root);
+pub fn files(
+    root: &Value,
+    samples: Option<&Samples>,
+    guides: &[Guide],
+    versions: &[Version],
+    assets: Assets,
+) -> Vec<PortalFile> {
+    let mut site = Site::new(root);
+    site.samples = samples;
     let mut pages = pages(&site, guides);
     pages.push(history::page(&site, versions));
     let style = format!("docs.{}.css", digest(&assets.style));

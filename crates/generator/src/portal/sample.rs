@@ -46,18 +46,16 @@ pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request
     let mut query = Vec::new();
     for parameter in &operation.parameters {
         let name = parameter["name"].as_str().unwrap_or_default();
+        let sample = site.samples.and_then(|samples| samples.value(operation.id, name));
+        let value = || sample.clone().unwrap_or_else(|| example(site, parameter));
         match parameter["in"].as_str() {
             Some("path") => {
-                path = path.replace(&format!("{{{name}}}"), &encoded(&example(site, parameter)));
+                path = path.replace(&format!("{{{name}}}"), &encoded(&value()));
             }
             Some("query") if parameter["required"] == true => {
                 let count = parameter["schema"]["minItems"].as_u64().unwrap_or(1);
                 for at in 0..count {
-                    let value = if at == 0 {
-                        example(site, parameter)
-                    } else {
-                        "feature".to_owned()
-                    };
+                    let value = if at == 0 { value() } else { "feature".to_owned() };
                     query.push(format!("{}={}", encoded(name), encoded(&value)));
                 }
             }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::lint::collect;
 use crate::lower::METHODS;
+use crate::samples::Samples;
 
 /// Base path of the portal.
 pub(super) const BASE: &str = "/docs";
@@ -15,6 +16,8 @@ pub(super) const BASE: &str = "/docs";
 pub(super) struct Site<'a> {
     /// The document.
     pub(super) root: &'a Value,
+    /// The values of the samples.
+    pub(super) samples: Option<&'a Samples>,
     /// The operations in the order of the document.
     pub(super) operations: Vec<Operation<'a>>,
     /// Groups of tags: the name, and the names of the tags.
@@ -99,6 +102,7 @@ impl<'a> Site<'a> {
     pub(super) fn new(root: &'a Value) -> Self {
         let mut site = Self {
             root,
+            samples: None,
             operations: Vec::new(),
             groups: Vec::new(),
             tags: BTreeMap::new(),

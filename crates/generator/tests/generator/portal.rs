@@ -225,7 +225,7 @@ fn text_of_the_contract_is_escaped() {
         script: Vec::new(),
         icon: Vec::new(),
     };
-    let pages = portal::files(&root, &[], &[], assets);
+    let pages = portal::files(&root, None, &[], &[], assets);
     let mut escaped = 0;
     for file in pages.iter().filter(|file| file.media_type == HTML) {
         let text = text(file);
