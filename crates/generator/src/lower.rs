@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::defaults::EDGE_PARAMETERS;
 use crate::load::{Document, Fault, escape};

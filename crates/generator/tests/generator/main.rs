@@ -6,6 +6,7 @@
 mod groups;
 mod lints;
 mod portal;
+mod samples;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
