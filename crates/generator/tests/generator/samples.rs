@@ -55,7 +55,7 @@ fn value_of_an_operation_precedes_the_value_of_all() {
 
 #[test]
 fn steps_that_do_not_fit_their_operation_are_reported() {
-    let step = "{stepId: a, operationId: get_raw_key, parameters: [{name: key_id, in: path, value: 1}]}";
+    let step = "{stepId: a, operationId: get_raw_key, parameters: [{name: id, in: path, value: 1}, {name: key_id, in: path, value: 1}]}";
     assert_eq!(faults_of_workflow(step), "");
     let faults = |step: &str| faults_of_workflow(&format!("{{stepId: a, {step}}}"));
     assert_eq!(
@@ -64,6 +64,7 @@ fn steps_that_do_not_fit_their_operation_are_reported() {
     );
     let found = faults("operationId: get_raw_key, parameters: [{name: x, in: query, value: 1}]");
     let expected = "openapi/arazzo.yaml: one/a: `get_raw_key` has no parameter `x`\n\
+                    openapi/arazzo.yaml: one/a: the required parameter `id` of `get_raw_key` is missing\n\
                     openapi/arazzo.yaml: one/a: the required parameter `key_id` of `get_raw_key` is missing\n";
     assert_eq!(found, expected);
     let found = faults("operationId: create_key, requestBody: {payload: {wings: 2}}");
