@@ -81,6 +81,7 @@ impl Instance {
         let body = json!({ "key": "K", "value": "value of a schedule" });
         root.post(&format!("{PROJECT}/pipeline_schedules/{schedule}/variables"), body).await.expect(201);
         root.post(&format!("{PROJECT}/triggers"), json!({ "description": "trigger" })).await.expect(201);
+        root.get(&format!("{PROJECT}/feature_flags_client")).await.expect(200);
         cluster(&root, PROJECT, "*").await;
         let (ada, app) = user_with_second_factor(&site, &server).await;
         let instance = Self { site, server, database, app, ada };

@@ -23,7 +23,7 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::PipelineVariableValue => "the variables of pipelines are deleted",
         EncryptedColumn::TriggerToken => "the pipeline triggers are deleted",
         EncryptedColumn::FeatureFlagsInstanceId => {
-            "the projects have new instance IDs of feature flag clients"
+            "clients of feature flags of the projects need a new instance ID"
         }
         EncryptedColumn::ClusterToken => "the clusters are deleted",
         EncryptedColumn::TwoFactorSecret => {
