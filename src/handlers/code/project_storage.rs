@@ -6,10 +6,7 @@ use domain::operations::project_storage;
 
 use crate::api::routes::ProjectStorageApi;
 use crate::app::App;
-use contract::{
-    GetProjectStorageRequest, HousekeepingTask, ProjectStorage, StartHousekeepingRequest,
-    UpdateRepositorySizeRequest,
-};
+use contract::{HousekeepingTask, ProjectStorage, StartHousekeepingRequest};
 
 /// Name of the only storage.
 const STORAGE: &str = "default";
@@ -27,19 +24,11 @@ impl ProjectStorageApi for App {
         project_storage::start_housekeeping(&self.backend, &access, task).await
     }
 
-    async fn update_repository_size(
-        &self,
-        access: ProjectAccess,
-        _: UpdateRepositorySizeRequest,
-    ) -> Result<()> {
+    async fn update_repository_size(&self, access: ProjectAccess) -> Result<()> {
         project_storage::update_repository_size(&self.backend, &access).await
     }
 
-    async fn get_project_storage(
-        &self,
-        access: ProjectAccess,
-        _: GetProjectStorageRequest,
-    ) -> Result<ProjectStorage> {
+    async fn get_project_storage(&self, access: ProjectAccess) -> Result<ProjectStorage> {
         Ok(ProjectStorage {
             project_id: access.project.id,
             disk_path: project_storage::disk_path(&access),

@@ -9,30 +9,21 @@ use crate::app::App;
 use crate::views::delivery::feature_flag::{client_feature, feature_flags_client};
 use contract::{
     CheckFeatureFlagsClientRequest, ClientFeatures, FeatureFlagsClient, FeatureFlagsClientCredential,
-    FeatureFlagsEnvironment, GetFeatureFlagsClientRequest, ListClientFeaturesOfOldSdksRequest,
-    ListClientFeaturesRequest, RegisterFeatureFlagsClientRequest, ResetFeatureFlagsClientTokenRequest,
-    SendFeatureFlagsClientMetricsRequest,
+    FeatureFlagsEnvironment, ListClientFeaturesOfOldSdksRequest, ListClientFeaturesRequest,
+    RegisterFeatureFlagsClientRequest, SendFeatureFlagsClientMetricsRequest,
 };
 
 /// Version of the format of features.
 const FEATURES_VERSION: i64 = 1;
 
 impl FeatureFlagClientsApi for App {
-    async fn get_feature_flags_client(
-        &self,
-        access: ProjectAccess,
-        _: GetFeatureFlagsClientRequest,
-    ) -> Result<FeatureFlagsClient> {
+    async fn get_feature_flags_client(&self, access: ProjectAccess) -> Result<FeatureFlagsClient> {
         let instance_id = clients::instance_id(&self.backend, &access).await?;
         let base = &self.backend.instance.base_url;
         Ok(feature_flags_client(base, access.project.id, instance_id))
     }
 
-    async fn reset_feature_flags_client_token(
-        &self,
-        access: ProjectAccess,
-        _: ResetFeatureFlagsClientTokenRequest,
-    ) -> Result<FeatureFlagsClient> {
+    async fn reset_feature_flags_client_token(&self, access: ProjectAccess) -> Result<FeatureFlagsClient> {
         let instance_id = clients::reset_instance_id(&self.backend, &access).await?;
         let base = &self.backend.instance.base_url;
         Ok(feature_flags_client(base, access.project.id, instance_id))
