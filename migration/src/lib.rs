@@ -90,6 +90,7 @@ mod m20261127_000091_create_packages;
 mod m20261127_000093_create_approval_rules_of_merge_requests;
 mod m20261127_000094_create_merge_request_versions;
 mod m20261127_000095_create_project_fetches;
+mod m20261127_000096_create_remote_mirrors;
 mod m20261127_000100_create_feature_flags_clients;
 pub mod naming;
 
@@ -181,6 +182,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000093_create_approval_rules_of_merge_requests::Migration),
             Box::new(m20261127_000094_create_merge_request_versions::Migration),
             Box::new(m20261127_000095_create_project_fetches::Migration),
+            Box::new(m20261127_000096_create_remote_mirrors::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
         ]
     }

@@ -57,7 +57,7 @@ pub struct ConfigOptions {
     /// Version of the reference service that the API reports with --compat [default: 17.11.0-ee]
     #[arg(long, env = "HOLDFAST_COMPAT_VERSION")]
     pub compat_version: Option<String>,
-    /// Allow webhooks to loopback and private addresses
+    /// Allow webhooks and remote mirrors to loopback and private addresses
     #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_webhooks: Option<bool>,
     /// Comma-separated networks of trusted proxies, such as 10.0.0.0/8; their X-Forwarded-For header
@@ -193,7 +193,7 @@ pub struct ServerSettings {
     pub compat: bool,
     /// Version of the reference service that the API reports with `compat`.
     pub compat_version: String,
-    /// Whether webhooks may reach local addresses.
+    /// Whether webhooks and remote mirrors may reach local addresses.
     pub allow_local_webhooks: bool,
     /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Networks,

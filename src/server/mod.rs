@@ -15,12 +15,15 @@ use std::time::Duration;
 use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::fetch_statistics;
 use domain::code::push_events::PushEvents;
+use domain::integrations::git_remotes::GitRemoteClient;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
 use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
 use domain::kernel::cache::Caches;
 use domain::kernel::fetch_counter::FetchCounter;
 use domain::kernel::{Backend, BackendParts, Instance};
+use domain::mirrors::jobs::update_remote_mirror::UpdateRemoteMirror;
+use domain::mirrors::schedule::MirrorUpdates;
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
 use domain::operations::startup::{self, NodeRegistration};
@@ -59,6 +62,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 const QUIET_TIME: Duration = Duration::from_millis(500);
 /// Number of concurrent webhook deliveries; they mostly wait for the network.
 const MAX_DELIVERIES: usize = 64;
+/// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
+const MAX_MIRROR_UPDATES: usize = 4;
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
@@ -158,12 +163,17 @@ async fn open_as(
     let backend = Backend::new(BackendParts {
         stored_reason: error_response::stored_reason,
         record_validator: Arc::new(ContractValidator),
-        ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
+        ref_update_listeners: vec![
+            Box::new(PushEvents),
+            Box::new(MergeRequestUpdates),
+            Box::new(MirrorUpdates),
+        ],
         database,
         repositories,
         objects,
         keyring,
         webhooks,
+        git_remotes: GitRemoteClient::default(),
         instance,
         caches: Caches::new(settings.caches.rows),
         ref_update_tasks: TaskTracker::new(),
@@ -351,6 +361,12 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     let (deliveries, others) = worker::registry(&backend).divide(&[DeliverWebhook::KIND]);
     // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
+    // Remote repositories may be slow too.
+    let (mirrors, others) = others.divide(&[UpdateRemoteMirror::KIND]);
+    let mirrorer = RunnerOptions {
+        concurrency: MAX_MIRROR_UPDATES,
+        ..options.clone()
+    };
     let importer = RunnerOptions {
         concurrency: 1,
         ..options.clone()
@@ -361,11 +377,13 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     };
     let runner = JobRunner::new(backend.database.clone(), others, options);
     let importer = JobRunner::new(backend.database.clone(), imports, importer);
+    let mirrorer = JobRunner::new(backend.database.clone(), mirrors, mirrorer);
     let deliverer = JobRunner::new(backend.database.clone(), deliveries, deliverer);
     tokio::join!(
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),
         importer.run(stopping.clone().cancelled_owned()),
+        mirrorer.run(stopping.clone().cancelled_owned()),
         worker::restrict_data_directory(data_dir, stopping.clone()),
         worker::recur(backend, stopping),
     );

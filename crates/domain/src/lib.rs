@@ -15,6 +15,7 @@ pub mod instance;
 pub mod integrations;
 pub mod kernel;
 pub mod lifecycle;
+pub mod mirrors;
 pub mod operations;
 pub mod packages;
 pub mod planning;

@@ -36,6 +36,7 @@ mod object_memory;
 mod path;
 mod process;
 mod push_explanation;
+mod push_pack;
 mod ref_name;
 mod refs;
 mod repository;
@@ -75,6 +76,7 @@ pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCo
 pub use new_commits::{MAX_NEW_COMMITS, NewCommit, NewCommitList, NewFile, NewObjects};
 pub use path::TreePath;
 pub use process::{ProgramVersion, VersionError, program_version};
+pub use push_pack::PackRequest;
 pub use ref_name::{
     check_branch_name, check_custom_reference_name, check_tag_name, is_custom_reference,
     is_reserved_reference,

@@ -27,6 +27,7 @@ use crate::npm::{
     DocumentError, MAX_DEPRECATION_LENGTH, MAX_MANIFEST_BYTES, NpmDocument, NpmTag, read_document,
 };
 use crate::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
+use crate::receive_pack::{read_advertisement, read_report};
 use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
 use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
@@ -36,7 +37,7 @@ use crate::{form, json};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 12] = [
+pub const TARGETS: [(&str, Check); 13] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("delta_sizes", delta_sizes),
@@ -45,6 +46,7 @@ pub const TARGETS: [(&str, Check); 12] = [
     ("json_body", json_body),
     ("npm_document", npm_document),
     ("pkt_line", pkt_line),
+    ("receive_pack", receive_pack),
     ("registry_path", registry_path),
     ("scanner_report", scanner_report),
     ("scim_filter", scim_filter),
@@ -79,6 +81,29 @@ pub fn pkt_line(input: &[u8]) {
             );
         }
         rest = after;
+    }
+}
+
+/// Parses the responses of a remote repository. Names and IDs can be sent back in commands, and texts have no control
+/// characters.
+pub fn receive_pack(input: &[u8]) {
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    if let Ok(found) = read_advertisement(input) {
+        for target in found.refs {
+            let line = format!("{} {} {}", target.id, target.id, target.name);
+            assert!(PushCommand::parse(&line).is_some(), "{line:?}");
+        }
+    }
+    for sideband in [false, true] {
+        match read_report(input, sideband) {
+            Ok(report) => assert!(
+                report
+                    .rejected
+                    .iter()
+                    .all(|(name, reason)| is_plain(name) && is_plain(reason))
+            ),
+            Err(error) => assert!(is_plain(&error.to_string())),
+        }
     }
 }
 
@@ -531,69 +556,4 @@ fn round_trip<T: Serialize + DeserializeOwned>(line: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::path::{Path, PathBuf};
-
-    use super::*;
-
-    /// Maximum size of all committed inputs, in bytes.
-    const MAX_CORPUS_BYTES: u64 = 1 << 20;
-
-    fn fuzz() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
-    }
-
-    /// Returns the names of the entries of a folder.
-    fn names(folder: &Path) -> BTreeSet<String> {
-        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        entries
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .into_string()
-                    .expect("a name")
-            })
-            .collect()
-    }
-
-    #[test]
-    fn committed_inputs_of_fuzz_targets_have_all_properties() {
-        let mut bytes = 0;
-        for (target, check) in TARGETS {
-            let folder = fuzz().join("corpus").join(target);
-            let inputs = names(&folder);
-            assert!(!inputs.is_empty(), "{target} has no inputs");
-            for name in inputs {
-                let input = fs::read(folder.join(&name)).expect("an input");
-                bytes += input.len() as u64;
-                let outcome = std::panic::catch_unwind(|| check(&input));
-                assert!(outcome.is_ok(), "fuzz/corpus/{target}/{name} breaks a property");
-            }
-        }
-        assert!(bytes <= MAX_CORPUS_BYTES, "{bytes} bytes of inputs");
-    }
-
-    #[test]
-    fn each_check_has_a_fuzz_target_and_a_corpus() {
-        let expected: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(names(&fuzz().join("corpus")), expected);
-        let files: BTreeSet<String> = expected.iter().map(|name| format!("{name}.rs")).collect();
-        assert_eq!(names(&fuzz().join("fuzz_targets")), files);
-        let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).expect("a manifest");
-        for name in expected {
-            assert!(
-                manifest.contains(&format!("name = \"{name}\"")),
-                "{name} is not in fuzz/Cargo.toml"
-            );
-            let source =
-                fs::read_to_string(fuzz().join(format!("fuzz_targets/{name}.rs"))).expect("a target");
-            assert!(
-                source.contains(&format!("parsers::fuzzing::{name}(")),
-                "{name} calls another check"
-            );
-        }
-    }
-}
+mod tests;

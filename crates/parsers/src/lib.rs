@@ -12,6 +12,7 @@ pub mod json;
 pub mod npm;
 pub mod pkt_line;
 pub mod pypi;
+pub mod receive_pack;
 pub mod registry;
 pub mod reports;
 pub mod scim;

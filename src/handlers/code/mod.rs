@@ -8,6 +8,7 @@ pub mod project_storage;
 pub mod protected_branches;
 pub mod protected_tags;
 pub mod push_rules;
+pub mod remote_mirrors;
 pub mod repositories;
 pub mod repository_files;
 pub mod snippets;

@@ -10,6 +10,7 @@ pub mod deploy_key;
 pub mod file;
 pub mod protection;
 pub mod push_rule;
+pub mod remote_mirror;
 pub mod snippet;
 pub mod tag;
 pub mod template;

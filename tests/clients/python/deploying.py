@@ -88,6 +88,22 @@ class Deploying:
             equal(tokens.list(), [])
         refused(403, self.walk.her.deploytokens.list)
 
+    def remote_mirrors(self):
+        mirrors, url = self.project.remote_mirrors, "https://git.example.com/mirror.git"
+        made = mirrors.create({"url": url})
+        holds(made, url=url, enabled=False, update_status="none", only_protected_branches=False)
+        made.enabled = True
+        made.only_protected_branches = True
+        made.save()
+        holds(mirrors.get(made.id), enabled=True, only_protected_branches=True)
+        secret = mirrors.create({"url": url.replace("//", "//user:secret@")})
+        equal(secret.url, url.replace("//", "//*****:*****@"))
+        equal([each.id for each in mirrors.list()], [made.id, secret.id])
+        refused(400, mirrors.create, {"url": "ssh://git@git.example.com/mirror.git"})
+        for each in (made, secret):
+            mirrors.delete(each.id)
+        equal(mirrors.list(), [])
+
     def freeze_periods(self):
         """The client has no class for freeze periods, so the walk requests their paths."""
         her, all = self.walk.her, f"/projects/{self.project.id}/freeze_periods"
@@ -189,6 +205,6 @@ class Deploying:
         self.other.delete()
 
     STEPS = [
-        "variables", "deploy_keys", "deploy_tokens", "freeze_periods", "user_lists", "feature_flags", "feature_gates",
+        "variables", "deploy_keys", "deploy_tokens", "remote_mirrors", "freeze_periods", "user_lists", "feature_flags", "feature_gates",
         "the_rest",
     ]

@@ -288,6 +288,13 @@ impl Scenario<'_> {
         let one = format!("{hooks}/{}", hook["id"]);
         self.put("update_project_hook", &one, json!({ "url": url.replace("path", "other") })).await;
         self.delete("delete_project_hook", &one).await;
+        self.secrets.extend(["mirror-user", "mirror-password"].map(str::to_owned));
+        let url = "https://mirror-user:mirror-password@git.example.com/path";
+        let mirrors = format!("{path}/remote_mirrors");
+        let mirror = self.post("create_remote_mirror", &mirrors, json!({ "url": url })).await;
+        let one = format!("{mirrors}/{}", mirror["id"]);
+        self.put("update_remote_mirror", &one, json!({ "enabled": true })).await;
+        self.delete("delete_remote_mirror", &one).await;
         let platform = json!({ "api_url": "https://kubernetes.example.com", "token": "cluster-token" });
         let body = json!({ "name": "engine-room", "platform_kubernetes_attributes": platform });
         let cluster = self.post("create_cluster", &format!("{path}/clusters/user"), body).await;

@@ -45,7 +45,7 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
 ];
 
 /// The areas of `domain`, lowest first. An area imports only areas before it.
-const AREAS: [&str; 22] = [
+const AREAS: [&str; 23] = [
     "secrets",
     "integrations",
     "kernel",
@@ -65,6 +65,7 @@ const AREAS: [&str; 22] = [
     "packages",
     "security",
     "webhooks",
+    "mirrors",
     "transfers",
     "lifecycle",
     "operations",

@@ -176,6 +176,8 @@ impl Ids {
                 awarded.expect(201);
             }
             hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
+            // Only the first ten are created.
+            root.post(&format!("{in_project}/remote_mirrors"), json!({ "url": "https://h.example.com/" })).await;
             freeze_periods::freeze_period(&root, &in_project).await;
             let grant = json!([{ "user_id": member.id }]);
             let body = json!({ "name": format!("b{number}"), "allowed_to_push": grant, "allowed_to_merge": grant });

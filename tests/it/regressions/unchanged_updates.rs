@@ -217,6 +217,8 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let badge = json!({ "link_url": "https://a.example.com", "image_url": "https://a.example.com/a.png" });
     let badge = create(&root, &format!("{work}/badges"), badge).await;
     let hook = create(&root, &format!("{work}/hooks"), json!({ "url": "https://hooks.example.com/" })).await;
+    let mirror = json!({ "url": "https://git.example.com/a.git" });
+    let mirror = create(&root, &format!("{work}/remote_mirrors"), mirror).await;
     let release = json!({
         "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
     });
@@ -252,6 +254,11 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                 &["project_hooks"],
                 hook,
                 json!({ "url": "https://hooks.example.com/", "issues_events": true, "token": "secret" }),
+            ),
+            Update::new(
+                &["remote_mirrors"],
+                mirror,
+                json!({ "enabled": true, "only_protected_branches": true, "keep_divergent_refs": true }),
             ),
             Update::new(
                 &["protected_branches"],

@@ -232,6 +232,12 @@ kinds! {
     WebhookChanged = "webhook_changed", Change "webhook", [Project];
     /// A webhook was removed.
     WebhookRemoved = "webhook_removed", Remove "webhook", [Project];
+    /// A remote mirror of a project was created.
+    RemoteMirrorCreated = "remote_mirror_created", Add "remote_mirror", [Project];
+    /// The settings of a remote mirror changed.
+    RemoteMirrorChanged = "remote_mirror_changed", Change "remote_mirror", [Project];
+    /// A remote mirror of a project was deleted.
+    RemoteMirrorDeleted = "remote_mirror_deleted", Remove "remote_mirror", [Project];
     /// A cluster was added.
     ClusterAdded = "cluster_added", Add "cluster", [Project];
     /// A cluster was removed.

@@ -8,6 +8,7 @@ use storage::database::{self, Database};
 use storage::entities::iid_counters;
 use tokio_util::task::TaskTracker;
 
+use crate::integrations::git_remotes::GitRemoteClient;
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
 use crate::kernel::budgets::{Budgets, UploadSlots};
@@ -35,6 +36,8 @@ pub struct BackendParts {
     pub keyring: Keyring,
     /// Client for webhooks.
     pub webhooks: webhooks::WebhookClient,
+    /// Client for remote repositories.
+    pub git_remotes: GitRemoteClient,
     /// Configuration of the instance.
     pub instance: Instance,
     /// Returns the text of an error that clients read later, from a stored row.

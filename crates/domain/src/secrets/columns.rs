@@ -18,6 +18,8 @@ pub enum EncryptedColumn {
     WebhookToken,
     /// The password in the URL of a webhook.
     WebhookPassword,
+    /// The username and password in the URL of a remote mirror.
+    RemoteMirrorCredentials,
     /// The value of a CI/CD variable.
     CiVariableValue,
     /// The value of a variable of a pipeline schedule.
@@ -80,6 +82,12 @@ impl EncryptedColumn {
                 "project_hooks",
                 "password_encrypted",
                 "project_hooks.password",
+                &["id"],
+            ),
+            Self::RemoteMirrorCredentials => (
+                "remote_mirrors",
+                "credentials_encrypted",
+                "remote_mirrors.credentials",
                 &["id"],
             ),
             Self::CiVariableValue => ("ci_variables", "value_encrypted", "ci_variables.value", &["id"]),

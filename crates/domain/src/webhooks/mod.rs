@@ -5,7 +5,7 @@ pub mod delivery;
 pub mod jobs;
 pub mod log;
 pub mod payloads;
-mod receiver;
+pub(crate) mod receiver;
 pub mod test_delivery;
 
 use git::check_branch_name;

@@ -5,9 +5,9 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::secrets::{EncryptedColumn, EncryptionContext};
 
-/// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
+/// Returns whether webhooks and mirrors may reach loopback and private addresses: if the operator or the current instance
 /// settings allow it.
-pub(super) async fn can_be_local(backend: &Backend) -> Result<bool> {
+pub(crate) async fn can_be_local(backend: &Backend) -> Result<bool> {
     if backend.webhooks.is_local_allowed() {
         return Ok(true);
     }

@@ -12,7 +12,7 @@ use crate::metric_names::{GIT_PROGRAMS, GIT_SECONDS};
 pub(crate) enum ProgramKind {
     /// Sends the list of references to a client.
     Advertisement,
-    /// Sends objects to a client.
+    /// Sends objects to a client or another repository.
     Fetch,
     /// Receives a push.
     Push,
@@ -32,7 +32,7 @@ impl ProgramKind {
     /// Returns the usual purpose of a program.
     pub(super) fn of_program(name: &str) -> Self {
         match name {
-            "upload-pack" => Self::Fetch,
+            "upload-pack" | "pack-objects" => Self::Fetch,
             "receive-pack" => Self::Push,
             "archive" => Self::Archive,
             "merge-tree" => Self::Merge,
@@ -131,6 +131,7 @@ mod tests {
     fn every_program_has_a_kind() {
         for (program, kind) in [
             ("upload-pack", "fetch"),
+            ("pack-objects", "fetch"),
             ("receive-pack", "push"),
             ("archive", "archive"),
             ("merge-tree", "merge"),

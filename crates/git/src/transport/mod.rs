@@ -34,7 +34,7 @@ use super::stream::{self, ByteStream};
 use super::{Error, Repository, Result};
 
 /// Time limit of a clone or push.
-const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 /// Time limit of listing the references.
 const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum length of a fetch request in bytes, after decompression.

@@ -120,6 +120,7 @@ pub mod release_evidences;
 pub mod release_links;
 pub mod release_milestones;
 pub mod releases;
+pub mod remote_mirrors;
 mod row_bytes;
 pub mod row_changes;
 pub mod row_conditions;

@@ -59,6 +59,7 @@ timestamped_rows!(
     push_rules,
     release_links,
     releases,
+    remote_mirrors,
     saml_providers,
     snippets,
     users,

@@ -70,6 +70,8 @@ impl Instance {
         let hook = json!({ "url": "http://ada:url-password@127.0.0.1:1/", "token": "hook-token" });
         root.put("/application/settings", json!({ "allow_local_requests_from_hooks_and_services": true })).await;
         root.post(&format!("{PROJECT}/hooks"), hook).await.expect(201);
+        let mirror = json!({ "url": "http://ada:mirror-password@127.0.0.1:1/" });
+        root.post(&format!("{PROJECT}/remote_mirrors"), mirror).await.expect(201);
         for all in ["/admin/ci", PROJECT, "/groups/g"] {
             let body = json!({ "key": "K", "value": format!("value of {all}") });
             root.post(&format!("{all}/variables"), body).await.expect(201);

@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, 
 
 use super::ROLES;
 use crate::audit;
-use crate::code::{deploy_keys, protected_branches, protected_tags, push_rules, snippets};
+use crate::code::{deploy_keys, protected_branches, protected_tags, push_rules, remote_mirrors, snippets};
 use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
     pipeline_triggers, pipelines, variables,
@@ -40,6 +40,7 @@ pub struct Space<'a> {
     pub commit: String,
     pub blob: String,
     pub hook: i64,
+    pub remote_mirror: i64,
     pub delivery: i64,
     pub label: i64,
     pub group_label: i64,
@@ -225,6 +226,7 @@ pub async fn create_space<'a>(
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
+        remote_mirror: remote_mirrors::mirror(&root, &in_project, json!({})).await,
         delivery,
         visibility,
         group,

@@ -144,6 +144,7 @@ impl Fixture<'_> {
             ("file_path", _) => text("README.md"),
             ("group_id" | "project_id", _) => number(MISSING),
             ("hook_id", _) => number(space.hook),
+            ("mirror_id", _) => number(space.remote_mirror),
             ("delivery_id", _) => number(space.delivery),
             ("freeze_period_id", _) => number(space.freeze_period),
             ("pipeline_id", _) => number(space.pipeline),

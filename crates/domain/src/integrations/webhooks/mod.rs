@@ -21,9 +21,9 @@ use url::Url;
 use crate::integrations::tls;
 use crate::secrets::Secret;
 
+pub(super) use resolver::{Resolver, UnreachableHost};
+pub(super) use target::check;
 pub use target::{MASKED_PASSWORD, RejectedUrl, WebhookTarget};
-
-use resolver::Resolver;
 
 /// Time limit of a request including its redirects.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -160,7 +160,7 @@ impl WebhookClient {
         let mut url = first.url;
         let mut is_trusted = true;
         for _ in 0..=REDIRECTS {
-            target::check(&url, local).map_err(|_| NOT_ALLOWED)?;
+            check(&url, local).map_err(|_| NOT_ALLOWED)?;
             // Another origin could redirect back to a URL of its choice, so the trust does not return.
             is_trusted &= url.origin() == origin;
             let mut post = client
@@ -280,7 +280,7 @@ fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMa
 fn reason(error: &reqwest::Error) -> &'static str {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if inner.is::<resolver::UnreachableHost>() {
+        if inner.is::<UnreachableHost>() {
             return "the host does not resolve to an allowed address";
         }
         if is_of_tls(inner) {
@@ -298,7 +298,7 @@ fn reason(error: &reqwest::Error) -> &'static str {
 }
 
 /// Returns whether an error is a TLS error, also if it is wrapped in I/O errors.
-fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     let wrapped = error
         .downcast_ref::<std::io::Error>()
         .and_then(std::io::Error::get_ref);

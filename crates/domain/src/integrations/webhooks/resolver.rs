@@ -19,7 +19,7 @@ pub(super) type HostLookup =
 
 /// Resolves names and refuses those with an address that webhooks may not use.
 #[derive(Clone)]
-pub(super) struct Resolver {
+pub(in crate::integrations) struct Resolver {
     look_up: HostLookup,
     local: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct Resolver {
 /// The name has a forbidden address or none at all.
 #[derive(Debug, thiserror::Error)]
 #[error("the host does not resolve to an allowed address")]
-pub(super) struct UnreachableHost;
+pub(in crate::integrations) struct UnreachableHost;
 
 impl Resolver {
     /// Creates a resolver that uses the system.

@@ -101,7 +101,7 @@ pub(super) fn destination(
 
 /// Checks that an address has a permitted scheme and host. Literal IP addresses are checked here, since a
 /// client resolves only names.
-pub(super) fn check(url: &Url, local: bool) -> Result<(), RejectedUrl> {
+pub(in crate::integrations) fn check(url: &Url, local: bool) -> Result<(), RejectedUrl> {
     if !matches!(url.scheme(), "http" | "https") || url.port_or_known_default() == Some(0) {
         return Err(RejectedUrl);
     }

@@ -1,0 +1,224 @@
+//! URL of a remote repository. The credentials are stored separately, so that they are never displayed.
+
+use percent_encoding::percent_decode_str;
+use url::{ParseError, Url};
+
+use crate::integrations::webhooks;
+use crate::secrets::Secret;
+
+/// Maximum length of a URL in bytes.
+const MAX_URL_LENGTH: usize = 2048;
+/// Replacement for a username or password in a displayed URL.
+const MASK: &str = "*****";
+/// Minimum length of a username that is masked in texts, in bytes.
+const MIN_MASKED_NAME_LENGTH: usize = 3;
+
+/// A valid URL of a remote repository.
+#[derive(Debug, Clone)]
+pub struct RemoteUrl {
+    /// The URL for display: username and password are masked.
+    pub shown: String,
+    /// Username and password, percent-encoded as received and separated by a colon.
+    pub credentials: Option<Secret<String>>,
+}
+
+/// The reason why a URL is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RejectedRemote {
+    /// The scheme is neither HTTP nor HTTPS.
+    #[error("is blocked: Only allowed schemes are http, https")]
+    Scheme,
+    /// It is not a URL of a repository.
+    #[error("is blocked: URI is invalid")]
+    Invalid,
+    /// The host is not allowed.
+    #[error("is blocked: Requests to the local network are not allowed")]
+    Address,
+}
+
+impl RemoteUrl {
+    /// Parses the URL that a user entered. Host names are not resolved here; their addresses are checked when a connection
+    /// is opened. `local` allows loopback and private hosts.
+    ///
+    /// # Errors
+    /// Returns why the URL is not accepted.
+    pub fn parse(text: &str, local: bool) -> Result<Self, RejectedRemote> {
+        if text.len() > MAX_URL_LENGTH || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return Err(RejectedRemote::Invalid);
+        }
+        let mut url = match Url::parse(text) {
+            // The form `git@host:path` of SSH.
+            Err(ParseError::RelativeUrlWithoutBase) => return Err(RejectedRemote::Scheme),
+            parsed => parsed.map_err(|_| RejectedRemote::Invalid)?,
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(RejectedRemote::Scheme);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(RejectedRemote::Invalid);
+        }
+        webhooks::check(&url, local).map_err(|_| RejectedRemote::Address)?;
+        let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
+        if user.is_empty() && password.is_none() {
+            return Ok(Self {
+                shown: text.to_owned(),
+                credentials: None,
+            });
+        }
+        let mask = |text: &str| if text.is_empty() { "" } else { MASK };
+        let masked = url
+            .set_username(mask(&user))
+            .and_then(|()| url.set_password(password.as_deref().map(mask)));
+        masked.map_err(|()| RejectedRemote::Invalid)?;
+        let credentials = match password {
+            Some(password) => format!("{user}:{password}"),
+            None => user,
+        };
+        Ok(Self {
+            shown: url.into(),
+            credentials: Some(Secret::new(credentials)),
+        })
+    }
+}
+
+/// Username and password, decoded.
+pub(super) struct RemoteCredentials {
+    pub(super) user: String,
+    pub(super) password: Option<Secret<String>>,
+}
+
+/// Returns the credentials of [`RemoteUrl::credentials`].
+pub(super) fn decoded(credentials: &Secret<String>) -> RemoteCredentials {
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    match credentials.expose().split_once(':') {
+        Some((user, password)) => RemoteCredentials {
+            user: decoded(user),
+            password: Some(Secret::new(decoded(password))),
+        },
+        None => RemoteCredentials {
+            user: decoded(credentials.expose()),
+            password: None,
+        },
+    }
+}
+
+/// Replaces the credentials in a text that may contain them, such as an error of the remote repository.
+pub(super) fn without_credentials(text: &str, credentials: &Secret<String>) -> String {
+    let RemoteCredentials { user, password } = decoded(credentials);
+    let (raw_user, raw_password) = credentials
+        .expose()
+        .split_once(':')
+        .unwrap_or((credentials.expose(), ""));
+    let decoded_password = password
+        .as_ref()
+        .map_or("", |password| password.expose().as_str());
+    let mut text = text.to_owned();
+    for secret in [raw_password, decoded_password] {
+        if !secret.is_empty() {
+            text = text.replace(secret, MASK);
+        }
+    }
+    // A token can be the username. A shorter name is no token, and is part of other words.
+    for name in [raw_user, &user] {
+        if name.len() >= MIN_MASKED_NAME_LENGTH {
+            text = text.replace(name, MASK);
+        }
+    }
+    text
+}
+
+/// Returns the URL of a service of a remote repository, without credentials.
+pub(super) fn service(shown: &str, service: &str) -> Result<Url, RejectedRemote> {
+    let mut url = Url::parse(shown).map_err(|_| RejectedRemote::Invalid)?;
+    let path = format!("{}/{service}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url.set_username("").map_err(|()| RejectedRemote::Invalid)?;
+    url.set_password(None).map_err(|()| RejectedRemote::Invalid)?;
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remote_url_requires_http_and_public_host() {
+        let rejected = |text: &str| RemoteUrl::parse(text, false).err();
+        for text in [
+            "http://example.com/a.git",
+            "https://example.com:8443/a/b",
+            "https://u:p@example.com/",
+        ] {
+            assert_eq!(rejected(text), None, "{text}");
+        }
+        for (text, reason) in [
+            ("ssh://git@example.com/a.git", RejectedRemote::Scheme),
+            ("git://example.com/a.git", RejectedRemote::Scheme),
+            ("file:///etc", RejectedRemote::Scheme),
+            ("git@example.com:a.git", RejectedRemote::Scheme),
+            ("", RejectedRemote::Scheme),
+            ("example.com/a.git", RejectedRemote::Scheme),
+            ("http://", RejectedRemote::Invalid),
+            ("http://exa mple.com/", RejectedRemote::Invalid),
+            ("http://example.com/\r\n", RejectedRemote::Invalid),
+            ("http://example.com/a?b", RejectedRemote::Invalid),
+            ("http://example.com/a#b", RejectedRemote::Invalid),
+            ("http://127.0.0.1/a", RejectedRemote::Address),
+            ("http://localhost/a", RejectedRemote::Address),
+            ("http://u:p@[::1]/a", RejectedRemote::Address),
+            ("http://169.254.169.254/a", RejectedRemote::Address),
+        ] {
+            assert_eq!(rejected(text), Some(reason), "{text}");
+        }
+        assert!(RemoteUrl::parse("http://localhost:1/a", true).is_ok());
+        assert!(RemoteUrl::parse("http://169.254.169.254/a", true).is_err());
+    }
+
+    #[test]
+    fn credentials_are_masked_and_restored() {
+        for (text, shown, user, password) in [
+            (
+                "https://ada:p%40ss@example.com/a.git",
+                "https://*****:*****@example.com/a.git",
+                "ada",
+                Some("p@ss"),
+            ),
+            (
+                "https://token@example.com/a",
+                "https://*****@example.com/a",
+                "token",
+                None,
+            ),
+            (
+                "https://:x@example.com/a",
+                "https://:*****@example.com/a",
+                "",
+                Some("x"),
+            ),
+        ] {
+            let url = RemoteUrl::parse(text, false).expect("a URL");
+            assert_eq!(url.shown, shown);
+            let credentials = url.credentials.expect("credentials");
+            let found = decoded(&credentials);
+            assert_eq!(found.user, user);
+            assert_eq!(found.password.map(Secret::into_exposed).as_deref(), password);
+            let service = service(&url.shown, "info/refs").expect("a URL");
+            assert!(service.as_str().starts_with("https://example.com/a"), "{service}");
+            assert!(service.path().ends_with("/info/refs"));
+        }
+        let plain = RemoteUrl::parse("https://example.com/a.git/", false).expect("a URL");
+        assert_eq!(plain.shown, "https://example.com/a.git/");
+        assert!(plain.credentials.is_none());
+        let url = service(&plain.shown, "git-receive-pack").expect("a URL");
+        assert_eq!(url.as_str(), "https://example.com/a.git/git-receive-pack");
+    }
+
+    #[test]
+    fn credentials_are_removed_from_texts() {
+        let credentials = Secret::new("ada:p%40ss".to_owned());
+        assert_eq!(
+            without_credentials("no access for ada with p@ss or p%40ss", &credentials),
+            "no access for ***** with ***** or *****"
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Background jobs of remote mirrors.
+
+pub mod update_remote_mirror;

@@ -1,0 +1,49 @@
+//! Repositories to which projects push their branches and tags.
+
+use sea_orm_migration::{prelude::*, schema::*};
+
+use crate::naming::{create, drop, index, reference, table};
+
+#[derive(DeriveMigrationName)]
+pub struct Migration;
+
+const MIRRORS: &str = "remote_mirrors";
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        create(
+            manager,
+            table(MIRRORS)
+                .col(big_integer("project_id"))
+                .col(text("url"))
+                .col(text_null("credentials_encrypted"))
+                .col(boolean("enabled"))
+                .col(boolean("only_protected_branches"))
+                .col(boolean("keep_divergent_refs"))
+                .col(text("update_status"))
+                .col(timestamp_with_time_zone_null("last_update_at"))
+                .col(timestamp_with_time_zone_null("last_update_started_at"))
+                .col(timestamp_with_time_zone_null("last_successful_update_at"))
+                .col(text_null("last_error"))
+                .col(timestamp_with_time_zone("created_at"))
+                .col(timestamp_with_time_zone("updated_at"))
+                .foreign_key(&mut reference(
+                    MIRRORS,
+                    "project_id",
+                    "projects",
+                    ForeignKeyAction::Cascade,
+                )),
+            [index(MIRRORS, &["project_id", "id"])],
+        )
+        .await
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        drop(manager, &[MIRRORS]).await
+    }
+
+    fn use_transaction(&self) -> Option<bool> {
+        Some(true)
+    }
+}
