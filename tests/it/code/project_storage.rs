@@ -1,6 +1,6 @@
 //! Housekeeping, size and directory of the repository of a project.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use storage::entities::Visibility;
@@ -18,7 +18,7 @@ async fn directory(server: &TestServer, project: i64) -> PathBuf {
 }
 
 /// Returns the numbers of packs and of loose objects.
-fn objects(directory: &PathBuf) -> (usize, usize) {
+fn objects(directory: &Path) -> (usize, usize) {
     let names = |path: PathBuf| {
         let entries = std::fs::read_dir(path).expect("a directory").flatten();
         entries.map(|entry| entry.file_name().into_string().expect("a text")).collect::<Vec<_>>()
