@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::de::{IoRead, SliceRead};
 use serde_json::{Map, Value, json};
 
+use crate::code_owners::{CodeOwners, CodeOwnersError, PathSegments};
 use crate::delta::{DeltaSizes, MAX_SIZES_LENGTH};
 use crate::group_archive::layout::Relation;
 use crate::group_archive::records::{
@@ -36,9 +37,10 @@ use crate::{form, json};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 12] = [
+pub const TARGETS: [(&str, Check); 13] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
+    ("code_owners", code_owners),
     ("delta_sizes", delta_sizes),
     ("form_body", form_body),
     ("group_archive", group_archive),
@@ -79,6 +81,31 @@ pub fn pkt_line(input: &[u8]) {
             );
         }
         rest = after;
+    }
+}
+
+/// Parses a file with code owners, and selects the owners of the paths after a NUL byte. Lines that select owners must have
+/// owners and a pattern, and must not depend on the ends of lines.
+pub fn code_owners(input: &[u8]) {
+    let mut parts = input.splitn(2, |byte| *byte == 0);
+    let (file, paths) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(owners) = CodeOwners::parse(file) else {
+        return;
+    };
+    let paths = String::from_utf8_lossy(paths);
+    let paths: Vec<PathSegments> = paths.split('\0').map(PathSegments::new).collect();
+    let found = owners.owned_patterns(&paths);
+    if let Ok(found) = &found {
+        for owned in found {
+            assert!(!owned.owners.is_empty() && !owned.pattern.is_empty());
+            assert!((1..=100).contains(&owned.approvals), "{}", owned.approvals);
+        }
+    }
+    if !file.contains(&b'\r') && found != Err(CodeOwnersError::TooManyComparisons) {
+        let windows = String::from_utf8_lossy(file).replace('\n', "\r\n");
+        if let Ok(windows) = CodeOwners::parse(windows.as_bytes()) {
+            assert_eq!(windows.owned_patterns(&paths), found);
+        }
     }
 }
 
