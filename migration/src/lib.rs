@@ -90,6 +90,7 @@ mod m20261127_000091_create_packages;
 mod m20261127_000093_create_approval_rules_of_merge_requests;
 mod m20261127_000094_create_merge_request_versions;
 mod m20261127_000095_create_project_fetches;
+mod m20261127_000098_require_approvals_of_code_owners;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -180,6 +181,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000093_create_approval_rules_of_merge_requests::Migration),
             Box::new(m20261127_000094_create_merge_request_versions::Migration),
             Box::new(m20261127_000095_create_project_fetches::Migration),
+            Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
         ]
     }
 }
