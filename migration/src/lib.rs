@@ -91,6 +91,7 @@ mod m20261127_000093_create_approval_rules_of_merge_requests;
 mod m20261127_000094_create_merge_request_versions;
 mod m20261127_000095_create_project_fetches;
 mod m20261127_000096_create_remote_mirrors;
+mod m20261127_000098_require_approvals_of_code_owners;
 mod m20261127_000100_create_feature_flags_clients;
 pub mod naming;
 
@@ -183,6 +184,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000094_create_merge_request_versions::Migration),
             Box::new(m20261127_000095_create_project_fetches::Migration),
             Box::new(m20261127_000096_create_remote_mirrors::Migration),
+            Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
         ]
     }

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::de::{IoRead, SliceRead};
 use serde_json::{Map, Value, json};
 
+use crate::code_owners::{CodeOwners, CodeOwnersError, PathSegments};
 use crate::delta::{DeltaSizes, MAX_SIZES_LENGTH};
 use crate::group_archive::layout::Relation;
 use crate::group_archive::records::{
@@ -40,6 +41,7 @@ type Check = fn(&[u8]);
 pub const TARGETS: [(&str, Check); 13] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
+    ("code_owners", code_owners),
     ("delta_sizes", delta_sizes),
     ("form_body", form_body),
     ("group_archive", group_archive),
@@ -103,6 +105,31 @@ pub fn receive_pack(input: &[u8]) {
                     .all(|(name, reason)| is_plain(name) && is_plain(reason))
             ),
             Err(error) => assert!(is_plain(&error.to_string())),
+        }
+    }
+}
+
+/// Parses a file with code owners, and selects the owners of the paths after a NUL byte. Lines that select owners must have
+/// owners and a pattern, and must not depend on the ends of lines.
+pub fn code_owners(input: &[u8]) {
+    let mut parts = input.splitn(2, |byte| *byte == 0);
+    let (file, paths) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(owners) = CodeOwners::parse(file) else {
+        return;
+    };
+    let paths = String::from_utf8_lossy(paths);
+    let paths: Vec<PathSegments> = paths.split('\0').map(PathSegments::new).collect();
+    let found = owners.owned_patterns(&paths);
+    if let Ok(found) = &found {
+        for owned in found {
+            assert!(!owned.owners.is_empty() && !owned.pattern.is_empty());
+            assert!((1..=100).contains(&owned.approvals), "{}", owned.approvals);
+        }
+    }
+    if !file.contains(&b'\r') && found != Err(CodeOwnersError::TooManyComparisons) {
+        let windows = String::from_utf8_lossy(file).replace('\n', "\r\n");
+        if let Ok(windows) = CodeOwners::parse(windows.as_bytes()) {
+            assert_eq!(windows.owned_patterns(&paths), found);
         }
     }
 }

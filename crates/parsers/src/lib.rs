@@ -3,6 +3,7 @@
 //! Each parser has limits of its own, so that no input takes unbounded memory, time or stack. The directory `fuzz` has a
 //! fuzz target for each parser.
 
+pub mod code_owners;
 pub mod delta;
 pub mod form;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -133,6 +133,7 @@ fn new_rule(body: BranchProtectionCreate) -> NewBranchRule {
         merge: access_list(body.merge_access_level, body.allowed_to_merge),
         unprotect: access_list(body.unprotect_access_level, body.allowed_to_unprotect),
         allow_force_push: body.allow_force_push,
+        code_owner_approval_required: body.code_owner_approval_required,
     }
 }
 
@@ -169,6 +170,7 @@ fn rule_update(body: BranchProtectionUpdate) -> BranchRuleUpdate {
         merge: changes(body.allowed_to_merge),
         unprotect: changes(body.allowed_to_unprotect),
         allow_force_push: body.allow_force_push,
+        code_owner_approval_required: body.code_owner_approval_required,
     }
 }
 
@@ -189,6 +191,7 @@ fn new_group_rule(body: GroupBranchProtectionCreate) -> NewBranchRule {
         merge: list(body.merge_access_level, body.allowed_to_merge),
         unprotect: list(body.unprotect_access_level, body.allowed_to_unprotect),
         allow_force_push: body.allow_force_push,
+        code_owner_approval_required: body.code_owner_approval_required,
     }
 }
 
@@ -208,5 +211,6 @@ fn group_rule_update(body: GroupBranchProtectionUpdate) -> BranchRuleUpdate {
         merge: changes(body.allowed_to_merge),
         unprotect: changes(body.allowed_to_unprotect),
         allow_force_push: body.allow_force_push,
+        code_owner_approval_required: body.code_owner_approval_required,
     }
 }

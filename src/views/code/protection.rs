@@ -14,6 +14,7 @@ pub fn branch_protection(rule: RefRule) -> contract::BranchProtection {
         id: rule.id,
         name: rule.name,
         allow_force_push: rule.allow_force_push,
+        code_owner_approval_required: rule.code_owner_approval_required,
         inherited: rule.inherited,
     }
 }

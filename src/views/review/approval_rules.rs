@@ -1,10 +1,14 @@
 //! Approval rules of projects and of merge requests.
 
-use contract::{AppliedApprovalRule, ApprovalRule, ApprovalRuleSource, MergeRequestApprovalRule};
+use contract::{
+    AppliedApprovalRule, ApprovalRule, ApprovalRuleSource, MergeRequestApprovalRule,
+    MergeRequestApprovalRuleType,
+};
 use domain::kernel::Instance;
 use domain::review::approvals::evaluation::{AppliedRule, Approval, StoredRule};
 use domain::review::approvals::rules::ApprovalRuleDetail;
 use domain::review::approvals::rules::own_rules::OwnRuleDetail;
+use storage::entities::approval_rules::ApprovalRuleType;
 use storage::entities::users::UserSummary;
 
 use crate::views::accounts::users::reference;
@@ -15,6 +19,15 @@ use crate::views::spaces::group::group;
 fn references(instance: &Instance, users: Vec<UserSummary>) -> Vec<contract::UserReference> {
     let users = users.into_iter().map(|user| reference(&instance.base_url, user));
     users.collect()
+}
+
+/// Returns the type of a rule that can apply to a merge request.
+pub(super) fn rule_type(stored: ApprovalRuleType, is_code_owner: bool) -> MergeRequestApprovalRuleType {
+    match (is_code_owner, stored) {
+        (true, _) => MergeRequestApprovalRuleType::CodeOwner,
+        (false, ApprovalRuleType::AnyApprover) => MergeRequestApprovalRuleType::AnyApprover,
+        (false, ApprovalRuleType::Regular) => MergeRequestApprovalRuleType::Regular,
+    }
 }
 
 /// Returns an approval rule of a project.
@@ -45,14 +58,14 @@ pub fn own_rule(instance: &Instance, own: OwnRuleDetail) -> MergeRequestApproval
     MergeRequestApprovalRule {
         id: detail.rule.id,
         name: detail.rule.name,
-        rule_type: detail.rule.rule_type.convert(),
+        rule_type: rule_type(detail.rule.rule_type, own.is_code_owner),
         report_type: None,
         eligible_approvers: references(instance, detail.eligible),
         approvals_required: detail.rule.approvals_required.into(),
         users: references(instance, detail.users),
         groups: groups.collect(),
         contains_hidden_groups: !detail.hidden_groups.is_empty(),
-        section: None,
+        section: own.section,
         source_rule: own.source.map(source_rule),
         overridden: own.is_overridden,
     }
@@ -82,7 +95,7 @@ pub fn applied_rule(
         section: rule.section,
         source_rule: rule.source_rule,
         overridden: rule.overridden,
-        code_owner: false,
+        code_owner: applied.is_code_owner,
         approved: applied.is_approved(),
         approved_by: approved_by
             .map(|approval| reference(&instance.base_url, &approval.user))

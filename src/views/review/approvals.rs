@@ -13,7 +13,7 @@ use storage::entities::projects;
 
 use crate::views::accounts::users::reference;
 use crate::views::enums::Convert;
-use crate::views::review::approval_rules::applied_rule;
+use crate::views::review::approval_rules::{applied_rule, rule_type};
 
 /// Returns the settings of a project, with the values that groups lock.
 #[must_use]
@@ -113,6 +113,6 @@ fn rule_reference(rule: &AppliedRule) -> ApprovalRuleReference {
     ApprovalRuleReference {
         id: rule.id,
         name: rule.name.clone(),
-        rule_type: rule.rule_type.convert(),
+        rule_type: rule_type(rule.rule_type, rule.is_code_owner),
     }
 }

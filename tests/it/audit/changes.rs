@@ -81,6 +81,13 @@ async fn protection_has_its_levels(server: TestServer) {
     let details = newest(&server, "branch_protection_changed").await["details"].clone();
     assert_eq!((&details["from"], &details["to"]), (&json!("push 40, merge 40"), &json!("push 30, merge 40")));
     assert_eq!((&details["target_type"], &details["target_details"]), (&json!("ProtectedBranch"), &json!("main")));
+    let one = format!("/projects/{}/protected_branches/main", sample.id);
+    server.root().patch(&one, json!({ "code_owner_approval_required": true })).await.expect(200);
+    let details = newest(&server, "branch_protection_changed").await["details"].clone();
+    assert_eq!(details["to"], "push 30, merge 40, code owners");
+    // The older operation keeps the attribute.
+    server.root().put(&path, json!({ "developers_can_push": false })).await.expect(200);
+    assert_eq!(server.root().get(&one).await.expect(200).json()["code_owner_approval_required"], true);
 }
 
 async fn removal_from_group_records_all_memberships_in_one_statement(server: TestServer) {

@@ -50,6 +50,27 @@ pub fn is_protected(rules: &[RefRule], branch: &str) -> bool {
     rules.iter().any(|rule| matches_pattern(&rule.name, branch))
 }
 
+/// The protection of a branch, as far as merge requests depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetProtection {
+    /// Whether the branch is protected.
+    pub is_protected: bool,
+    /// Whether changes of files with code owners require their approval.
+    pub requires_code_owners: bool,
+}
+
+impl TargetProtection {
+    /// Returns the protection of a branch by these rules. One rule is enough to require code owners.
+    #[must_use]
+    pub fn of(rules: &[RefRule], branch: &str) -> Self {
+        let mut matching = rules.iter().filter(|rule| matches_pattern(&rule.name, branch));
+        Self {
+            is_protected: is_protected(rules, branch),
+            requires_code_owners: matching.any(|rule| rule.code_owner_approval_required),
+        }
+    }
+}
+
 /// Adds the rules of a project for a caller to a statement, for [`BranchRules::load`].
 pub fn add_rules(related: &mut RelatedRows, access: &ProjectAccess) -> RefRuleParts {
     RefRuleParts::add(related, rule_owner(&access.project), grant_filter(access))
@@ -88,6 +109,12 @@ impl BranchRules {
     #[must_use]
     pub fn is_protected(&self, branch: &str) -> bool {
         is_protected(&self.rules, branch)
+    }
+
+    /// Returns the protection of the branch.
+    #[must_use]
+    pub fn protection(&self, branch: &str) -> TargetProtection {
+        TargetProtection::of(&self.rules, branch)
     }
 
     /// Returns whether the branch is protected, and a rule sets the Developer role for the action.
@@ -225,6 +252,22 @@ mod tests {
         let developer = rules(Some(Role::Developer), [both, vec![granted]].concat());
         assert!(developer.can_push("release/2") && !developer.can_push("release/3"));
         assert!(developer.can_merge("release/2") && !developer.can_merge("release/3"));
+    }
+
+    #[test]
+    fn one_rule_is_enough_to_require_code_owners() {
+        let strict = RefRule {
+            code_owner_approval_required: true,
+            ..protection("rel*", 40)
+        };
+        let rules = rules(
+            None,
+            vec![protection("release", 30), strict, protection("main", 40)],
+        );
+        assert!(rules.protection("release").requires_code_owners);
+        let main = rules.protection("main");
+        assert!(main.is_protected && !main.requires_code_owners);
+        assert!(!rules.protection("topic").is_protected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod branch_protection;
 pub mod branches;
 pub mod code_analysis;
+pub mod code_owners;
 pub mod commits;
 pub mod deploy_keys;
 pub mod fetch_statistics;

@@ -5,11 +5,12 @@
 //! Rules for ref updates belong into [`verdict`]. Rules for the commits that the updates add are in
 //! [`push_rules`](crate::code::push_rules).
 
-use git::{NewObjects, RefCommand};
+use git::{NewObjects, Oid, RefCommand};
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::{Scope, push_rules as rows};
 
 use crate::code::branch_protection::{self, BranchRules};
+use crate::code::code_owners;
 use crate::code::push_rules::{self, CommitOrigin, CompiledRule};
 use crate::code::repository_access;
 use crate::code::tag_protection::{self, TagRules};
@@ -32,6 +33,9 @@ const TAGS: &str = "refs/tags/";
 /// Maximum number of refs of a repository that are neither branches nor tags nor reserved.
 const MAX_CUSTOM_REFS: usize = 10_000;
 
+/// Maximum number of branches in a push that require approvals of code owners. The changes of each are listed.
+const MAX_OWNED_BRANCHES: usize = 10;
+
 /// A requested update of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProposedUpdate {
@@ -39,6 +43,8 @@ pub struct ProposedUpdate {
     pub reference: String,
     /// The kind.
     pub kind: ProposalKind,
+    /// The commit or object to which the ref will point, as soon as it is known.
+    pub target: Option<Oid>,
 }
 
 /// Kind of a requested update.
@@ -80,6 +86,7 @@ impl ProposedUpdate {
         Self {
             reference: format!("refs/heads/{name}"),
             kind,
+            target: None,
         }
     }
 
@@ -89,6 +96,7 @@ impl ProposedUpdate {
         Self {
             reference: format!("refs/tags/{name}"),
             kind,
+            target: None,
         }
     }
 }
@@ -97,6 +105,7 @@ impl From<&RefCommand> for ProposedUpdate {
     fn from(command: &RefCommand) -> Self {
         Self {
             reference: command.reference.clone(),
+            target: command.new,
             kind: match (command.old, command.new) {
                 (_, None) => ProposalKind::Delete,
                 (None, Some(_)) => ProposalKind::Create,
@@ -122,9 +131,21 @@ pub async fn decide(
     objects: Option<(NewObjects, CommitOrigin)>,
 ) -> Result<Vec<Verdict>> {
     let access = git_access::authorize_push_again(backend, access).await?;
-    let (mut verdicts, rule) = evaluate(backend, &access, updates).await?;
+    let (mut verdicts, rules) = evaluate(backend, &access, updates).await?;
     let is_refused = |verdict: &Verdict| matches!(verdict, Verdict::Rejected(_) | Verdict::Violation(_));
-    if let (Some(rule), Some((objects, origin))) = (rule, objects)
+    if let Some((objects, _)) = &objects
+        && !verdicts.iter().any(is_refused)
+    {
+        check_code_owners(
+            backend,
+            &access,
+            &rules,
+            (updates, verdicts.as_mut_slice()),
+            objects,
+        )
+        .await?;
+    }
+    if let (Some(rule), Some((objects, origin))) = (rules.push_rule, objects)
         && !verdicts.iter().any(is_refused)
         && let Some(text) = push_rules::find_violation(backend, &access, rule, &objects, origin).await?
         // Git rejects commands for reserved refs in any case.
@@ -133,6 +154,48 @@ pub async fn decide(
         *verdict = Verdict::Violation(text);
     }
     Ok(verdicts)
+}
+
+/// Refuses changes of files with owners, on branches whose protection requires approvals of code owners. A merge has these
+/// approvals already.
+async fn check_code_owners(
+    backend: &Backend,
+    access: &ProjectAccess,
+    rules: &UpdateRules,
+    (updates, verdicts): (&[ProposedUpdate], &mut [Verdict]),
+    objects: &NewObjects,
+) -> Result<()> {
+    let Some(rules) = rules
+        .branches
+        .as_ref()
+        .filter(|_| code_owners::is_available(backend))
+    else {
+        return Ok(());
+    };
+    let mut checked = 0;
+    for (update, verdict) in updates.iter().zip(verdicts) {
+        let is_checked = matches!(update.kind, ProposalKind::Update | ProposalKind::Replace);
+        let branch = update.reference.strip_prefix(BRANCHES).filter(|_| is_checked);
+        let (Some(branch), Some(target)) = (branch, update.target) else {
+            continue;
+        };
+        if !rules.protection(branch).requires_code_owners {
+            continue;
+        }
+        checked += 1;
+        let text = match checked > MAX_OWNED_BRANCHES {
+            true => Some(format!(
+                "The push updates more than {MAX_OWNED_BRANCHES} branches that require approvals of code owners. Push \
+                 fewer branches at once."
+            )),
+            false => code_owners::find_violation(backend, access, branch, (objects.clone(), target)).await?,
+        };
+        if let Some(text) = text {
+            *verdict = Verdict::Violation(text);
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// Returns the verdict on each update for a caller who was authorized just now, without the objects that the updates add.
@@ -148,12 +211,12 @@ pub async fn verdicts(
     Ok(verdicts)
 }
 
-/// Returns the verdict on each update, and the push rule of the project.
+/// Returns the verdict on each update, and the rules of the project.
 async fn evaluate(
     backend: &Backend,
     access: &ProjectAccess,
     updates: &[ProposedUpdate],
-) -> Result<(Vec<Verdict>, Option<CompiledRule>)> {
+) -> Result<(Vec<Verdict>, UpdateRules)> {
     let rules = rules_for(backend, access, updates).await?;
     let can_create = can_create_custom_refs(backend, access, updates).await?;
     let verdicts = updates.iter().map(|update| match can_create || !is_new_custom_ref(update) {
@@ -163,7 +226,8 @@ async fn evaluate(
              them and push again."
         )),
     });
-    Ok((verdicts.collect(), rules.push_rule))
+    let verdicts = verdicts.collect();
+    Ok((verdicts, rules))
 }
 
 /// The rules for the kinds of refs that a request updates.

@@ -90,7 +90,11 @@ impl UpdateAuthority {
             let repository = repository_access::open(backend, &caller.access);
             (NewObjects::stored(repository, targets), origin)
         });
-        let verdicts = push_decision::decide(backend, &caller.access, &caller.updates, objects).await?;
+        let mut updates = caller.updates.clone();
+        if let ([update], [target]) = (updates.as_mut_slice(), targets) {
+            update.target = Some(*target);
+        }
+        let verdicts = push_decision::decide(backend, &caller.access, &updates, objects).await?;
         for verdict in verdicts {
             match verdict {
                 Verdict::Accepted | Verdict::FastForwardOnly(_) => {}

@@ -144,6 +144,7 @@ pub(crate) mod tests {
 
     pub(crate) fn rule(name: &str, levels: &[(RefAction, i32)]) -> RefRule {
         RefRule {
+            code_owner_approval_required: false,
             id: 1,
             name: name.to_owned(),
             levels: levels.to_vec(),

@@ -68,6 +68,8 @@ pub(super) enum Listing {
     Files,
     /// Sizes of the new blobs.
     Sizes,
+    /// Files that differ between two commits.
+    Changes,
 }
 
 impl Listing {
@@ -78,6 +80,7 @@ impl Listing {
             Self::Commits => "commits",
             Self::Files => "files",
             Self::Sizes => "sizes",
+            Self::Changes => "changes",
         }
     }
 }
@@ -135,6 +138,27 @@ impl NewObjects {
             objects: self.clone(),
             ids: ids.into(),
         })
+    }
+}
+
+impl NewObjects {
+    /// Returns the paths of the files that differ between a stored commit and one that is new or stored. A renamed file is listed
+    /// with both paths.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if more than `limit` files differ, or if the comparison is too large.
+    pub async fn changed_paths(&self, old: Oid, new: Oid, limit: usize) -> Result<Vec<String>> {
+        let output = match &self.source {
+            Source::Pushed(inspector) => Output::File(inspector.list_changes(old, new).await?),
+            Source::Stored(_) => {
+                let program = limited(changes_program().input(compared(old, new).into_bytes()));
+                Output::Bytes(self.repository.run(program).await?.stdout)
+            }
+        };
+        read(&self.repository, output, move |reader| {
+            parse::paths(reader, limit)
+        })
+        .await
     }
 }
 
@@ -266,6 +290,11 @@ pub(super) fn revisions(targets: &[Oid]) -> String {
     input
 }
 
+/// Returns the input of `git diff-tree`, which compares a commit with another one as if that were its parent.
+pub(super) fn compared(old: Oid, new: Oid) -> String {
+    format!("{new} {old}\n")
+}
+
 fn limited(program: Program) -> Program {
     program
         .memory(MemoryNeed::Files)
@@ -278,6 +307,10 @@ fn list_program() -> Program {
 
 fn files_program() -> Program {
     Program::new("diff-tree").flags(&["--stdin", "--root", "-r", "-c", "-z", "--no-renames"])
+}
+
+fn changes_program() -> Program {
+    Program::new("diff-tree").flags(&["--stdin", "-r", "-z", "--no-renames"])
 }
 
 fn blobs_program() -> Program {

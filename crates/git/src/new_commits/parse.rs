@@ -95,6 +95,23 @@ pub(super) fn files<T>(
     Ok(None)
 }
 
+/// Returns the paths in the output of `git diff-tree -z`, also those of deleted files.
+pub(super) fn paths(mut reader: impl BufRead, limit: usize) -> Result<Vec<String>> {
+    let mut paths = Vec::new();
+    while let Some(entry) = token(&mut reader, 0)? {
+        if !entry.starts_with(b":") {
+            // The ID of a commit.
+            continue;
+        }
+        let path = token(&mut reader, 0)?.ok_or_else(|| malformed("diff-tree"))?;
+        if paths.len() >= limit {
+            return Err(Error::LimitExceeded("too many files differ"));
+        }
+        paths.push(String::from_utf8_lossy(&path).into_owned());
+    }
+    Ok(paths)
+}
+
 /// Returns the blobs above a size in the output of `git cat-file --batch-check`.
 pub(super) fn blobs_above(mut reader: impl BufRead, bytes: u64) -> Result<HashSet<Oid>> {
     let mut found = HashSet::new();

@@ -154,6 +154,26 @@ async fn signature_and_visited_value_are_returned() {
 }
 
 #[tokio::test]
+async fn changed_paths_contain_both_paths_of_renamed_and_those_of_deleted_files() {
+    let sample = TestRepository::empty();
+    let first = commit("main", "") + "M 100644 inline a/x\ndata 1\n1\nM 100644 inline gone\ndata 1\n2\n";
+    let second =
+        commit("main", "") + "from refs/heads/main^0\nR a/x b/x\nD gone\nM 100644 inline new\ndata 1\n3\n";
+    sample.import(first.as_bytes());
+    let old = sample.id("main");
+    sample.import(second.as_bytes());
+    let new = sample.id("main");
+    let objects = new_objects(&sample, "main");
+    let expected = ["a/x", "b/x", "gone", "new"];
+    assert_eq!(objects.changed_paths(old, new, 4).await.unwrap(), expected);
+    // The commit need not be a descendant.
+    assert_eq!(objects.changed_paths(new, old, 4).await.unwrap(), expected);
+    assert_eq!(objects.changed_paths(new, new, 4).await.unwrap(), [""; 0]);
+    let refused = objects.changed_paths(old, new, 3).await;
+    assert!(matches!(refused, Err(Error::LimitExceeded(_))));
+}
+
+#[tokio::test]
 async fn blob_of_a_tag_is_found_without_commits() {
     let sample = TestRepository::with_history();
     let id = sample.git_stdin(&["hash-object", "-w", "--stdin"], &[7; 2_000]);
@@ -201,5 +221,6 @@ fn truncated_output_is_no_list() {
     ] {
         assert!(parse::files(output, visit).is_err());
     }
+    assert!(parse::paths(&b":100644 100644 a b M\0"[..], 9).is_err());
     assert!(parse::blobs_above(&b"0123456789012345678901234567890123456789 blob 9"[..], 1).is_err());
 }

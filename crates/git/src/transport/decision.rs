@@ -35,6 +35,8 @@ const READY: &str = "ready";
 const DECISION: &str = "decision";
 /// File with the input of the programs that list new commits.
 const REVISIONS: &str = "revisions";
+/// File with the input of the program that compares the commits of one update.
+const UPDATE: &str = "update";
 /// Lines that the hook writes to [`READY`]. They have the same length.
 const READY_LINE: &[u8] = b"ready\n";
 const ERROR_LINE: &[u8] = b"error\n";
@@ -206,10 +208,24 @@ impl PushInspector {
     /// # Errors
     /// [`crate::Error::LimitExceeded`] if the program failed or exceeded a limit. I/O errors.
     pub(crate) async fn list(&self, listing: Listing) -> Result<PathBuf> {
+        let revisions = || (REVISIONS, new_commits::revisions(&self.targets));
+        self.run(listing, (listing == Listing::Ids).then(revisions)).await
+    }
+
+    /// Lets the hook list the files that differ between two commits, and returns the path of the list.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub(crate) async fn list_changes(&self, old: Oid, new: Oid) -> Result<PathBuf> {
+        let update = new_commits::compared(old, new);
+        self.run(Listing::Changes, Some((UPDATE, update))).await
+    }
+
+    /// Writes the input of a program, if it is new, and lets the hook run the program.
+    async fn run(&self, listing: Listing, input: Option<(&str, String)>) -> Result<PathBuf> {
         let mut pipes = self.pipes.lock().await;
-        if listing == Listing::Ids {
-            let revisions = new_commits::revisions(&self.targets);
-            tokio::fs::write(pipes.directory.join(REVISIONS), revisions).await?;
+        if let Some((name, text)) = input {
+            tokio::fs::write(pipes.directory.join(name), text).await?;
         }
         let line = format!("{}\n", listing.word());
         pipes.decision.write_all(line.as_bytes()).await?;

@@ -55,6 +55,9 @@ list() {
     files)
       limited diff-tree --stdin --root -r -c -z --no-renames <"$HOLDFAST_PUSH/ids" >"$HOLDFAST_PUSH/files"
       ;;
+    changes)
+      limited diff-tree --stdin -r -z --no-renames <"$HOLDFAST_PUSH/update" >"$HOLDFAST_PUSH/changes"
+      ;;
     sizes)
       limited rev-list --objects --no-object-names --filter=object:type=blob --stdin \
         <"$HOLDFAST_PUSH/revisions" >"$HOLDFAST_PUSH/blobs" &&
@@ -78,7 +81,7 @@ while :; do
     decision=
     read -r decision <&4
     case "$decision" in
-      ids | commits | files | sizes)
+      ids | commits | files | sizes | changes)
         answer=ready
         list "$decision" 2>/dev/null || answer=error
         ;;

@@ -27,6 +27,8 @@ pub struct Model {
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
+    /// Whether changes of files with code owners require their approval.
+    pub code_owner_approval_required: bool,
 }
 
 /// Relations of the table.

@@ -27,6 +27,8 @@ pub struct Model {
     /// Minimum role for changes of the protection: 30, 40 or 60. Without a role and without grants, every Maintainer can
     /// change it.
     pub unprotect_access_level: Option<i32>,
+    /// Whether changes of files with code owners require their approval.
+    pub code_owner_approval_required: bool,
 }
 
 /// Relations of the table.

@@ -12,6 +12,10 @@ use super::{
     project_deploy_keys, project_shares, protected_branches, protected_tags, unexpired, users,
 };
 
+/// Values of the attributes of a rule for branches in one number.
+const FORCE_PUSH: i64 = 1;
+const CODE_OWNERS: i64 = 2;
+
 /// A rule that protects branches or tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefRule {
@@ -23,6 +27,8 @@ pub struct RefRule {
     pub levels: Vec<(RefAction, i32)>,
     /// Whether callers who can push can also force-push.
     pub allow_force_push: bool,
+    /// Whether changes of files with code owners require their approval.
+    pub code_owner_approval_required: bool,
     /// Whether the rule belongs to a group above the project.
     pub inherited: bool,
     /// When the rule was last changed.
@@ -210,7 +216,10 @@ fn branches(project_id: i64) -> RelatedPart {
         Column::UpdatedAt.into_expr(),
         levels,
     )
-    .with_number(flag(Column::AllowForcePush.into_expr()))
+    .with_number(flags(
+        Column::AllowForcePush.into_expr(),
+        Column::CodeOwnerApprovalRequired.into_expr(),
+    ))
 }
 
 fn group_branches(namespace_id: i64) -> RelatedPart {
@@ -254,7 +263,10 @@ fn group_part(rows: SelectStatement) -> RelatedPart {
         Column::UpdatedAt.into_expr(),
         levels,
     )
-    .with_number(flag(Column::AllowForcePush.into_expr()))
+    .with_number(flags(
+        Column::AllowForcePush.into_expr(),
+        Column::CodeOwnerApprovalRequired.into_expr(),
+    ))
 }
 
 fn tags(project_id: i64) -> RelatedPart {
@@ -272,9 +284,12 @@ fn tags(project_id: i64) -> RelatedPart {
     )
 }
 
-fn flag(column: Expr) -> Expr {
-    let value = Expr::case(column, Expr::val(1)).finally(Expr::val(0));
-    bigint(value)
+/// Returns the sum of [`FORCE_PUSH`] and [`CODE_OWNERS`], as far as the columns are true.
+fn flags(force_push: Expr, code_owners: Expr) -> Expr {
+    let value = |column: Expr, value: i64| -> Expr {
+        Expr::case(column, Expr::val(value)).finally(Expr::val(0)).into()
+    };
+    bigint(value(force_push, FORCE_PUSH).add(value(code_owners, CODE_OWNERS)))
 }
 
 /// Selects the rules of a project with their grants. SQLite joins in this order.
@@ -428,6 +443,7 @@ fn read_rule(kind: RuleKind, row: RelatedRow, inherited: bool) -> RefRule {
         RuleKind::Branch => &[RefAction::Push, RefAction::Merge, RefAction::Unprotect],
         RuleKind::Tag => &[RefAction::Create],
     };
+    let has_flag = |flag: i64| row.number.is_some_and(|number| number & flag != 0);
     let [name, levels @ ..] = row.texts;
     let levels = actions.iter().zip(levels).filter_map(|(action, level)| {
         let level: i32 = level?.parse().ok()?;
@@ -437,7 +453,8 @@ fn read_rule(kind: RuleKind, row: RelatedRow, inherited: bool) -> RefRule {
         id: row.id,
         name: name.unwrap_or_default(),
         levels: levels.collect(),
-        allow_force_push: row.number == Some(1),
+        allow_force_push: has_flag(FORCE_PUSH),
+        code_owner_approval_required: has_flag(CODE_OWNERS),
         inherited,
         updated_at: row.time,
         grants: Vec::new(),

@@ -1,5 +1,6 @@
 //! Protected branches of projects and groups.
 
+mod code_owners;
 mod grants;
 mod groups;
 mod limits;
@@ -47,6 +48,7 @@ async fn branch_protection_lifecycle(server: TestServer) {
         created,
         json!({
             "id": created["id"], "name": "release/*", "allow_force_push": false, "inherited": false,
+            "code_owner_approval_required": false,
             "push_access_levels": [role(&ids[0], 40, "Maintainers")],
             "merge_access_levels": [role(&ids[1], 40, "Maintainers")],
             "unprotect_access_levels": [role(&ids[2], 40, "Maintainers")],

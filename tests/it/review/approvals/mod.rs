@@ -1,5 +1,6 @@
 //! Approvals of merge requests, and the rules that require them.
 
+mod code_owners;
 mod counted;
 mod enforcement;
 mod own_rules;

@@ -344,6 +344,7 @@ mod tests {
     /// A rule with the ID 5, the role of a Maintainer, and the grant 9 to the user 7.
     fn rule() -> RefRule {
         RefRule {
+            code_owner_approval_required: false,
             id: 5,
             name: "main".to_owned(),
             levels: vec![(RefAction::Push, 40)],

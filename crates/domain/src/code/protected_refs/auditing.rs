@@ -33,6 +33,9 @@ pub(super) fn branch_text(rule: &RefRule) -> String {
     if rule.allow_force_push {
         parts.push("force push".to_owned());
     }
+    if rule.code_owner_approval_required {
+        parts.push("code owners".to_owned());
+    }
     parts.join(", ")
 }
 

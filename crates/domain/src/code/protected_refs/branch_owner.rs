@@ -36,6 +36,8 @@ pub(super) struct RuleColumns {
     pub(super) unprotect: Option<i32>,
     /// Whether callers who can push can also force-push.
     pub(super) allow_force_push: bool,
+    /// Whether changes of files with code owners require their approval.
+    pub(super) code_owners: bool,
 }
 
 impl BranchOwner<'_> {
@@ -112,6 +114,7 @@ impl BranchOwner<'_> {
                     merge_access_level: Set(columns.merge),
                     unprotect_access_level: Set(columns.unprotect),
                     allow_force_push: Set(columns.allow_force_push),
+                    code_owner_approval_required: Set(columns.code_owners),
                     created_at: Set(at),
                     updated_at: Set(at),
                     ..Default::default()
@@ -126,6 +129,7 @@ impl BranchOwner<'_> {
                     merge_access_level: Set(columns.merge),
                     unprotect_access_level: Set(columns.unprotect),
                     allow_force_push: Set(columns.allow_force_push),
+                    code_owner_approval_required: Set(columns.code_owners),
                     created_at: Set(at),
                     updated_at: Set(at),
                     ..Default::default()
@@ -155,6 +159,7 @@ impl BranchOwner<'_> {
                 row.merge_access_level = Set(columns.merge);
                 row.unprotect_access_level = Set(columns.unprotect);
                 row.allow_force_push = Set(columns.allow_force_push);
+                row.code_owner_approval_required = Set(columns.code_owners);
                 if touch {
                     row.updated_at = Set(now());
                 }
@@ -168,6 +173,7 @@ impl BranchOwner<'_> {
                 row.merge_access_level = Set(columns.merge);
                 row.unprotect_access_level = Set(columns.unprotect);
                 row.allow_force_push = Set(columns.allow_force_push);
+                row.code_owner_approval_required = Set(columns.code_owners);
                 row_changes::update_if_changed(transaction, &stored, row).await?;
             }
         }

@@ -32,6 +32,8 @@ pub struct NewBranchRule {
     pub unprotect: NewAccessList,
     /// Whether callers who can push can also force-push.
     pub allow_force_push: bool,
+    /// Whether changes of files with code owners require their approval.
+    pub code_owner_approval_required: bool,
 }
 
 /// Changes of a protected branch; absent ones stay.
@@ -45,6 +47,8 @@ pub struct BranchRuleUpdate {
     pub unprotect: Vec<EntryChange>,
     /// Whether callers who can push can also force-push.
     pub allow_force_push: Option<bool>,
+    /// Whether changes of files with code owners require their approval.
+    pub code_owner_approval_required: Option<bool>,
 }
 
 /// Roles of a protected branch that replace the former ones; absent ones stay.
@@ -91,7 +95,7 @@ pub async fn create(backend: &Backend, owner: BranchOwner<'_>, new: NewBranchRul
         AccessList::new(RefAction::Merge, new.merge, default)?,
         AccessList::new(RefAction::Unprotect, new.unprotect, default)?,
     ];
-    let columns = columns(&lists, new.allow_force_push);
+    let columns = columns(&lists, (new.allow_force_push, new.code_owner_approval_required));
     backend
         .database
         .transaction(async |transaction| {
@@ -127,8 +131,13 @@ pub async fn update(
             push.apply(Some(rule.id), change.push)?;
             merge.apply(Some(rule.id), change.merge)?;
             unprotect.apply(Some(rule.id), change.unprotect)?;
-            let allow_force_push = change.allow_force_push.unwrap_or(rule.allow_force_push);
-            save(transaction, owner, rule, allow_force_push, &lists).await
+            let flags = (
+                change.allow_force_push.unwrap_or(rule.allow_force_push),
+                change
+                    .code_owner_approval_required
+                    .unwrap_or(rule.code_owner_approval_required),
+            );
+            save(transaction, owner, rule, flags, &lists).await
         })
         .await
 }
@@ -180,6 +189,7 @@ pub async fn set_roles(
                     merge: level(change.merge.unwrap_or(DEFAULT_LEVEL)),
                     unprotect: None,
                     allow_force_push: false,
+                    code_owners: false,
                 };
                 insert(transaction, owner, name, columns, &[]).await?;
                 return Ok(());
@@ -189,8 +199,8 @@ pub async fn set_roles(
             let [push, merge, _] = &mut lists;
             push.level = change.push.map_or(push.level, level);
             merge.level = change.merge.map_or(merge.level, level);
-            let allow_force_push = rule.allow_force_push;
-            save(transaction, owner, rule, allow_force_push, &lists).await?;
+            let flags = (rule.allow_force_push, rule.code_owner_approval_required);
+            save(transaction, owner, rule, flags, &lists).await?;
             Ok(())
         })
         .await
@@ -266,12 +276,17 @@ fn lists_of(rule: &RefRule) -> [AccessList; 3] {
     [RefAction::Push, RefAction::Merge, RefAction::Unprotect].map(|action| AccessList::of_rule(rule, action))
 }
 
-fn columns([push, merge, unprotect]: &[AccessList; 3], allow_force_push: bool) -> RuleColumns {
+/// Returns the columns for access lists, and for whether the rule allows force pushes and requires code owners.
+fn columns(
+    [push, merge, unprotect]: &[AccessList; 3],
+    (allow_force_push, code_owners): (bool, bool),
+) -> RuleColumns {
     RuleColumns {
         push: push.level,
         merge: merge.level,
         unprotect: (unprotect.level > 0).then_some(unprotect.level),
         allow_force_push,
+        code_owners,
     }
 }
 
@@ -302,7 +317,7 @@ async fn save(
     transaction: &DatabaseTransaction,
     owner: BranchOwner<'_>,
     former: RefRule,
-    allow_force_push: bool,
+    flags: (bool, bool),
     lists: &[AccessList; 3],
 ) -> Result<RefRule> {
     if let BranchOwner::Project(access) = owner {
@@ -310,7 +325,7 @@ async fn save(
     }
     let has_changed_grants =
         grantees::save(transaction, GrantOwner::Branch(former.id), Some(&former), lists).await?;
-    let columns = columns(lists, allow_force_push);
+    let columns = columns(lists, flags);
     owner
         .update(transaction, &former.name, columns, has_changed_grants)
         .await?;

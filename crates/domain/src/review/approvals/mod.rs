@@ -4,6 +4,7 @@
 
 pub mod configuration;
 pub mod evaluation;
+pub mod owner_rules;
 pub mod reviews;
 pub mod rules;
 pub mod settings;

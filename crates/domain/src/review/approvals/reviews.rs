@@ -18,11 +18,11 @@ use storage::entities::{approvals, now, project_bots};
 
 use super::evaluation::{self, AppliedRule, ApprovalParts, ApprovalState, scope_of};
 use super::rules::RuleDetailParts;
-use super::rules::own_rules::{self, OwnRuleDetail};
+use super::rules::own_rules::{self, OwnRuleDetail, owner_rules};
 use super::settings::ApprovalPolicy;
 use crate::activity::events::{self, NewEvent};
 use crate::activity::outbox::WebhookTarget;
-use crate::code::branch_protection;
+use crate::code::branch_protection::{self, TargetProtection};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::kernel::policy::Role;
 use crate::planning::issuables::events::{IssuableChange, IssuableEventData, target};
 use crate::planning::system_notes::{self, NoteableId};
 use crate::planning::{issuables, todo_writer};
-use crate::review::merge_requests::{committers, find, head_mismatch, lock};
+use crate::review::merge_requests::{approval_policy, find, head_mismatch, lock};
 
 /// The approvals of a merge request, as the caller sees them.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub struct ApprovalStateDetail {
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<ApprovalDetail> {
     let db = backend.database.read();
     let merge_request = find(db, access, iid).await?;
-    let policy = committers::approval_policy(backend, access, &merge_request).await?;
+    let policy = approval_policy::load(backend, access, &merge_request).await?;
     let state = evaluation::load(backend, db, access, &merge_request, &policy).await?;
     Ok(detail(access, merge_request, state, &policy))
 }
@@ -73,22 +73,26 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
 pub async fn get_state(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<ApprovalStateDetail> {
     let db = backend.database.read();
     let merge_request = find(db, access, iid).await?;
-    let policy = committers::approval_policy(backend, access, &merge_request).await?;
+    let policy = approval_policy::load(backend, access, &merge_request).await?;
     let mut related = RelatedRows::default();
-    let parts = ApprovalParts::add(backend, &mut related, access, &merge_request);
+    let parts = ApprovalParts::add(backend, &mut related, access, &merge_request, &policy);
     let details = RuleDetailParts::add(&mut related, access, scope_of(&merge_request));
     let protections = branch_protection::add_rules(&mut related, access);
     let mut rows = related.load(db).await?;
     let protections = protections.take(&mut rows)?;
-    let is_protected = branch_protection::is_protected(&protections, &merge_request.target_branch);
-    let state = parts.take(&mut rows, &merge_request, is_protected, &policy)?;
+    let target = TargetProtection::of(&protections, &merge_request.target_branch);
+    let state = parts.take(&mut rows, &merge_request, target, &policy)?;
     let split = own_rules::split(details.take(db, &mut rows, access).await?);
     let of_project = split.of_project.into_iter().map(|detail| OwnRuleDetail {
         detail,
         source: None,
         is_overridden: false,
+        section: None,
+        is_code_owner: false,
     });
-    let all: Vec<OwnRuleDetail> = split.own.into_iter().chain(of_project).collect();
+    let of_owners = owner_rules::details(db, access, &merge_request, &policy.owners, &state).await?;
+    let stored = split.own.into_iter().chain(of_project);
+    let all: Vec<OwnRuleDetail> = stored.chain(of_owners).collect();
     let of_rule = |rule: &AppliedRule| all.iter().find(|known| known.detail.rule.id == rule.id).cloned();
     let details = state.rules.iter().filter_map(of_rule).collect();
     Ok(ApprovalStateDetail { state, details })
@@ -127,7 +131,7 @@ pub async fn approve(
     if sha.is_some_and(|sha| !sha.eq_ignore_ascii_case(&found.head_sha)) {
         return Err(head_mismatch(&found));
     }
-    let policy = committers::approval_policy(backend, access, &found).await?;
+    let policy = approval_policy::load(backend, access, &found).await?;
     let (merge_request, state) = backend
         .database
         .transaction(async |transaction| {
@@ -179,7 +183,7 @@ pub async fn approve(
 pub async fn unapprove(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<ApprovalDetail> {
     let user_id = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    let policy = committers::approval_policy(backend, access, &found).await?;
+    let policy = approval_policy::load(backend, access, &found).await?;
     let (merge_request, state) = backend
         .database
         .transaction(async |transaction| {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use storage::entities::group_approval_settings::{self, PermittedApprovals};
 use storage::entities::namespaces::{self, NamespaceKind};
 
+use super::owner_rules::OwnerRules;
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -38,6 +39,8 @@ pub struct ApprovalPolicy {
     pub excluded: HashSet<i64>,
     /// Whether the rules of the merge request replace those of the project.
     pub has_rule_overrides: bool,
+    /// The rules of code owners.
+    pub owners: OwnerRules,
 }
 
 impl EffectiveApprovalSettings {

@@ -7,7 +7,7 @@ use storage::entities::{merge_request_versions, now, projects};
 
 use super::drafts::is_draft;
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
-use super::{committers, find, head_pipeline, messages};
+use super::{approval_policy, find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::push_decision::{ProposalKind, ProposedUpdate};
@@ -70,7 +70,7 @@ pub async fn accept(
     let is_running = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
     let is_required = access.project.only_allow_merge_if_pipeline_succeeds;
     let waits = params.merge_when_pipeline_succeeds && !has_succeeded && (is_required || is_running);
-    let policy = committers::approval_policy(backend, access, &merge_request).await?;
+    let mut policy = approval_policy::load(backend, access, &merge_request).await?;
     check_requirements(backend, access, &merge_request, &policy, waits || has_succeeded).await?;
     let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
@@ -82,7 +82,11 @@ pub async fn accept(
     let mut attempts = 1;
     loop {
         match merge(backend, access, &merge_request, &params, &policy).await {
-            Err(MergeError::TargetChanged) if attempts < MAX_ATTEMPTS => attempts += 1,
+            Err(MergeError::TargetChanged) if attempts < MAX_ATTEMPTS => {
+                attempts += 1;
+                // The new target can name other code owners.
+                policy = approval_policy::load(backend, access, &merge_request).await?;
+            }
             Err(MergeError::TargetChanged) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
             Err(MergeError::Other(error)) => return Err(error),
             Ok(()) => break,
@@ -201,6 +205,9 @@ async fn merge(
             squash_commit,
         } = prepared;
         let (old, new) = (target.before(), target.after());
+        if policy.owners.target.is_some_and(|target| target != old) {
+            return Ok((Err(()), Vec::new()));
+        }
         let base_and_start = (base.unwrap_or(old), old);
         let text = |id: git::Oid| id.to_string();
         let plan = MergePlan {

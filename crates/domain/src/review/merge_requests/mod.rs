@@ -1,9 +1,9 @@
 //! Merge requests: their attributes, lists, mergeability and merges.
 
+pub(crate) mod approval_policy;
 mod auto_merge;
 mod branch_heads;
 pub mod closing_issues;
-pub(crate) mod committers;
 mod create;
 mod delete;
 mod detailed_status;

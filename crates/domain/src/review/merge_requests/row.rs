@@ -16,7 +16,7 @@ use storage::entities::{notes, now};
 use super::detailed_status::{self, DetailedMergeStatus, PipelineState};
 use super::head_pipeline::{self, HeadPipeline};
 use super::joined_row::JoinedMergeRequest;
-use super::{committers, diff, mergeability};
+use super::{approval_policy, diff, mergeability};
 use crate::code::branch_protection::{self, BranchRules};
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
@@ -148,13 +148,13 @@ pub(super) async fn load_found(
     let mut related = RelatedRows::default();
     let parts = ExtraParts::add(&mut related, access, &merge_request);
     let is_open = merge_request.state == MergeRequestState::Opened;
-    let approvals = is_open.then(|| ApprovalParts::add(backend, &mut related, access, &merge_request));
-    let approvals = match approvals {
-        Some(parts) => Some((
-            parts,
-            committers::approval_policy(backend, access, &merge_request).await?,
-        )),
-        None => None,
+    let approvals = match is_open {
+        true => {
+            let policy = approval_policy::load(backend, access, &merge_request).await?;
+            let parts = ApprovalParts::add(backend, &mut related, access, &merge_request, &policy);
+            Some((parts, policy))
+        }
+        false => None,
     };
     let found = vec![(merge_request, milestone)];
     let request = AssociationRequest {
@@ -181,8 +181,8 @@ pub(super) async fn load_found(
     let approvals = match approvals {
         Some((parts, policy)) => {
             let merge_request = &detail.merge_request;
-            let is_protected = rules.is_protected(&merge_request.target_branch);
-            parts.take(&mut rows, merge_request, is_protected, &policy)?
+            let target = rules.protection(&merge_request.target_branch);
+            parts.take(&mut rows, merge_request, target, &policy)?
         }
         None => ApprovalState::default(),
     };

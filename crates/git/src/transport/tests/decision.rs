@@ -234,8 +234,11 @@ async fn hook_waits_until_the_body_is_complete() {
 }
 
 /// Returns what a decider that reads the new objects of a push finds out: the number of commits, the paths, and the number of
-/// blobs above 2 bytes.
-async fn seen(objects: &crate::NewObjects) -> Result<(usize, Vec<String>, usize)> {
+/// blobs above 2 bytes. The changes of the update are the same paths.
+async fn seen(
+    objects: &crate::NewObjects,
+    (old, new): (crate::Oid, crate::Oid),
+) -> Result<(usize, Vec<String>, usize)> {
     let list = objects.list().await?;
     let commits = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&commits);
@@ -253,6 +256,9 @@ async fn seen(objects: &crate::NewObjects) -> Result<(usize, Vec<String>, usize)
     list.files(visit).await?;
     let blobs = list.blobs_above(2).await?.len();
     let (commits, paths) = (*commits.lock().unwrap(), paths.lock().unwrap().clone());
+    assert_eq!(objects.changed_paths(old, new, 1).await?, paths);
+    assert_eq!(objects.changed_paths(new, old, 1).await?, paths);
+    assert!(objects.changed_paths(old, new, 0).await.is_err());
     Ok((commits, paths, blobs))
 }
 
@@ -271,10 +277,14 @@ async fn decider_reads_new_commits_through_the_hook() {
         let target = if exists { new } else { "1".repeat(40) };
         let results: Arc<Mutex<Vec<_>>> = Arc::default();
         let recorded = Arc::clone(&results);
+        let update = (
+            crate::Oid::from_str(&main).unwrap(),
+            crate::Oid::from_str(&target).unwrap(),
+        );
         let decider: PushDecider = Box::new(move |objects| {
             let recorded = Arc::clone(&recorded);
             async move {
-                let result = seen(&objects).await;
+                let result = seen(&objects, update).await;
                 let answer = result
                     .as_ref()
                     .map(|_| PushRules::default())

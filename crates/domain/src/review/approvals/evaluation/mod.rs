@@ -1,7 +1,10 @@
 //! Whether a merge request has the approvals that its rules require. The result is computed on each read from the rows,
 //! never stored.
 
+mod owner_parts;
 mod parts;
+
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use sea_orm::ConnectionTrait;
@@ -14,7 +17,7 @@ pub(crate) use parts::{ApprovalParts, branches_part, eligible_part, of_rules, ru
 pub use parts::{MAX_ELIGIBLE, StoredRule};
 
 use super::settings::ApprovalPolicy;
-use crate::code::branch_protection;
+use crate::code::branch_protection::{self, TargetProtection};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -36,8 +39,12 @@ pub struct AppliedRule {
     pub id: i64,
     /// The name.
     pub name: String,
-    /// The kind.
+    /// The kind. A rule of code owners is regular, unless the owners cannot be determined.
     pub rule_type: ApprovalRuleType,
+    /// Whether the rule is one of code owners, which is not stored.
+    pub is_code_owner: bool,
+    /// Name of the section of a rule of code owners.
+    pub section: Option<String>,
     /// Number of approvals that the rule requires.
     pub approvals_required: i32,
     /// Users whose approvals count, at most [`MAX_ELIGIBLE`]. Empty for a rule that all users satisfy.
@@ -58,6 +65,15 @@ pub struct ApprovalState {
 }
 
 impl AppliedRule {
+    /// Removes users whose approvals do not count. A truncated list stays as long as it is, because the omitted users can
+    /// approve, too.
+    fn exclude(&mut self, excluded: &HashSet<i64>) {
+        if self.eligible.len() < usize::from(MAX_ELIGIBLE) {
+            self.eligible.retain(|user| !excluded.contains(&user.id));
+        }
+        self.approved_by.retain(|id| !excluded.contains(id));
+    }
+
     /// Returns whether no user can satisfy the rule. Such a rule requires nothing, because it could never be satisfied.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
@@ -118,11 +134,12 @@ impl ApprovalState {
     }
 
     fn largest(&self, number: impl Fn(&AppliedRule) -> usize) -> usize {
-        let sum = |kind: ApprovalRuleType| -> usize {
-            let rules = self.rules.iter().filter(|rule| rule.rule_type == kind);
-            rules.map(&number).sum()
+        let of = |kind: ApprovalRuleType| {
+            let rules = self.rules.iter().filter(move |rule| rule.rule_type == kind);
+            rules.map(&number)
         };
-        sum(ApprovalRuleType::AnyApprover).max(sum(ApprovalRuleType::Regular))
+        let any = of(ApprovalRuleType::AnyApprover).max().unwrap_or_default();
+        any.max(of(ApprovalRuleType::Regular).sum())
     }
 }
 
@@ -144,12 +161,12 @@ pub(crate) async fn load(
     policy: &ApprovalPolicy,
 ) -> Result<ApprovalState> {
     let mut related = RelatedRows::default();
-    let parts = ApprovalParts::add(backend, &mut related, access, merge_request);
+    let parts = ApprovalParts::add(backend, &mut related, access, merge_request, policy);
     let rules = branch_protection::add_rules(&mut related, access);
     let mut rows = related.load(db).await?;
     let rules = rules.take(&mut rows)?;
-    let is_protected = branch_protection::is_protected(&rules, &merge_request.target_branch);
-    parts.take(&mut rows, merge_request, is_protected, policy)
+    let target = TargetProtection::of(&rules, &merge_request.target_branch);
+    parts.take(&mut rows, merge_request, target, policy)
 }
 
 #[cfg(test)]
@@ -179,6 +196,8 @@ mod tests {
             id: 1,
             name: "Rule".to_owned(),
             rule_type,
+            is_code_owner: false,
+            section: None,
             approvals_required: required,
             eligible: eligible.iter().copied().map(user).collect(),
             approved_by: approved_by.to_vec(),

@@ -18,7 +18,9 @@ use storage::entities::{
     protected_branches, unexpired,
 };
 
+use super::owner_parts::OwnerParts;
 use super::{AppliedRule, Approval, ApprovalState, has_rules};
+use crate::code::branch_protection::TargetProtection;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -42,6 +44,7 @@ pub(crate) struct ApprovalParts {
     branches: PartKey,
     eligible: PartKey,
     approving: PartKey,
+    owners: OwnerParts,
 }
 
 /// A rule as it is stored.
@@ -72,8 +75,10 @@ impl ApprovalParts {
         related: &mut RelatedRows,
         access: &ProjectAccess,
         merge_request: &Model,
+        policy: &ApprovalPolicy,
     ) -> Self {
         let id = merge_request.id;
+        let owners = OwnerParts::add(related, access, id, &policy.owners);
         let scope = scope_of(merge_request);
         let mut of_rules = |part: RelatedPart| related.add(has_rules(backend).then_some(part));
         Self {
@@ -83,11 +88,13 @@ impl ApprovalParts {
             approving: of_rules(approving_part(access, scope, id)),
             approvals: related.add(Some(approvals::part(id))),
             users: related.add(Some(users_part(id))),
+            owners,
         }
     }
 
     /// Removes the rows of the parts and evaluates the rules. If the merge request has rules of its own, and the policy permits
-    /// this, they replace those of the project. Approvals of excluded users do not count.
+    /// this, they replace those of the project. Rules of code owners come last and are never replaced. Approvals of excluded
+    /// users do not count.
     ///
     /// # Errors
     /// Returns an error if a row is invalid.
@@ -95,7 +102,7 @@ impl ApprovalParts {
         self,
         rows: &mut RelatedRowSets,
         merge_request: &Model,
-        is_target_protected: bool,
+        target: TargetProtection,
         policy: &ApprovalPolicy,
     ) -> Result<ApprovalState> {
         let times: HashMap<i64, _> = rows.take_by_id(self.approvals, |row| row.time.unwrap_or_default());
@@ -116,7 +123,7 @@ impl ApprovalParts {
         for rule in stored.into_iter().filter(|rule| rule.is_own == is_overwritten) {
             let branches = branches.remove(&rule.id).unwrap_or_default();
             let applies = match rule.applies_to_all_protected_branches {
-                true => is_target_protected,
+                true => target.is_protected,
                 false => {
                     let target = &merge_request.target_branch;
                     branches.is_empty() || branches.iter().any(|name| matches_pattern(name, target))
@@ -125,25 +132,26 @@ impl ApprovalParts {
             if !applies {
                 continue;
             }
-            let mut eligible = eligible.remove(&rule.id).unwrap_or_default();
-            let mut approved_by = match rule.rule_type {
+            let approved_by = match rule.rule_type {
                 ApprovalRuleType::AnyApprover => approvals.iter().map(|approval| approval.user.id).collect(),
                 ApprovalRuleType::Regular => approving.remove(&rule.id).unwrap_or_default(),
             };
-            let is_truncated = eligible.len() >= usize::from(MAX_ELIGIBLE);
-            // A truncated list stays as long as it is, because the omitted users can approve, too.
-            if !is_truncated {
-                eligible.retain(|user| !policy.excluded.contains(&user.id));
-            }
-            approved_by.retain(|id| !policy.excluded.contains(id));
             rules.push(AppliedRule {
                 id: rule.id,
                 name: rule.name,
                 rule_type: rule.rule_type,
+                is_code_owner: false,
+                section: None,
                 approvals_required: rule.approvals_required,
-                eligible,
+                eligible: eligible.remove(&rule.id).unwrap_or_default(),
                 approved_by,
             });
+        }
+        let owners = self.owners.take(rows)?;
+        let of_owners = policy.owners.rules.iter();
+        rules.extend(of_owners.map(|rule| owners.apply(rule, target.requires_code_owners, &approvals)));
+        for rule in &mut rules {
+            rule.exclude(&policy.excluded);
         }
         Ok(ApprovalState {
             approvals,
@@ -273,7 +281,7 @@ fn candidates(scope: RuleScope) -> SelectStatement {
 }
 
 /// Returns a condition on `users` for users who can approve merge requests of a project.
-fn can_approve(access: &ProjectAccess) -> Condition {
+pub(super) fn can_approve(access: &ProjectAccess) -> Condition {
     Condition::all()
         .add(users::Column::State.eq(UserState::Active))
         .add(users::Column::DeletionStartedAt.is_null())

@@ -6,7 +6,9 @@ use storage::entities::approval_rules::{self, ALL_MEMBERS, ApprovalRuleType};
 use storage::entities::merge_requests::Model;
 use storage::entities::{now, row_changes};
 
-use super::{OwnRuleDetail, check_can_change, check_can_edit, check_not_merged, find_own, split};
+use super::{
+    OwnRuleDetail, check_can_change, check_can_edit, check_is_stored, check_not_merged, find_own, split,
+};
 use crate::audit::{self, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -106,6 +108,7 @@ pub async fn update(
 ) -> Result<OwnRuleDetail> {
     let found = find(backend.database.read(), access, iid).await?;
     check_can_change(backend, access, &found).await?;
+    check_is_stored(backend, access, &found, id).await?;
     let name = update.name.as_deref().map(check_name).transpose()?;
     let number = update.approvals_required.map(check_number).transpose()?;
     let resolved = update.selection.resolve(backend, access).await?;
@@ -153,6 +156,7 @@ pub async fn delete(
 ) -> Result<()> {
     let found = find(backend.database.read(), access, iid).await?;
     check_can_change(backend, access, &found).await?;
+    check_is_stored(backend, access, &found, id).await?;
     backend
         .database
         .transaction(async |transaction| {

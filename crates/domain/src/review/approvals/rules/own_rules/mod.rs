@@ -1,6 +1,7 @@
 //! Approval rules of merge requests, which replace the rules of the project.
 
 mod changes;
+pub(crate) mod owner_rules;
 
 use sea_orm::ConnectionTrait;
 use storage::entities::merge_requests::{MergeRequestState, Model};
@@ -16,7 +17,7 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Role;
 use crate::review::approvals::evaluation::{StoredRule, scope_of};
 use crate::review::approvals::settings;
-use crate::review::merge_requests::find;
+use crate::review::merge_requests::{approval_policy, find};
 
 /// A rule of a merge request.
 #[derive(Debug, Clone)]
@@ -27,9 +28,13 @@ pub struct OwnRuleDetail {
     pub source: Option<StoredRule>,
     /// Whether the name, the number, the users or the groups differ from those of the source.
     pub is_overridden: bool,
+    /// Name of the section of a rule of code owners.
+    pub section: Option<String>,
+    /// Whether the rule is one of code owners, which cannot be changed.
+    pub is_code_owner: bool,
 }
 
-/// Returns a page of the rules of a merge request, oldest first.
+/// Returns a page of the rules of a merge request, oldest first. Those of code owners come last.
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
@@ -41,7 +46,9 @@ pub async fn list(
 ) -> Result<Page<OwnRuleDetail>> {
     let db = backend.database.read();
     let merge_request = find(db, access, iid).await?;
-    Ok(Page::from_all(page, load_own(db, access, &merge_request).await?))
+    let mut rules = load_own(db, access, &merge_request).await?;
+    rules.extend(owner_rules::load(backend, access, &merge_request).await?);
+    Ok(Page::from_all(page, rules))
 }
 
 /// Returns a rule of a merge request.
@@ -51,7 +58,9 @@ pub async fn list(
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64, id: i64) -> Result<OwnRuleDetail> {
     let db = backend.database.read();
     let merge_request = find(db, access, iid).await?;
-    find_own(db, access, &merge_request, id).await
+    let mut rules = load_own(db, access, &merge_request).await?;
+    rules.extend(owner_rules::load(backend, access, &merge_request).await?);
+    with_id(rules, id)
 }
 
 async fn find_own(
@@ -60,7 +69,11 @@ async fn find_own(
     merge_request: &Model,
     id: i64,
 ) -> Result<OwnRuleDetail> {
-    let mut rules = load_own(db, access, merge_request).await?.into_iter();
+    with_id(load_own(db, access, merge_request).await?, id)
+}
+
+fn with_id(rules: Vec<OwnRuleDetail>, id: i64) -> Result<OwnRuleDetail> {
+    let mut rules = rules.into_iter();
     rules
         .find(|known| known.detail.rule.id == id)
         .ok_or_else(|| Error::not_found(""))
@@ -94,6 +107,8 @@ pub(crate) fn split(rules: Vec<ApprovalRuleDetail>) -> SplitRules {
             is_overridden: source.is_some_and(|source| is_overridden(&detail, source)),
             source: source.map(|source| source.rule.clone()),
             detail,
+            section: None,
+            is_code_owner: false,
         }
     });
     SplitRules {
@@ -116,6 +131,22 @@ async fn check_can_change(backend: &Backend, access: &ProjectAccess, merge_reque
     match settings::of_project(backend, access).await?.rule_overrides.value {
         true => Ok(()),
         false => Err(Error::forbidden_because("Overriding approvals is disabled")),
+    }
+}
+
+/// Checks that a rule to change is not one of code owners.
+async fn check_is_stored(
+    backend: &Backend,
+    access: &ProjectAccess,
+    merge_request: &Model,
+    id: i64,
+) -> Result<()> {
+    let policy = approval_policy::load(backend, access, merge_request).await?;
+    match policy.owners.contains(id) {
+        true => Err(Error::forbidden_because(
+            "The rules of code owners cannot be changed. Change the file CODEOWNERS of the target branch.",
+        )),
+        false => Ok(()),
     }
 }
 

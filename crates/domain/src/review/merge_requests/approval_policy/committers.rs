@@ -8,12 +8,10 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
 use storage::entities::merge_requests::Model;
 use storage::entities::{fold, user_emails, users};
 
-use super::diff;
 use crate::code::push_events::between;
-use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::review::approvals::settings::{self, ApprovalPolicy};
+use crate::review::merge_requests::diff;
 
 /// Maximum number of commits that are read. The committers of older commits of a merge request can approve.
 const MAX_COMMITS: usize = 10_000;
@@ -21,32 +19,11 @@ const MAX_COMMITS: usize = 10_000;
 /// Number of commits or email addresses that are read at once.
 const BATCH_SIZE: usize = 500;
 
-/// Returns the effect of the approval settings on a merge request. The result depends only on the head, the target branch and
-/// the settings of the project and its groups.
+/// Returns the IDs of the users who committed the commits of a merge request.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(crate) async fn approval_policy(
-    backend: &Backend,
-    access: &ProjectAccess,
-    merge_request: &Model,
-) -> Result<ApprovalPolicy> {
-    let settings = settings::of_project(backend, access).await?;
-    let mut excluded = match settings.committer_approval.value {
-        true => HashSet::new(),
-        false => find(backend, merge_request).await?,
-    };
-    if !settings.author_approval.value {
-        excluded.extend(merge_request.author_id);
-    }
-    Ok(ApprovalPolicy {
-        excluded,
-        has_rule_overrides: settings.rule_overrides.value,
-    })
-}
-
-/// Returns the IDs of the users who committed the commits of a merge request.
-async fn find(backend: &Backend, merge_request: &Model) -> Result<HashSet<i64>> {
+pub(super) async fn find(backend: &Backend, merge_request: &Model) -> Result<HashSet<i64>> {
     let (repository, base, head) = match diff::endpoints(backend, merge_request).await {
         // Without its commits, a merge request cannot be merged.
         Err(Error::NotFound(_)) => return Ok(HashSet::new()),

@@ -1,10 +1,13 @@
 //! Caches of database results that cannot have changed since they were read (ADR 50).
 //!
 //! Only results that depend on the database alone belong here. Refs of repositories qualify: each change of
-//! them is recorded in the database before any client learns of it (ADR 6).
+//! them is recorded in the database before any client learns of it (ADR 6). [`ChangeOwnerCache`] depends on commits alone.
+
+mod change_owners;
 
 use std::sync::Arc;
 
+pub use change_owners::{ChangeOwnerCache, ChangeOwners, ComparedCommits};
 use chrono::NaiveDate;
 use git::Oid;
 pub use storage::database::{DataVersion, VersionedCache};
@@ -15,7 +18,7 @@ use crate::kernel::policy::Role;
 use crate::kernel::settings::InstanceSettings;
 
 /// Number of parts of the memory for the caches. Projects, groups and tokens are the largest rows.
-const PARTS: u64 = 17;
+const PARTS: u64 = 18;
 /// More than the memory of the settings of the instance.
 const SETTINGS_BYTES: u64 = 1 << 20;
 
@@ -37,6 +40,8 @@ pub struct Caches {
     pub(crate) permitted_approvals: VersionedCache<i64, PermittedApprovals>,
     /// Commits by project and revision.
     pub(crate) revisions: VersionedCache<(i64, String), Oid>,
+    /// Code owners of changes, by commits.
+    pub(crate) change_owners: ChangeOwnerCache,
 }
 
 /// A project with the permissions of a user.
@@ -90,6 +95,7 @@ impl Caches {
             required_by_groups: VersionedCache::new(part, |_, _| 0),
             permitted_approvals: VersionedCache::new(part, |_, _| 0),
             revisions: VersionedCache::new(2 * part, |(_, revision): &(i64, String), _| revision.len()),
+            change_owners: ChangeOwnerCache::new(part),
         }
     }
 }
