@@ -344,6 +344,7 @@ const UNRECORDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("the log of deliveries records it", &["test_project_hook", "resend_project_hook_delivery"]),
+    ("the mirror records its updates", &["sync_remote_mirror"]),
     ("a display choice of the caller", &["star_project", "unstar_project", "set_own_status"]),
     (
         "a read that is sent as POST",
