@@ -88,10 +88,12 @@ async fn size_is_measured_on_request(server: TestServer) {
         let shown = root.get(&format!("/projects/{}?statistics=true", project.id)).await.expect(200).json();
         shown["statistics"]["repository_size"].as_i64().expect("a number")
     };
+    let update = format!("/projects/{}/repository_size", project.id);
+    root.post(&update, json!({})).await.expect(201);
     let before = size().await;
     let directory = directory(&server, project.id).await;
     std::fs::write(directory.join("objects/pack/filler"), vec![0; 100_000]).expect("a file");
-    root.post(&format!("/projects/{}/repository_size", project.id), json!({})).await.expect(201);
+    root.post(&update, json!({})).await.expect(201);
     assert_eq!(size().await, before + 100_000);
 }
 

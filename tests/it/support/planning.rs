@@ -79,7 +79,7 @@ impl TestServer {
                 "main".into(),
                 branch.into(),
                 "opened".into(),
-                "".into(),
+                format!("{iid:040x}").into(),
                 "".into(),
                 "".into(),
                 "unchecked".into(),

@@ -1,4 +1,4 @@
-//! Files beside the document: the values of the samples, and the workflows.
+//! Files that are not part of the document: the values of the samples, and the workflows.
 
 use generator::{samples, workflows};
 

@@ -1,6 +1,15 @@
 //! Lines of files with code owners.
 
-use super::{CodeOwnersError, MAX_APPROVALS, MAX_OWNERS, MAX_PATTERN_BYTES, Owner};
+use super::limits::{CodeOwnersError, MAX_APPROVALS, MAX_OWNERS, MAX_PATTERN_BYTES};
+
+/// An owner of paths.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// Username of a user, or full path of a group, without `@`.
+    Name(String),
+    /// Email address of a user.
+    Email(String),
+}
 
 /// A line that is neither empty nor a comment.
 pub(super) enum Line {

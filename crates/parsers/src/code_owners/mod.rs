@@ -3,6 +3,7 @@
 //! A line has a pattern and its owners. Sections group lines; each section selects the owners of a path on its own, by the last
 //! line that matches. The syntax and the patterns are those of the reference service.
 
+mod limits;
 mod line;
 mod pattern;
 #[cfg(test)]
@@ -13,49 +14,11 @@ use std::collections::BTreeSet;
 use line::Line;
 use pattern::Pattern;
 
+pub use limits::{
+    CodeOwnersError, MAX_APPROVALS, MAX_BYTES, MAX_COMPARISONS, MAX_LINES, MAX_OWNERS, MAX_PATTERN_BYTES,
+};
+pub use line::Owner;
 pub use pattern::PathSegments;
-
-/// Maximum size of a file in bytes.
-pub const MAX_BYTES: usize = 512 << 10;
-/// Maximum number of lines.
-pub const MAX_LINES: usize = 10_000;
-/// Maximum length of a pattern or of the name of a section, in bytes.
-pub const MAX_PATTERN_BYTES: usize = 1024;
-/// Maximum number of owners of a line, and default owners of a section.
-pub const MAX_OWNERS: usize = 100;
-/// Maximum number of approvals that a section can require.
-pub const MAX_APPROVALS: u8 = 100;
-/// Maximum number of comparisons of characters to match the paths of a change.
-pub const MAX_COMPARISONS: u64 = 50_000_000;
-
-/// Error of a file or change that exceeds a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CodeOwnersError {
-    /// The file has more than [`MAX_BYTES`].
-    #[error("the file is larger than 512 KiB")]
-    TooLarge,
-    /// The file has more than [`MAX_LINES`].
-    #[error("the file has more than 10,000 lines")]
-    TooManyLines,
-    /// A pattern or the name of a section has more than [`MAX_PATTERN_BYTES`].
-    #[error("a pattern or section name is longer than 1,024 bytes")]
-    PatternTooLong,
-    /// A line has more than [`MAX_OWNERS`].
-    #[error("a line has more than 100 owners")]
-    TooManyOwners,
-    /// The paths need more than [`MAX_COMPARISONS`].
-    #[error("the change has too many paths for the patterns of the file")]
-    TooManyComparisons,
-}
-
-/// An owner of paths.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Owner {
-    /// Username of a user, or full path of a group, without `@`.
-    Name(String),
-    /// Email address of a user.
-    Email(String),
-}
 
 /// The owners of paths.
 #[derive(Debug, Clone, Default)]

@@ -398,7 +398,9 @@ impl<'a> Fixture<'a> {
 
 /// Returns whether an operation changes the project as a whole and must use the spare project.
 fn changes_project(id: &str) -> bool {
-    matches!(id, "update_project" | "delete_project" | "archive_project" | "unarchive_project" | "restore_project")
+    let changes = ["update_project", "delete_project", "archive_project", "unarchive_project", "restore_project"];
+    // The fixture contains the instance ID of the other project.
+    changes.contains(&id) || id == "reset_feature_flags_client_token"
 }
 
 fn index(role: AccessLevel) -> usize {
