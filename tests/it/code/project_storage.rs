@@ -94,6 +94,7 @@ async fn size_is_measured_on_request(server: TestServer) {
     let directory = directory(&server, project.id).await;
     std::fs::write(directory.join("objects/pack/filler"), vec![0; 100_000]).expect("a file");
     root.post(&update, json!({})).await.expect(201);
+    root.post(&update, json!("x".repeat(1 << 20))).await.expect(413);
     assert_eq!(size().await, before + 100_000);
 }
 

@@ -34,6 +34,13 @@ pub async fn package(client: &Client, project: &str, name: &str, version: &str) 
     (uploaded["package_id"].as_i64().expect("an ID"), spaces::id(&uploaded))
 }
 
+/// Checks that a part of a file can be downloaded, and that a range after its end is refused.
+async fn check_ranges(client: &Client, path: &str) {
+    let part = client.clone().header("Range", "bytes=1-3").get(path).await.expect(206);
+    assert_eq!(part.body.len(), 3);
+    client.clone().header("Range", "bytes=100000-").get(path).await.expect(416);
+}
+
 /// Returns the options of a server with a maximum of 100,000 bytes for a file.
 fn small_files() -> ConfigOptions {
     ConfigOptions { max_package_file_bytes: Some(100_000), ..ConfigOptions::default() }

@@ -55,6 +55,8 @@ async fn ssh_signature_of_the_committer_is_verified(server: TestServer) {
     let verified = json!({"signature_type": "SSH", "verification_status": "verified", "key": key});
     assert_eq!(signature(&server, &project, &sha).await, verified);
     assert_eq!(signature(&server, &project, &sha[..10]).await, verified);
+    let tag = server.anonymous().get(&url(&project, &sha)).await.expect(200).header("etag").to_owned();
+    server.anonymous().header("If-None-Match", &tag).get(&url(&project, &sha)).await.expect(304);
     let before = server.statements();
     signature(&server, &project, &sha).await;
     assert!(server.statements() - before <= 2, "{:?}", server.statement_texts(before));

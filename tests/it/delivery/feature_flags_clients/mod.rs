@@ -235,6 +235,8 @@ async fn hostile_values_are_rejected(server: TestServer) {
     let large = json!({"bucket": {"toggles": {"checkout": "x".repeat(1 << 20)}}});
     anonymous.post(&metrics, large).await.expect(413);
     anonymous.post(&metrics, json!([])).await.expect(400);
+    let reset = format!("{}/feature_flags_client/reset_token", flags.path);
+    root.post(&reset, json!("x".repeat(1 << 20))).await.expect(413);
     anonymous.get(&format!("{features}?app_name=%2A")).await.expect(200);
 }
 

@@ -5,6 +5,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::{below_api, document, path, publish};
 use crate::identity::deploy_tokens::{credentials, deploy_token};
+use crate::packages::check_ranges;
 use crate::support::{TestServer, on_every_database};
 
 async fn group_returns_packages_of_its_projects(server: TestServer) {
@@ -28,6 +29,7 @@ async fn group_returns_packages_of_its_projects(server: TestServer) {
                 let tarball = below_api(&found["versions"]["1.1.0"]["dist"]["tarball"], &server);
                 assert_eq!(tarball, format!("{registry}/@engines/web/-/@engines/web-1.1.0.tgz"));
                 assert_eq!(client.get(&tarball).await.expect(200).text(), "archive of 1.1.0");
+                check_ranges(client, &tarball).await;
             }
             let tags = client.get(&format!("{registry}/-/package/@engines%2fweb/dist-tags")).await.expect(200);
             assert_eq!(tags.json(), json!({ "latest": "1.1.0" }));
@@ -67,6 +69,7 @@ async fn instance_returns_packages_of_the_namespace_of_the_scope(server: TestSer
     let tarball = below_api(&found["versions"]["1.0.0"]["dist"]["tarball"], &server);
     assert_eq!(tarball, "/packages/npm/@engines/web/-/@engines/web-1.0.0.tgz");
     assert_eq!(root.get(&tarball).await.expect(200).text(), "archive of 1.0.0");
+    check_ranges(&root, &tarball).await;
     assert_eq!(server.anonymous().get("/packages/npm/@engines/web").await.expect(200).json(), found);
     let tags = root.get("/packages/npm/-/package/@engines%2fweb/dist-tags").await.expect(200).json();
     assert_eq!(tags, json!({ "latest": "1.0.0" }));

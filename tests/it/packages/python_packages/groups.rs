@@ -5,6 +5,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::{below_api, links, upload, wheel};
 use crate::identity::deploy_tokens::{credentials, deploy_token};
+use crate::packages::check_ranges;
 use crate::registry::registry_protocol::basic;
 use crate::support::{TestServer, on_every_database};
 
@@ -33,7 +34,9 @@ async fn group_index_contains_packages_of_its_projects(server: TestServer) {
             assert_eq!(found.len(), 2);
             for (link, file_name) in found.iter().zip([wheel("My.Pkg", "1.0"), wheel("my-pkg", "2.0")]) {
                 assert!(link.starts_with(&format!("{url}/files/")) && link.contains(&file_name), "{link}");
-                assert_eq!(client.get(&below_api(link, &server)).await.expect(200).text(), file_name);
+                let file = below_api(link, &server);
+                assert_eq!(client.get(&file).await.expect(200).text(), file_name);
+                check_ranges(client, &file).await;
             }
         }
         root.get(&format!("{base}/missing")).await.expect(404);
