@@ -28,7 +28,7 @@ use crate::npm::{
     DocumentError, MAX_DEPRECATION_LENGTH, MAX_MANIFEST_BYTES, NpmDocument, NpmTag, read_document,
 };
 use crate::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
-use crate::receive_pack::{read_advertisement, read_report};
+use crate::receive_pack::{read_advertisement, read_report as read_push_report};
 use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
 use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
@@ -38,7 +38,7 @@ use crate::{form, json};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 13] = [
+pub const TARGETS: [(&str, Check); 14] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("code_owners", code_owners),
@@ -97,7 +97,7 @@ pub fn receive_pack(input: &[u8]) {
         }
     }
     for sideband in [false, true] {
-        match read_report(input, sideband) {
+        match read_push_report(input, sideband) {
             Ok(report) => assert!(
                 report
                     .rejected

@@ -296,7 +296,7 @@ mod tests {
         let line = |text: &str| read_advertisement(&advertisement(&[text.as_bytes()]));
         for text in [
             "x".to_owned(),
-            format!("{ID}"),
+            ID.to_string(),
             format!("{ID} "),
             format!("{ID} refs/heads/a b"),
             format!("{ID} refs/heads/a\x01"),
