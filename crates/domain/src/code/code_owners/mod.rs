@@ -33,8 +33,10 @@ pub fn is_available(backend: &Backend) -> bool {
 }
 
 /// A file with code owners.
+#[derive(PartialEq, Eq)]
 pub struct OwnersFile(Content);
 
+#[derive(PartialEq, Eq)]
 enum Content {
     TooLarge,
     Found(Vec<u8>),
@@ -60,6 +62,14 @@ pub async fn find_file(repository: &Repository, commit: Oid) -> Result<Option<Ow
         return Ok(Some(OwnersFile(content)));
     }
     Ok(None)
+}
+
+/// Returns whether two commits have the same file, or both have none.
+///
+/// # Errors
+/// Returns an error if the repository fails.
+pub async fn have_same_file(repository: &Repository, one: Oid, other: Oid) -> Result<bool> {
+    Ok(find_file(repository, one).await? == find_file(repository, other).await?)
 }
 
 /// Returns the owners of the files that differ between two commits.

@@ -194,7 +194,7 @@ async fn merge(
     let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
     let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
     let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
-    let (access_, policy) = (access.clone(), policy.clone());
+    let (access_, policy, repository_) = (access.clone(), policy.clone(), repository.clone());
     let removal = params.should_remove_source_branch;
     let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
     let publish = async move |prepared: PreparedMerge| {
@@ -205,7 +205,7 @@ async fn merge(
             squash_commit,
         } = prepared;
         let (old, new) = (target.before(), target.after());
-        if policy.owners.target.is_some_and(|target| target != old) {
+        if !approval_policy::applies_to(&policy, &repository_, old).await? {
             return Ok((Err(()), Vec::new()));
         }
         let base_and_start = (base.unwrap_or(old), old);

@@ -5,8 +5,10 @@ mod committers;
 
 use std::collections::HashSet;
 
+use git::{Oid, Repository};
 use storage::entities::merge_requests::Model;
 
+use crate::code::code_owners as code_owners_file;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -35,4 +37,21 @@ pub(crate) async fn load(
         has_rule_overrides: settings.rule_overrides.value,
         owners: code_owners::rules(backend, merge_request).await?,
     })
+}
+
+/// Returns whether the rules of code owners of a policy also apply to another head of the target branch. A later head with the
+/// same file requires no more approvals, because the merge request changes no more files.
+///
+/// # Errors
+/// Returns an error if the repository fails.
+pub(crate) async fn applies_to(
+    policy: &ApprovalPolicy,
+    repository: &Repository,
+    target: Oid,
+) -> Result<bool> {
+    match policy.owners.target {
+        Some(known) if known != target => Ok(repository.is_ancestor(known, target).await?
+            && code_owners_file::have_same_file(repository, known, target).await?),
+        _ => Ok(true),
+    }
 }
