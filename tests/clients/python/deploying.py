@@ -95,7 +95,7 @@ class Deploying:
         made.enabled = True
         made.only_protected_branches = True
         made.save()
-        holds(mirrors.get(made.id), enabled=True, only_protected_branches=True)
+        holds(mirrors.list()[0], enabled=True, only_protected_branches=True)
         secret = mirrors.create({"url": url.replace("//", "//user:secret@")})
         equal(secret.url, url.replace("//", "//*****:*****@"))
         equal([each.id for each in mirrors.list()], [made.id, secret.id])
@@ -205,6 +205,6 @@ class Deploying:
         self.other.delete()
 
     STEPS = [
-        "variables", "deploy_keys", "deploy_tokens", "remote_mirrors", "freeze_periods", "user_lists", "feature_flags", "feature_gates",
-        "the_rest",
+        "variables", "deploy_keys", "deploy_tokens", "remote_mirrors", "freeze_periods", "user_lists", "feature_flags",
+        "feature_gates", "the_rest",
     ]
