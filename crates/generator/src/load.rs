@@ -55,9 +55,15 @@ pub fn optional_file(folder: &Path, name: &str) -> Result<Option<(String, Value)
     Ok(Some((text, value)))
 }
 
-/// Returns the members of an object; none of other values.
-pub fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
+/// Returns the entries of an object.
+pub fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> + use<'_> {
+    let entries = value.as_object().into_iter().flat_map(Map::iter);
+    entries.map(|(name, entry)| (name.as_str(), entry))
+}
+
+/// Returns the items of a list.
+pub fn items(value: &Value) -> impl Iterator<Item = &Value> + use<'_> {
+    value.as_array().into_iter().flatten()
 }
 
 /// The bundled document, and the source file of each part.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::load::{self, Document};
+use crate::load::{self, Document, entries, items};
 use crate::lower::METHODS;
 
 /// Name of the file, relative to the folder of the contract.
@@ -33,26 +33,26 @@ impl Samples {
     pub fn check(&self, document: &Document) -> Result<(), String> {
         let mut known = BTreeSet::new();
         let mut faults = String::new();
-        for item in load::members(&document.root["paths"]).map(|(_, item)| item) {
+        for item in entries(&document.root["paths"]).map(|(_, item)| item) {
             for operation in METHODS.iter().filter_map(|method| item.get(*method)) {
                 let id = operation["operationId"].as_str().unwrap_or_default();
                 let parameters = [&item["parameters"], &operation["parameters"]];
-                let parameters = parameters.into_iter().filter_map(Value::as_array).flatten();
+                let parameters = parameters.into_iter().flat_map(items);
                 for name in parameters.filter_map(|one| document.deref(one)["name"].as_str()) {
                     known.insert((id, name));
                 }
             }
         }
-        for (name, _) in load::members(&self.value["values"]) {
-            if !known.iter().any(|(_, known)| known == name) {
+        for (name, _) in entries(&self.value["values"]) {
+            if !known.iter().any(|(_, known)| *known == name) {
                 faults.push_str(&format!(
                     "openapi/{FILE}: no operation has the parameter `{name}`\n"
                 ));
             }
         }
-        for (id, values) in load::members(&self.value["operations"]) {
-            for (name, _) in load::members(values) {
-                if !known.contains(&(id.as_str(), name.as_str())) {
+        for (id, values) in entries(&self.value["operations"]) {
+            for (name, _) in entries(values) {
+                if !known.contains(&(id, name)) {
                     faults.push_str(&format!("openapi/{FILE}: `{id}` has no parameter `{name}`\n"));
                 }
             }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::load::{self, Document};
+use crate::load::{self, Document, entries, items};
 use crate::lower::METHODS;
 
 /// Name of the file, relative to the folder of the contract.
@@ -39,8 +39,8 @@ impl Workflows {
     /// All faults, one on each line.
     pub fn check(&self, document: &Document) -> Result<(), String> {
         let mut faults = String::new();
-        for workflow in list(&self.value["workflows"]) {
-            for step in list(&workflow["steps"]) {
+        for workflow in items(&self.value["workflows"]) {
+            for step in items(&workflow["steps"]) {
                 let place = format!(
                     "openapi/{FILE}: {}/{}",
                     text(workflow, "workflowId"),
@@ -62,10 +62,10 @@ impl Workflows {
     #[must_use]
     pub fn guide(&self) -> String {
         let mut guide = String::new();
-        for workflow in list(&self.value["workflows"]) {
+        for workflow in items(&self.value["workflows"]) {
             let (summary, description) = (text(workflow, "summary"), text(workflow, "description"));
             let _ = writeln!(guide, "\n## {summary}\n\n{description}\n");
-            for step in list(&workflow["steps"]) {
+            for step in items(&workflow["steps"]) {
                 let _ = writeln!(
                     guide,
                     "- `{}`: {}",
@@ -84,8 +84,8 @@ fn faults_of_step(document: &Document, step: &Value) -> Vec<String> {
         return vec![format!("unknown operation `{id}`")];
     };
     let mut faults = Vec::new();
-    let parameters: Vec<&Value> = list(&item["parameters"])
-        .chain(list(&operation["parameters"]))
+    let parameters: Vec<&Value> = items(&item["parameters"])
+        .chain(items(&operation["parameters"]))
         .map(|parameter| document.deref(parameter))
         .collect();
     let key = |parameter: &Value| {
@@ -94,7 +94,7 @@ fn faults_of_step(document: &Document, step: &Value) -> Vec<String> {
             text(parameter, "in").to_owned(),
         )
     };
-    let sent: BTreeSet<_> = list(&step["parameters"]).map(key).collect();
+    let sent: BTreeSet<_> = items(&step["parameters"]).map(key).collect();
     let known: BTreeSet<_> = parameters.iter().map(|parameter| key(parameter)).collect();
     let required = parameters
         .iter()
@@ -111,12 +111,12 @@ fn faults_of_step(document: &Document, step: &Value) -> Vec<String> {
     let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
     let schema = document.deref(schema);
     let payload = &step["requestBody"]["payload"];
-    for name in payload.as_object().into_iter().flat_map(|payload| payload.keys()) {
+    for (name, _) in entries(payload) {
         if schema["properties"][name].is_null() {
             faults.push(format!("`{id}` has no attribute `{name}`"));
         }
     }
-    for name in list(&schema["required"]).filter_map(Value::as_str) {
+    for name in items(&schema["required"]).filter_map(Value::as_str) {
         if payload[name].is_null() {
             faults.push(format!("the required attribute `{name}` of `{id}` is missing"));
         }
@@ -126,13 +126,9 @@ fn faults_of_step(document: &Document, step: &Value) -> Vec<String> {
 
 /// Returns the path item and the operation with an ID.
 fn find<'a>(document: &'a Document, id: &str) -> Option<(&'a Value, &'a Value)> {
-    let items = document.root["paths"].as_object()?.values();
-    let mut operations = items.flat_map(|item| METHODS.iter().map(move |method| (item, &item[*method])));
+    let paths = entries(&document.root["paths"]);
+    let mut operations = paths.flat_map(|(_, item)| METHODS.iter().map(move |method| (item, &item[*method])));
     operations.find(|(_, operation)| operation["operationId"] == id)
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heck::ToKebabCase;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::lint::collect;
+pub(super) use crate::load::{entries, items};
 use crate::lower::METHODS;
 use crate::samples::Samples;
 
@@ -232,14 +233,3 @@ impl<'a> Site<'a> {
 
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
-
-/// Returns the entries of an object.
-pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> + use<'_> {
-    let entries = value.as_object().into_iter().flat_map(Map::iter);
-    entries.map(|(name, entry)| (name.as_str(), entry))
-}
-
-/// Returns the items of a list.
-pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> + use<'_> {
-    value.as_array().into_iter().flatten()
-}
