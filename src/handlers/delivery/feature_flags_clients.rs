@@ -45,8 +45,7 @@ impl FeatureFlagClientsApi for App {
         request: ListClientFeaturesOfOldSdksRequest,
     ) -> Result<ClientFeatures> {
         let credential = request.feature_flags_client_credential;
-        let project_id = self.check_client(&request.project_id, credential).await?;
-        self.client_features(project_id, request.feature_flags_environment)
+        self.client_features(&request.project_id, credential, request.feature_flags_environment)
             .await
     }
 
@@ -56,8 +55,7 @@ impl FeatureFlagClientsApi for App {
         request: ListClientFeaturesRequest,
     ) -> Result<ClientFeatures> {
         let credential = request.feature_flags_client_credential;
-        let project_id = self.check_client(&request.project_id, credential).await?;
-        self.client_features(project_id, request.feature_flags_environment)
+        self.client_features(&request.project_id, credential, request.feature_flags_environment)
             .await
     }
 
@@ -91,9 +89,11 @@ impl App {
 
     async fn client_features(
         &self,
-        project_id: i64,
+        project: &str,
+        credential: FeatureFlagsClientCredential,
         environment: FeatureFlagsEnvironment,
     ) -> Result<ClientFeatures> {
+        let project_id = self.check_client(project, credential).await?;
         let flags = match environment.unleash_appname.or(environment.app_name) {
             Some(environment) => clients::features(&self.backend, project_id, &environment).await?,
             None => Vec::new(),

@@ -35,8 +35,7 @@ pub async fn instance_id(backend: &Backend, access: &ProjectAccess) -> Result<Se
                 .await?
         }
     };
-    let context = context(&found.digest);
-    Ok(backend.keyring.decrypt(&found.instance_id_encrypted, &context)?)
+    decrypted(backend, &found)
 }
 
 /// Replaces the instance ID of a project and returns the new one.
@@ -62,10 +61,12 @@ pub async fn reset_instance_id(backend: &Backend, access: &ProjectAccess) -> Res
             Ok::<_, Error>(replaced)
         })
         .await?;
-    let context = context(&replaced.digest);
-    Ok(backend
-        .keyring
-        .decrypt(&replaced.instance_id_encrypted, &context)?)
+    decrypted(backend, &replaced)
+}
+
+fn decrypted(backend: &Backend, client: &Model) -> Result<Secret<String>> {
+    let context = context(&client.digest);
+    Ok(backend.keyring.decrypt(&client.instance_id_encrypted, &context)?)
 }
 
 /// Locks the project and returns its row, if it has one.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sea_orm::ColumnTrait;
-use sea_orm::sea_query::{Expr, ExprTrait, Func, Order, Query, SelectStatement, WindowStatement};
+use sea_orm::sea_query::{Expr, ExprTrait, IntoColumnRef, Query, SelectStatement};
 use storage::entities::approval_rules::ApprovalRuleType;
 use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, RelatedRows, bigint};
 use storage::entities::users::{self, UserSummary};
 use storage::entities::{approvals, members, now, unexpired};
 
-use super::parts::{MAX_ELIGIBLE, can_approve};
+use super::parts::{MAX_ELIGIBLE, can_approve, first_users};
 use super::{AppliedRule, Approval};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
@@ -126,23 +126,9 @@ fn eligible_members(access: &ProjectAccess, group_ids: &BTreeSet<i64>) -> Select
 
 fn members_part(access: &ProjectAccess, group_ids: &BTreeSet<i64>) -> RelatedPart {
     use members::{Column, Entity};
-    let window = WindowStatement::partition_by((Entity, Column::NamespaceId))
-        .order_by((Entity, Column::UserId), Order::Asc)
-        .take();
-    let ranked = eligible_members(access, group_ids)
-        .expr_as(Column::NamespaceId.into_expr(), "group_id")
-        .expr_as(Column::UserId.into_expr(), "user_id")
-        .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
-        .take();
-    let is_user = users::Column::Id.into_expr().eq(Expr::col(("ranked", "user_id")));
-    let rows = Query::select()
-        .from_subquery(ranked, "ranked")
-        .cross_join(users::Entity)
-        .and_where(is_user)
-        .and_where(Expr::col(("ranked", "place")).lte(i64::from(MAX_ELIGIBLE)))
-        .take();
-    let part = RelatedPart::new(rows, Expr::col(("ranked", "group_id")));
-    UserSummary::columns(part.sorted_by(users::Column::Id.into_expr()))
+    let group = (Entity, Column::NamespaceId).into_column_ref();
+    let user = (Entity, Column::UserId).into_column_ref();
+    first_users(eligible_members(access, group_ids), group, user)
 }
 
 fn approving_part(access: &ProjectAccess, group_ids: &BTreeSet<i64>, merge_request_id: i64) -> RelatedPart {

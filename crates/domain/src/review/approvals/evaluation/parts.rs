@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{
-    Expr, ExprTrait, Func, IntoTableRef, Order, Query, SelectStatement, UnionType, WindowStatement,
+    ColumnRef, Expr, ExprTrait, Func, IntoColumnRef, IntoTableRef, Order, Query, SelectStatement, UnionType,
+    WindowStatement,
 };
 use sea_orm::{ActiveEnum, ColumnTrait, Condition, DbErr};
 use storage::entities::approval_rules::{self, ApprovalRuleType, RuleScope};
@@ -291,12 +292,19 @@ pub(super) fn can_approve(access: &ProjectAccess) -> Condition {
 /// Returns the part with the users of rules who can approve, at most [`MAX_ELIGIBLE`] of each rule, sorted
 /// by ID.
 pub(crate) fn eligible_part(access: &ProjectAccess, scope: RuleScope) -> RelatedPart {
-    let window = WindowStatement::partition_by((CANDIDATE, "rule_id"))
-        .order_by((CANDIDATE, "user_id"), Order::Asc)
+    let group = (CANDIDATE, "rule_id").into_column_ref();
+    let user = (CANDIDATE, "user_id").into_column_ref();
+    first_users(eligible(access, scope), group, user)
+}
+
+/// Returns the part with the first [`MAX_ELIGIBLE`] users of each group of candidates, by ID.
+pub(super) fn first_users(mut candidates: SelectStatement, group: ColumnRef, user: ColumnRef) -> RelatedPart {
+    let window = WindowStatement::partition_by(group.clone())
+        .order_by(user.clone(), Order::Asc)
         .take();
-    let ranked = eligible(access, scope)
-        .expr_as(Expr::col((CANDIDATE, "rule_id")), "rule_id")
-        .expr_as(Expr::col((CANDIDATE, "user_id")), "user_id")
+    let ranked = candidates
+        .expr_as(Expr::col(group), "group_id")
+        .expr_as(Expr::col(user), "user_id")
         .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
         .take();
     let is_user = users::Column::Id.into_expr().eq(Expr::col(("ranked", "user_id")));
@@ -306,7 +314,7 @@ pub(crate) fn eligible_part(access: &ProjectAccess, scope: RuleScope) -> Related
         .and_where(is_user)
         .and_where(Expr::col(("ranked", "place")).lte(i64::from(MAX_ELIGIBLE)))
         .take();
-    let part = RelatedPart::new(rows, Expr::col(("ranked", "rule_id")));
+    let part = RelatedPart::new(rows, Expr::col(("ranked", "group_id")));
     UserSummary::columns(part.sorted_by(users::Column::Id.into_expr()))
 }
 
