@@ -47,7 +47,7 @@ impl CacheKey {
         let mut digest = Sha256::new();
         digest.update(user.to_le_bytes());
         digest.update(token.to_le_bytes());
-        digest.update(caller.only_project().unwrap_or_default().to_le_bytes());
+        digest.update(caller.job_project().unwrap_or_default().to_le_bytes());
         let deploy_token = caller.deploy_token().map_or(0, |token| token.id);
         digest.update(deploy_token.to_le_bytes());
         let provider = caller.saml_provider().map_or(0, |provider| provider.id);

@@ -19,6 +19,8 @@ pub enum ArchiveFormat {
     Tar,
     /// A tar file compressed with gzip.
     TarGz,
+    /// A tar file compressed with bzip2.
+    TarBz2,
     /// A zip file.
     Zip,
 }
@@ -26,7 +28,8 @@ pub enum ArchiveFormat {
 impl ArchiveFormat {
     fn flag(self) -> &'static str {
         match self {
-            Self::Tar => "--format=tar",
+            // Git has no compressor for bzip2.
+            Self::Tar | Self::TarBz2 => "--format=tar",
             Self::TarGz => "--format=tar.gz",
             Self::Zip => "--format=zip",
         }
@@ -69,7 +72,11 @@ impl Repository {
             program.path(path)
         };
         let running = self.start_transfer(program).await?;
-        Ok(stream::output(self, running, Bytes::new()))
+        let output = stream::output(self, running, Bytes::new());
+        Ok(match archive.format {
+            ArchiveFormat::TarBz2 => output.compressed_with_bzip2(),
+            ArchiveFormat::Tar | ArchiveFormat::TarGz | ArchiveFormat::Zip => output,
+        })
     }
 }
 
@@ -128,6 +135,8 @@ mod tests {
         let plain = files_of(&*collected(&sample, archive(&sample, ArchiveFormat::Tar, None)).await);
         let gz = collected(&sample, archive(&sample, ArchiveFormat::TarGz, None)).await;
         assert_eq!(files_of(flate2::read::GzDecoder::new(&*gz)), plain);
+        let bz2 = collected(&sample, archive(&sample, ArchiveFormat::TarBz2, None)).await;
+        assert_eq!(files_of(bzip2::read::BzDecoder::new(&*bz2)), plain);
         let zip = collected(&sample, archive(&sample, ArchiveFormat::Zip, None)).await;
         let mut zip = zip::ZipArchive::new(std::io::Cursor::new(zip)).unwrap();
         for (name, content) in &plain {

@@ -10,6 +10,7 @@ mod archive;
 mod blame;
 mod blobs;
 mod branches;
+mod bzip2_stream;
 mod caches;
 mod cherry_pick;
 mod commit;

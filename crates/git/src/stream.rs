@@ -12,10 +12,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::bzip2_stream::{self, ChunkWriter};
 use super::fair_semaphore::FairPermit;
 use super::process::{Program, RunningProgram};
 use super::push_explanation::PushExplanation;
@@ -63,6 +65,20 @@ impl ByteStream {
             }
         }
         Ok(bytes)
+    }
+}
+
+impl ByteStream {
+    /// Returns the stream compressed with bzip2.
+    pub(super) fn compressed_with_bzip2(self) -> Self {
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        let writer = ChunkWriter {
+            chunks: sender,
+            idle: IDLE,
+            runtime: Handle::current(),
+        };
+        tokio::task::spawn_blocking(move || bzip2_stream::compress(self.chunks, writer));
+        Self { chunks: receiver }
     }
 }
 

@@ -1,6 +1,6 @@
 //! SSH keys of users.
 
-use domain::accounts::users::keys;
+use domain::accounts::users::{key_lookups, keys};
 use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
@@ -8,10 +8,10 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::UserKeysApi;
 use crate::app::App;
-use crate::views::accounts::account::key;
+use crate::views::accounts::account::{found_key, key};
 use contract::{
-    CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
-    GetUserKeyRequest, UserKey,
+    CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, FindKeyRequest,
+    GetKeyRequest, GetOwnKeyRequest, GetUserKeyRequest, SshKey, UserKey,
 };
 
 impl UserKeysApi for App {
@@ -84,5 +84,15 @@ impl UserKeysApi for App {
             since.as_deref(),
         )
         .await
+    }
+
+    async fn find_key(&self, _: InstanceAccess, request: FindKeyRequest) -> Result<SshKey> {
+        let found = key_lookups::find(&self.backend, &request.fingerprint).await?;
+        Ok(found_key(found, &self.backend.instance.base_url))
+    }
+
+    async fn get_key(&self, _: InstanceAccess, request: GetKeyRequest) -> Result<SshKey> {
+        let found = key_lookups::get(&self.backend, request.key_id).await?;
+        Ok(found_key(found, &self.backend.instance.base_url))
     }
 }

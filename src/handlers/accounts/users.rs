@@ -15,9 +15,9 @@ use crate::api::routes::UsersApi;
 use crate::app::App;
 use crate::views;
 use contract::{
-    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
-    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserDetails,
-    UserMembership, UserOrder, UserUpdate,
+    CreateUserRequest, CurrentUser, DeleteUserIdentityRequest, DeleteUserRequest, ListUserMembershipsRequest,
+    ListUsersRequest, MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate,
+    UserDetails, UserMembership, UserOrder, UserUpdate,
 };
 
 impl UsersApi for App {
@@ -137,6 +137,15 @@ impl UsersApi for App {
 
     async fn unblock_user(&self, access: UserAccess) -> Result<bool> {
         users::unblock(&self.backend, &access).await
+    }
+
+    async fn delete_user_identity(
+        &self,
+        access: UserAccess,
+        request: DeleteUserIdentityRequest,
+    ) -> Result<()> {
+        let actor = Actor::from(&access.caller);
+        users::identities::remove(&self.backend, &actor, &access.user, &request.provider).await
     }
 }
 

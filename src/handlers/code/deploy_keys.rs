@@ -9,14 +9,24 @@ use crate::api::routes::DeployKeysApi;
 use crate::app::App;
 use crate::views::code::deploy_key::{deploy_key, project_deploy_key};
 use contract::{
-    CreateDeployKeyRequest, DeleteDeployKeyRequest, DeployKey, EnableDeployKeyRequest, GetDeployKeyRequest,
-    ProjectDeployKey, UpdateDeployKeyRequest,
+    CreateDeployKeyRequest, CreatePublicDeployKeyRequest, DeleteDeployKeyRequest, DeployKey,
+    EnableDeployKeyRequest, GetDeployKeyRequest, ProjectDeployKey, UpdateDeployKeyRequest,
 };
 
 impl DeployKeysApi for App {
     async fn list_deploy_keys(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<DeployKey>> {
         let page = deploy_keys::list_all(&self.backend, &page).await?;
         Ok(page.map(deploy_key))
+    }
+
+    async fn create_public_deploy_key(
+        &self,
+        access: InstanceAccess,
+        request: CreatePublicDeployKeyRequest,
+    ) -> Result<DeployKey> {
+        let body = request.body;
+        let key = deploy_keys::create_public(&self.backend, &access.caller, body.title, &body.key).await?;
+        Ok(deploy_key(key))
     }
 
     async fn list_project_deploy_keys(

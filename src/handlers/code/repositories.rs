@@ -113,6 +113,11 @@ impl App {
     ) -> Result<Download> {
         let format = match format {
             ArchiveFormat::TarGz => repositories::ArchiveFormat::TarGz,
+            ArchiveFormat::TarBz2
+            | ArchiveFormat::Tbz
+            | ArchiveFormat::Tbz2
+            | ArchiveFormat::Tb2
+            | ArchiveFormat::Bz2 => repositories::ArchiveFormat::TarBz2,
             ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
             ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
         };

@@ -1,8 +1,8 @@
 //! Personal snippets.
 
 use domain::code::snippets::{
-    self, NewSnippet, NewSnippetFile, SnippetDetail, SnippetFileAction, SnippetFileUpdate, SnippetScope,
-    SnippetUpdate,
+    self, CreationTimes, NewSnippet, NewSnippetFile, SnippetDetail, SnippetFileAction, SnippetFileUpdate,
+    SnippetScope, SnippetUpdate,
 };
 use domain::identity::access::InstanceAccess;
 use domain::kernel::download::{Download, DownloadContent};
@@ -15,8 +15,8 @@ use crate::handlers::patch::IntoPatch;
 use crate::views::code::snippet::snippet;
 use crate::views::enums::Convert;
 use contract::{
-    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
-    SnippetFileCreate, UpdateSnippetRequest,
+    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest,
+    ListAllSnippetsRequest, Snippet, SnippetFileCreate, UpdateSnippetRequest,
 };
 
 /// Converts an update of a project snippet or personal snippet.
@@ -84,6 +84,20 @@ impl App {
 impl SnippetsApi for App {
     async fn list_snippets(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<Snippet>> {
         let page = snippets::list_own(&self.backend, &access.caller, &page).await?;
+        Ok(page.map(|detail| self.snippet(detail)))
+    }
+
+    async fn list_all_snippets(
+        &self,
+        access: InstanceAccess,
+        request: ListAllSnippetsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Snippet>> {
+        let created = CreationTimes {
+            after: request.created_after,
+            before: request.created_before,
+        };
+        let page = snippets::list_visible(&self.backend, &access.caller, created, &page).await?;
         Ok(page.map(|detail| self.snippet(detail)))
     }
 

@@ -3,4 +3,5 @@
 pub mod applications;
 pub mod deploy_tokens;
 pub mod impersonation_tokens;
+pub mod job_token_scopes;
 pub mod personal_access_tokens;

@@ -8,7 +8,10 @@ use domain::spaces::namespaces::{self, NamespaceFilter};
 use crate::api::routes::NamespacesApi;
 use crate::app::App;
 use crate::views::spaces::namespace::namespace;
-use contract::{GetNamespaceRequest, ListNamespacesRequest, ProjectNamespace};
+use contract::{
+    CheckNamespaceExistsRequest, GetNamespaceRequest, ListNamespacesRequest, NamespaceExistence,
+    ProjectNamespace,
+};
 
 impl NamespacesApi for App {
     async fn list_namespaces(
@@ -35,5 +38,18 @@ impl NamespacesApi for App {
         let found = namespaces::get(&self.backend, &access.caller, &request.id).await?;
         let base = &self.backend.instance.base_url;
         Ok(namespace(base, &found.namespace, found.owner.as_ref()))
+    }
+
+    async fn check_namespace_exists(
+        &self,
+        access: InstanceAccess,
+        request: CheckNamespaceExistsRequest,
+    ) -> Result<NamespaceExistence> {
+        let (path, parent) = (&request.id, request.parent_id);
+        let found = namespaces::find_taken_path(&self.backend, &access.caller, path, parent).await?;
+        Ok(NamespaceExistence {
+            exists: found.is_some(),
+            suggests: found.and_then(|taken| taken.available).into_iter().collect(),
+        })
     }
 }

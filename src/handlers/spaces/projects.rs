@@ -9,18 +9,21 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::lifecycle::{deletion, transfer};
-use domain::spaces::projects::{self, NewProject, ProjectUpdate};
+use domain::spaces::projects::{self, NewProject, ProjectGroupFilter, ProjectUpdate};
+use storage::entities::AccessLevel;
 
 use crate::api::routes::ProjectsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::enums::Convert;
+use crate::views::spaces::group::project_group;
 use crate::views::spaces::project::{self, languages, project};
 use contract::timestamp::Timestamp;
 use contract::{
-    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
-    ListUserProjectsRequest, Message, Project, ProjectFilter, ProjectOrder, ProjectSettings,
-    ProjectViewOptions, SortDirection, TransferProjectRequest, UpdateProjectRequest,
+    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectGroupsRequest,
+    ListProjectsRequest, ListUserProjectsRequest, Message, Project, ProjectFilter, ProjectGroup,
+    ProjectOrder, ProjectSettings, ProjectViewOptions, SortDirection, TransferProjectRequest,
+    UpdateProjectRequest,
 };
 
 /// Returns the settings in a body.
@@ -251,6 +254,22 @@ impl ProjectsApi for App {
         Ok(Message {
             message: "202 Accepted".to_owned(),
         })
+    }
+
+    async fn list_project_groups(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectGroupsRequest,
+        page: PageRequest,
+    ) -> Result<Page<ProjectGroup>> {
+        let filter = ProjectGroupFilter {
+            search: request.search,
+            skip: request.skip_groups.unwrap_or_default(),
+            with_shared: request.with_shared,
+            least_share: request.shared_min_access_level.and_then(AccessLevel::from_number),
+        };
+        let found = projects::list_groups(&self.backend, &access, &filter, &page).await?;
+        Ok(found.map(|row| project_group(&self.backend.instance, row)))
     }
 
     async fn get_project_languages(&self, access: ProjectAccess) -> Result<Languages> {

@@ -1,10 +1,12 @@
 //! SSH keys, email addresses, statuses and memberships of users.
 
+use domain::accounts::users::key_lookups::FoundKey;
 use domain::accounts::users::memberships::{self, NamedMembership};
 use storage::entities::{user_emails, user_keys, user_statuses};
 
+use crate::views::accounts::users::user;
 use crate::views::html::escape;
-use contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
+use contract::{DeployKeyProject, MembershipSource, SshKey, UserEmail, UserKey, UserMembership, UserStatus};
 
 /// Returns an SSH key.
 #[must_use]
@@ -14,6 +16,27 @@ pub fn key(key: user_keys::Model) -> UserKey {
         title: key.title,
         key: key.key,
         created_at: key.created_at.into(),
+    }
+}
+
+/// Returns an SSH key with its user, or a deploy key with its projects.
+#[must_use]
+pub fn found_key(found: FoundKey, base: &str) -> SshKey {
+    let projects = found.projects.into_iter().map(|row| DeployKeyProject {
+        id: row.id,
+        deploy_key_id: row.deploy_key_id,
+        project_id: row.project_id,
+        can_push: row.can_push,
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
+    });
+    SshKey {
+        id: found.id,
+        title: found.title,
+        key: found.key,
+        created_at: found.created_at.into(),
+        user: found.user.map(|profile| user(profile, base)),
+        deploy_keys_projects: projects.collect(),
     }
 }
 

@@ -3,3 +3,4 @@
 pub mod access_tokens;
 pub mod application;
 pub mod deploy_token;
+pub mod job_token_scope;

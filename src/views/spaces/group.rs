@@ -3,6 +3,7 @@
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
 use domain::spaces::groups::{GroupDetail, GroupSummary, StorageSizes};
+use domain::spaces::projects;
 use storage::entities::custom_attributes::Model;
 
 use crate::views::accounts::custom_attribute::custom_attribute;
@@ -10,7 +11,21 @@ use crate::views::enums::Convert;
 use crate::views::links;
 use crate::views::spaces::project::{ProjectViewOptions, project, shared};
 use contract::MaybeUndefined;
-use contract::{Group, GroupStatistics};
+use contract::{Group, GroupStatistics, ProjectGroup};
+
+/// Returns a group of a project.
+#[must_use]
+pub fn project_group(instance: &Instance, row: projects::ProjectGroup) -> ProjectGroup {
+    let (base, group) = (&instance.base_url, row.group);
+    ProjectGroup {
+        id: group.id,
+        web_url: links::group(base, &group.full_path),
+        avatar_url: links::avatar_url(base, "group", group.id, group.avatar.as_deref()),
+        name: group.name,
+        full_name: row.full_name,
+        full_path: group.full_path,
+    }
+}
 
 /// Returns a group in the format of lists; `custom_attributes` is set if an administrator requested them.
 #[must_use]

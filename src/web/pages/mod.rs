@@ -160,6 +160,11 @@ fn archive_format(name: &str) -> Option<repositories::ArchiveFormat> {
     let formats = [
         (".tar.gz", ArchiveFormat::TarGz),
         (".tgz", ArchiveFormat::TarGz),
+        (".tar.bz2", ArchiveFormat::TarBz2),
+        (".tbz", ArchiveFormat::TarBz2),
+        (".tbz2", ArchiveFormat::TarBz2),
+        (".tb2", ArchiveFormat::TarBz2),
+        (".bz2", ArchiveFormat::TarBz2),
         (".zip", ArchiveFormat::Zip),
         (".tar", ArchiveFormat::Tar),
     ];

@@ -84,6 +84,8 @@ impl Scenario<'_> {
         let path = format!("/applications/{}", application["id"]);
         self.post("renew_application_secret", &format!("{path}/renew-secret"), json!({})).await;
         self.delete("delete_application", &path).await;
+        let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBHs9FvIx7cK4GyXbLSCrnwm7vL1ZL5W5dM0cZ1i6b8b";
+        self.post("create_public_deploy_key", "/deploy_keys", json!({ "title": "robots", "key": key })).await;
         self.post("set_feature_gate", "/features/gate", json!({ "value": 30, "key": "percentage_of_actors" })).await;
         self.delete("delete_feature_gate", "/features/gate").await;
         let names = ["create_instance_variable", "update_instance_variable", "delete_instance_variable"];
@@ -135,6 +137,8 @@ impl Scenario<'_> {
             let email = self.post(create_email, &emails, json!({ "email": "second@example.com" })).await;
             self.delete(delete_email, &format!("{emails}/{}", email["id"])).await;
         }
+        self.root.put(&path, json!({ "provider": "saml", "extern_uid": "1" })).await.expect(200);
+        self.delete("delete_user_identity", &format!("{path}/identities/saml")).await;
         self.delete("delete_user", &path).await;
     }
 
@@ -274,6 +278,16 @@ impl Scenario<'_> {
         let token = self.post("create_project_access_token", &tokens, json!({ "name": "t", "scopes": ["api"] })).await;
         self.delete("revoke_project_access_token", &format!("{tokens}/{}", token["id"])).await;
         self.deploy_tokens(path, ["create_project_deploy_token", "delete_project_deploy_token"]).await;
+        let scope = format!("{path}/job_token_scope");
+        self.patch("update_job_token_scope", &scope, json!({ "enabled": false })).await;
+        let allowed = project(&self.root, "jobs", json!({})).await;
+        let (list, body) = (format!("{scope}/allowlist"), json!({ "target_project_id": allowed }));
+        self.post("add_job_token_scope_project", &list, body).await;
+        self.delete("remove_job_token_scope_project", &format!("{list}/{allowed}")).await;
+        let allowed = group(&self.root, "jobs", json!({})).await;
+        let (list, body) = (format!("{scope}/groups_allowlist"), json!({ "target_group_id": allowed }));
+        self.post("add_job_token_scope_group", &list, body).await;
+        self.delete("remove_job_token_scope_group", &format!("{list}/{allowed}")).await;
         let reset = format!("{path}/feature_flags_client/reset_token");
         self.post("reset_feature_flags_client_token", &reset, json!({})).await;
         let triggers = format!("{path}/triggers");

@@ -209,6 +209,13 @@ impl Ids {
             let gate = json!({ "value": true, "user": "ann", "group": "many", "feature_group": "bots" });
             feature_gates::gate(&root, &title, gate).await;
             deploy_keys::deploy_key(&root, &in_project, number as u64).await;
+            let scope = format!("{in_project}/job_token_scope");
+            let allowed = spaces::project(&root, &format!("jobs-{number}"), json!({})).await;
+            let body = json!({ "target_project_id": allowed });
+            root.post(&format!("{scope}/allowlist"), body).await.expect(201);
+            let allowed = spaces::group(&root, &format!("jobs-{number}"), json!({})).await;
+            let body = json!({ "target_group_id": allowed });
+            root.post(&format!("{scope}/groups_allowlist"), body).await.expect(201);
             for base_path in [&in_project, &format!("/groups/{group}")] {
                 deploy_token(&root, base_path, &["read_registry"]).await;
             }

@@ -11,7 +11,7 @@ use crate::support::users::PASSWORD;
 use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Requests the ref advertisement as the git client does.
-pub(super) async fn advertised_refs(
+pub async fn advertised_refs(
     server: &TestServer,
     path: &str,
     service: &str,
@@ -28,7 +28,8 @@ pub(super) async fn advertised_refs(
     client.send(request).await
 }
 
-pub(super) const UPLOAD: &str = "git-upload-pack";
+/// Service of fetches.
+pub const UPLOAD: &str = "git-upload-pack";
 pub(super) const RECEIVE: &str = "git-receive-pack";
 
 async fn public_project_allows_anonymous_clone_but_not_push(server: TestServer) {

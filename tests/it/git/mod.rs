@@ -1,6 +1,6 @@
 //! The real git client against the server.
 
-mod access;
+pub mod access;
 mod custom_refs;
 mod deploy_tokens;
 mod early_response;

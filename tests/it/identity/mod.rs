@@ -3,6 +3,7 @@
 pub mod applications;
 pub mod deploy_tokens;
 pub mod impersonation_tokens;
+mod job_token_scopes;
 pub mod job_tokens;
 pub mod oauth;
 pub mod personal_access_tokens;

@@ -107,6 +107,8 @@ kinds! {
     UserSettingChanged = "user_setting_changed", Change "user_setting", [User];
     /// An identity at an identity provider was stored for an account.
     UserIdentityAdded = "user_identity_added", Add "identity", [User];
+    /// An identity at an identity provider was removed from an account.
+    UserIdentityRemoved = "user_identity_removed", Remove "identity", [User];
     /// A secondary email address was added.
     UserEmailAdded = "user_email_added", Add "email", [User];
     /// A secondary email address was removed.
@@ -216,8 +218,8 @@ kinds! {
     ApprovalRuleChanged = "approval_rule_changed", Change "approval_rule", [Project];
     /// An approval rule was deleted.
     ApprovalRuleDeleted = "approval_rule_deleted", Remove "approval_rule", [Project];
-    /// A deploy key was added to a project.
-    DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
+    /// A deploy key was added to a project, or a public deploy key was created.
+    DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project, Instance];
     /// The title or push access of a deploy key changed.
     DeployKeyChanged = "deploy_key_changed", Change "deploy_key", [Project];
     /// A deploy key was removed from a project.
@@ -226,6 +228,12 @@ kinds! {
     DeployTokenCreated = "deploy_token_created", Add "deploy_token", [Project, Group];
     /// A deploy token was deleted.
     DeployTokenDeleted = "deploy_token_deleted", Remove "deploy_token", [Project, Group];
+    /// The limit of the job tokens that a project accepts was enabled or disabled.
+    JobTokenScopeChanged = "job_token_scope_changed", Change "job_token_scope", [Project];
+    /// A project or group was added to the allowlist of job tokens.
+    JobTokenScopeEntryAdded = "job_token_scope_entry_added", Add "job_token_scope_entry", [Project];
+    /// A project or group was removed from the allowlist of job tokens.
+    JobTokenScopeEntryRemoved = "job_token_scope_entry_removed", Remove "job_token_scope_entry", [Project];
     /// A webhook was added.
     WebhookAdded = "webhook_added", Add "webhook", [Project];
     /// A webhook was changed.

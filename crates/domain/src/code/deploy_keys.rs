@@ -1,5 +1,5 @@
 //! Deploy keys: SSH keys that grant access to projects and belong to no user. Projects can share a key. A key
-//! without projects is deleted.
+//! without projects is deleted, unless it is public.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
@@ -12,7 +12,7 @@ use storage::entities::{
     AccessLevel, deploy_keys as keys, now, project_deploy_keys as project_keys, projects, row_changes,
 };
 
-use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
+use crate::audit::{self, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -124,26 +124,36 @@ pub async fn create(
                 if let Some(detail) = find(transaction, project_id, existing.id).await? {
                     return Ok(detail);
                 }
-                if can_see(transaction, &access.caller, existing.id).await? {
+                if can_see(transaction, &access.caller, &existing).await? {
                     return add_to_project(transaction, access, existing, can_push).await;
                 }
                 return Err(already_taken());
             }
-            let at = now();
-            let row = keys::ActiveModel {
-                title: Set(title),
-                key: Set(key.text),
-                fingerprint: Set(key.fingerprint),
-                created_at: Set(at),
-                updated_at: Set(at),
-                ..Default::default()
-            };
-            let key = row.insert(transaction).await.map_err(insert_error)?;
-            let owner = FingerprintOwner::DeployKey(key.id);
-            taken_fingerprints::take(transaction, &key.fingerprint, owner)
-                .await
-                .map_err(insert_error)?;
+            let key = insert(transaction, title, key, false).await?;
             add_to_project(transaction, access, key, can_push).await
+        })
+        .await
+}
+
+/// Creates a public key, which every project can enable. It belongs to no project.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the title is blank, or the key is malformed or already taken.
+pub async fn create_public(
+    backend: &Backend,
+    caller: &Caller,
+    title: String,
+    key: &str,
+) -> Result<keys::Model> {
+    let key = PublicKey::parse(key).ok_or_else(|| malformed(ATTRIBUTES))?;
+    check_title(&title)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let key = insert(transaction, title, key, true).await?;
+            let event = AuditEvent::new(AuditKind::DeployKeyAdded, AuditEntity::instance(), target(&key));
+            audit::record(transaction, caller, event.to("public")).await?;
+            Ok(key)
         })
         .await
 }
@@ -168,7 +178,7 @@ pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
                 .one(transaction)
                 .await?;
             let key = key.ok_or_else(key_not_found)?;
-            if !can_see(transaction, &access.caller, id).await? {
+            if !can_see(transaction, &access.caller, &key).await? {
                 return Err(key_not_found());
             }
             Ok(add_to_project(transaction, access, key, false).await?.key)
@@ -176,7 +186,8 @@ pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
         .await
 }
 
-/// Updates the title of a key and its push access to the project.
+/// Updates the title of a key and its push access to the project. Only administrators change the title of a public key;
+/// for other callers it stays unchanged.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the project has no such key. Returns `Error::InvalidAttributes` if the title
@@ -201,8 +212,12 @@ pub async fn update(
                 mut project_key,
             } = found.ok_or_else(|| Error::not_found(""))?;
             let former_title = key.title.clone();
-            if let Some(title) = title {
-                check_title(&title)?;
+            if let Some(title) = &title {
+                check_title(title)?;
+            }
+            if let Some(title) = title
+                && (access.caller.is_admin() || !key.is_public)
+            {
                 let mut row = key.clone().into_active_model();
                 row.title = Set(title);
                 key = row_changes::update_if_changed(transaction, &key, row).await?;
@@ -289,15 +304,16 @@ pub(crate) async fn remove_all(transaction: &DatabaseTransaction, project_id: i6
     Ok(keys::remove_unused(transaction, key_ids).await?)
 }
 
-/// Returns whether the caller is a member of a project that has the key. Administrators can see every key.
-async fn can_see(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -> Result<bool> {
-    if caller.is_admin() {
+/// Returns whether the key is public or the caller is a member of a project that has it. Administrators can see every
+/// key.
+async fn can_see(transaction: &DatabaseTransaction, caller: &Caller, key: &keys::Model) -> Result<bool> {
+    if key.is_public || caller.is_admin() {
         return Ok(true);
     }
     let project_ids = project_keys::Entity::find()
         .select_only()
         .column(project_keys::Column::ProjectId)
-        .filter(project_keys::Column::DeployKeyId.eq(id));
+        .filter(project_keys::Column::DeployKeyId.eq(key.id));
     let visible = projects::not_deleted()
         .filter(projects::Column::Id.in_subquery(project_ids.into_query()))
         .filter(projects_with_level(
@@ -306,6 +322,31 @@ async fn can_see(transaction: &DatabaseTransaction, caller: &Caller, id: i64) ->
             now().date_naive(),
         ));
     Ok(visible.count(transaction).await? > 0)
+}
+
+/// Inserts a key. Fingerprints are unique among deploy keys and the keys of users.
+async fn insert(
+    transaction: &DatabaseTransaction,
+    title: String,
+    key: PublicKey,
+    is_public: bool,
+) -> Result<keys::Model> {
+    let at = now();
+    let row = keys::ActiveModel {
+        title: Set(title),
+        key: Set(key.text),
+        fingerprint: Set(key.fingerprint),
+        is_public: Set(is_public),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let key = row.insert(transaction).await.map_err(insert_error)?;
+    let owner = FingerprintOwner::DeployKey(key.id);
+    taken_fingerprints::take(transaction, &key.fingerprint, owner)
+        .await
+        .map_err(insert_error)?;
+    Ok(key)
 }
 
 /// Adds a key to a project, which is locked.
@@ -336,8 +377,11 @@ async fn add_to_project(
 }
 
 fn event(kind: AuditKind, access: &ProjectAccess, key: &keys::Model) -> AuditEvent {
-    let target = AuditTarget::new("DeployKey", key.id, format!("{} {}", key.title, key.fingerprint));
-    AuditEvent::new(kind, access.audit_entity(), target)
+    AuditEvent::new(kind, access.audit_entity(), target(key))
+}
+
+fn target(key: &keys::Model) -> AuditTarget {
+    AuditTarget::new("DeployKey", key.id, format!("{} {}", key.title, key.fingerprint))
 }
 
 fn push_text(can_push: bool) -> &'static str {

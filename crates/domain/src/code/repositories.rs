@@ -216,6 +216,7 @@ pub async fn create_archive(
     let extension = match format {
         ArchiveFormat::Tar => "tar",
         ArchiveFormat::TarGz => "tar.gz",
+        ArchiveFormat::TarBz2 => "tar.bz2",
         ArchiveFormat::Zip => "zip",
     };
     Ok(RepositoryArchive {

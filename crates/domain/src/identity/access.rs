@@ -11,7 +11,9 @@ use std::sync::Arc;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::access as levels;
 use storage::entities::access::visible_groups;
-use storage::entities::{former_paths, namespaces, now, projects, saml_providers, users};
+use storage::entities::{
+    former_paths, job_token_allowlist_entries, namespaces, now, projects, saml_providers, users,
+};
 
 use crate::audit::AuditEntity;
 use crate::instance::feature_gates::{self, GateActors};
@@ -212,8 +214,8 @@ impl ProjectAccess {
             }
             None => role,
         };
-        let elsewhere = caller.only_project().is_some_and(|only| only != project.id);
-        if elsewhere || !caller.effective_access(role).can_see(project.visibility) {
+        let may_see = caller.effective_access(role).can_see(project.visibility);
+        if !may_see || !accepts_job(backend, &caller, &project).await? {
             return Err(hidden());
         }
         Ok(Self {
@@ -345,8 +347,8 @@ impl GroupAccess {
             }
             None => role,
         };
-        // A job token belongs to one project and reaches no group.
-        let job = caller.only_project().is_some();
+        // A job token is valid for projects only.
+        let job = caller.job_project().is_some();
         if job || !(above || caller.effective_access(role).can_see(group.visibility)) {
             return Err(hidden());
         }
@@ -473,6 +475,18 @@ impl Authorize for ScimAccess {
     }
 }
 
+/// Returns false if the credentials are a token of a job that may not use the project: a job of another project that
+/// neither the allowlist nor the setting of the project permits.
+async fn accepts_job(backend: &Backend, caller: &Caller, project: &projects::Model) -> Result<bool> {
+    match caller.job_project() {
+        Some(of_job) if of_job != project.id && project.job_token_scope_enabled => {
+            let db = backend.database.read();
+            Ok(job_token_allowlist_entries::allows(db, project.id, of_job).await?)
+        }
+        _ => Ok(true),
+    }
+}
+
 fn check_plan(backend: &Backend, rule: &OperationRule<'_>) -> Result<()> {
     if backend.instance.plan < rule.tier {
         return Err(Error::forbidden_because(
@@ -492,7 +506,7 @@ async fn check_rule(
     archived: bool,
 ) -> Result<()> {
     let caller = actors.caller;
-    let covered = match caller.only_project() {
+    let covered = match caller.job_project() {
         Some(_) => rule.job_token,
         None => caller.covers(rule.scopes),
     };

@@ -6,6 +6,7 @@ mod attempt_events;
 pub mod authentication;
 pub mod deploy_tokens;
 pub mod git_access;
+pub mod job_token_scopes;
 pub mod job_tokens;
 mod known_addresses;
 pub mod oauth;

@@ -383,9 +383,9 @@ impl Caller {
         }
     }
 
-    /// Returns the only project that the credentials are valid for, if they are a job token.
+    /// Returns the project of the job, if the credentials are a job token.
     #[must_use]
-    pub fn only_project(&self) -> Option<i64> {
+    pub fn job_project(&self) -> Option<i64> {
         match &self.limits {
             CredentialLimits::Job(token) => Some(token.project_id),
             CredentialLimits::Whole(_)

@@ -22,7 +22,7 @@ const TOO_LONG: &str = "is too long (maximum is 255 characters)";
 const MAX_LENGTH: usize = 255;
 
 /// First path segments that addresses of this server or of the reference service use.
-const TOP_LEVEL_WORDS: [&str; 57] = [
+const TOP_LEVEL_WORDS: [&str; 56] = [
     "-",
     ".well-known",
     "404.html",
@@ -75,7 +75,6 @@ const TOP_LEVEL_WORDS: [&str; 57] = [
     "unicorn_test",
     "unsubscribes",
     "uploads",
-    "user",
     "users",
     "v2",
     "version",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ssh_key::{Algorithm, HashAlg};
+use ssh_key::{Algorithm, Fingerprint, HashAlg};
 
 use crate::kernel::error::Error;
 
@@ -33,6 +33,13 @@ impl PublicKey {
             text,
         })
     }
+}
+
+/// Returns whether a text is a SHA-256 fingerprint in OpenSSH format.
+#[must_use]
+pub fn is_sha256_fingerprint(text: &str) -> bool {
+    text.parse::<Fingerprint>()
+        .is_ok_and(|fingerprint| fingerprint.algorithm() == HashAlg::Sha256)
 }
 
 /// Returns the validation error of an invalid key, for `key` and `fingerprint` with a prefix.

@@ -118,6 +118,13 @@ pub fn denial_reason(access: &ProjectAccess, action: RegistryAction) -> Option<&
         RegistryAction::Push | RegistryAction::Delete => Role::Developer,
         RegistryAction::Destroy => Role::Maintainer,
     };
+    if access
+        .caller
+        .job_project()
+        .is_some_and(|of_job| of_job != project.id)
+    {
+        return Some("a job of another project can only pull images");
+    }
     if !access.has_role(least) {
         return Some(match action {
             RegistryAction::Push => "you are not allowed to push images to this project",

@@ -19,6 +19,8 @@ pub struct Model {
     pub key: String,
     /// The SHA-256 fingerprint of the key in OpenSSH format; unique.
     pub fingerprint: String,
+    /// Whether every project can use it. Then it is kept if no project uses it.
+    pub is_public: bool,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.
@@ -31,7 +33,7 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Deletes those of these keys that no project uses.
+/// Deletes those of these keys that no project uses, except public keys.
 ///
 /// # Errors
 /// Any database error.
@@ -44,6 +46,7 @@ pub async fn remove_unused(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<(
     Entity::delete_many()
         .filter(Column::Id.is_in(ids))
         .filter(Column::Id.not_in_subquery(used))
+        .filter(Column::IsPublic.eq(false))
         .exec(db)
         .await
         .map(drop)

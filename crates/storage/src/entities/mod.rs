@@ -57,6 +57,7 @@ pub mod issuables;
 pub mod issue_assignees;
 pub mod issue_labels;
 pub mod issues;
+pub mod job_token_allowlist_entries;
 pub mod job_tokens;
 pub mod jobs;
 pub mod known_addresses;

@@ -233,6 +233,8 @@ pub struct Model {
     pub merge_requests_disable_committers_approval: bool,
     /// Whether merge requests cannot have approval rules of their own.
     pub disable_overriding_approvers_per_merge_request: bool,
+    /// Whether only the jobs of the project and of its allowlist can use it with their job tokens.
+    pub job_token_scope_enabled: bool,
     /// Whether it is a mirror of another repository.
     pub mirror: bool,
     /// The user of the mirror updates.

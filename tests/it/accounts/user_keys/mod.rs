@@ -2,13 +2,17 @@
 
 use reqwest::Method;
 use sea_orm::{ActiveValue::Set, EntityTrait};
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::entities::{now, user_keys};
 
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
+
+const FINGERPRINT: &str = "SHA256:T7SvZ2cslqpPj6nKzitCBHHlpVF3r3MvLwmFL0fk0IE";
+const RSA_FINGERPRINT: &str = "SHA256:MQHWhS9nhzUezUdD42ytxubZoBKrZLbyBZzxCkmnxXc";
 
 async fn create_key_over_limit_of_100_returns_400(server: TestServer) {
     let ada = server.create_user("ada").await;
@@ -134,7 +138,45 @@ async fn list_keys_uses_constant_number_of_statements(server: TestServer) {
     assert_eq!(ada.get("/user/keys?per_page=1&page=2").await.expect(200).pluck("title"), ["b"]);
 }
 
+async fn administrators_find_keys_by_id_and_fingerprint(server: TestServer) {
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    let of_user = format!("{KEY} ada@laptop");
+    let created = ada.client.post("/user/keys", json!({ "title": "laptop", "key": of_user })).await.expect(201).json();
+    let by_id = root.get(&format!("/keys/{}", created["id"])).await.expect(200).json();
+    for (name, expected) in [("id", &created["id"]), ("title", &json!("laptop")), ("key", &json!(of_user))] {
+        assert_eq!(&by_id[name], expected);
+    }
+    assert_eq!((&by_id["user"]["username"], &by_id["user"]["email"]), (&json!("ada"), &json!(ada.row.email)));
+    assert_eq!(by_id["deploy_keys_projects"], json!([]));
+    let find = |fingerprint: &str| format!("/keys?fingerprint={}", fingerprint.replace('+', "%2B"));
+    assert_eq!(root.get(&find(FINGERPRINT)).await.expect(200).json(), by_id);
+    // A deploy key.
+    let work = project(&root, "work", json!({})).await;
+    let body = json!({ "title": "robot", "key": RSA, "can_push": true });
+    let key = root.post(&format!("/projects/{work}/deploy_keys"), body).await.expect(201).json();
+    let found = root.get(&find(RSA_FINGERPRINT)).await.expect(200).json();
+    assert_eq!((&found["key"], &found["user"]), (&json!(RSA), &Value::Null));
+    let of_project = &found["deploy_keys_projects"][0];
+    assert_eq!(
+        (&of_project["project_id"], &of_project["deploy_key_id"], &of_project["can_push"]),
+        (&json!(work), &key["id"], &json!(true))
+    );
+    // Deploy keys have other IDs.
+    root.get("/keys/4711").await.expect(404);
+    let absent = format!("SHA256:{}", "A".repeat(43));
+    assert_eq!(root.get(&find(&absent)).await.expect(404).message(), "404 Key Not Found");
+    for invalid in ["", "x", "SHA256:", "SHA256:AAAA", "MD5:00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff", "%00"] {
+        root.get(&format!("/keys?fingerprint={invalid}")).await.expect(400);
+    }
+    root.get("/keys").await.expect(400);
+    for (client, status) in [(&ada.client, 403), (&server.anonymous(), 401)] {
+        client.get(&find(FINGERPRINT)).await.expect(status);
+        client.get(&format!("/keys/{}", created["id"])).await.expect(status);
+    }
+}
+
 on_every_database![
+    administrators_find_keys_by_id_and_fingerprint,
     create_key_over_limit_of_100_returns_400,
     user_keys_can_be_created_read_and_deleted,
     key_belongs_to_one_user_regardless_of_comment,

@@ -100,6 +100,23 @@ async fn update_user_replaces_identity_of_same_provider(server: TestServer) {
     );
 }
 
+async fn identities_are_deleted_by_provider(server: TestServer) {
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    let path = format!("/users/{}", ada.id);
+    for (provider, uid) in [("saml", "1"), ("corporate/sso", "2")] {
+        root.put(&path, json!({ "provider": provider, "extern_uid": uid })).await.expect(200);
+    }
+    let one = format!("{path}/identities/corporate%2Fsso");
+    ada.client.delete(&one).await.expect(403);
+    server.anonymous().delete(&one).await.expect(401);
+    root.delete(&one).await.expect(204);
+    let left = root.get(&path).await.expect(200).json()["identities"].clone();
+    assert_eq!(left, json!([{ "provider": "saml", "extern_uid": "1" }]));
+    assert_eq!(root.delete(&one).await.expect(404).message(), "404 Identity Not Found");
+    root.delete(&format!("{path}/identities/%00")).await.expect(400);
+    root.delete("/users/4711/identities/saml").await.expect(404);
+}
+
 async fn user_changes_require_administrator(server: TestServer) {
     let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let path = format!("/users/{}", ada.id);
@@ -158,6 +175,7 @@ on_every_database![
     update_email_is_unconfirmed_unless_reconfirmation_is_skipped,
     update_user_rejects_invalid_values,
     update_user_replaces_identity_of_same_provider,
+    identities_are_deleted_by_provider,
     user_changes_require_administrator,
     blocked_user_gets_403_until_unblocked,
     ldap_blocked_and_deactivated_users_cannot_be_unblocked,

@@ -1,6 +1,7 @@
 //! Deploy keys of projects.
 
 mod invalid_input;
+mod public_keys;
 
 use domain::lifecycle::deletion;
 use sea_orm::EntityTrait;

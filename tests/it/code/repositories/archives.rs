@@ -57,6 +57,13 @@ async fn get_archive_supports_any_ref_and_format(server: TestServer) {
     assert!(zipped.body.starts_with(b"PK\x03\x04"));
     let packed = server.anonymous().get(&project.url("/archive.tar.gz?sha=v1.0")).await.expect(200);
     assert!(tar_paths(&packed.body, "-tz").contains(&format!("engine-v1.0-{id}/x.txt")));
+    for format in ["tar.bz2", "tbz", "tbz2", "tb2", "bz2"] {
+        for path in [format!("/archive.{format}?sha=v1.0"), format!("/archive?sha=v1.0&format={format}")] {
+            let packed = server.anonymous().get(&project.url(&path)).await.expect(200);
+            check_headers(&packed, &format!("engine-v1.0-{id}.tar.bz2"));
+            assert!(packed.body.starts_with(b"BZh"), "{path}");
+        }
+    }
     server.anonymous().head(&project.url("/archive.zip")).await.expect(200);
 }
 

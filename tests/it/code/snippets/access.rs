@@ -45,6 +45,11 @@ async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
     let public = anonymous.get("/snippets/public").await.expect(200);
     assert_eq!(public.pluck("title"), ["public"]);
     assert_eq!(ben.client.get("/snippets/public").await.expect(200).pluck("title"), ["public"]);
+    anonymous.get("/snippets/all").await.expect(401);
+    let all = async |client: &Client| client.get("/snippets/all").await.expect(200).pluck("title");
+    assert_eq!(all(&root).await, ["public", "internal", "private"]);
+    assert_eq!(all(&ben.client).await, ["public", "internal"]);
+    assert_eq!(all(&outsider.client).await, ["public"]);
     let none: [serde_json::Value; 0] = [];
     assert_eq!(titles(&root, "").await, none, "only the caller's own");
     let attributes = json!({"title": "t", "file_name": "f", "content": "c"});
@@ -77,6 +82,13 @@ async fn project_snippet_access_depends_on_visibility_and_role(server: TestServe
             client.get(&format!("{path}/raw")).await.expect(status);
         }
     }
+    let found = guest.client.get("/snippets/all").await.expect(200);
+    assert_eq!(found.pluck("title"), all);
+    assert!(found.json()[0]["web_url"].as_str().expect("a URL").contains("/open/-/snippets/"), "{}", found.text());
+    let later = guest.client.get("/snippets/all?created_after=2999-01-01T00:00:00Z").await.expect(200);
+    assert_eq!(later.json(), json!([]));
+    let earlier = guest.client.get("/snippets/all?created_before=2999-01-01T00:00:00Z").await.expect(200);
+    assert_eq!(earlier.pluck("title"), all);
     // A public snippet of a project that is not visible is not visible either.
     let (hidden_id, hidden) = home(&server, "hidden", "private").await;
     let within = snippet(&root, &hidden, "within", json!({"visibility": "public"})).await;

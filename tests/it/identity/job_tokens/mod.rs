@@ -14,10 +14,10 @@ use crate::support::repository::Sample;
 use crate::support::users::TestUser;
 use crate::support::{Client, TestServer, on_every_database};
 
-const HOUR: TimeDelta = TimeDelta::hours(1);
+pub const HOUR: TimeDelta = TimeDelta::hours(1);
 
 /// Creates a token for a user on a project and returns its ID and secret.
-async fn token(server: &TestServer, user: i64, project: i64, lifetime: TimeDelta) -> (i64, String) {
+pub async fn token(server: &TestServer, user: i64, project: i64, lifetime: TimeDelta) -> (i64, String) {
     let db = server.backend.database.write();
     let (row, secret) = job_tokens::create(db, user, project, lifetime).await.expect("a token");
     (row.id, secret)
@@ -31,7 +31,7 @@ async fn job(server: &TestServer, sample: &Sample<'_>, name: &str) -> (TestUser,
     (member, secret)
 }
 
-fn with_job_token(server: &TestServer, secret: &str) -> Client {
+pub fn with_job_token(server: &TestServer, secret: &str) -> Client {
     server.anonymous().header("Job-Token", secret)
 }
 

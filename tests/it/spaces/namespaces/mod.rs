@@ -56,6 +56,43 @@ async fn get_namespace_by_id_or_path_requires_visibility(server: TestServer) {
     server.anonymous().get(&format!("/namespaces/{open}")).await.expect(401);
 }
 
+async fn exists_returns_whether_a_path_is_taken_and_an_available_one(server: TestServer) {
+    let root = server.root();
+    let ada = server.create_user("ada").await.client;
+    let engines = group(&root, "Engines", json!({"visibility": "public"})).await;
+    let hidden = group(&root, "hidden", json!({})).await;
+    group(&root, "inner", json!({"parent_id": engines})).await;
+    group(&root, "inner", json!({"parent_id": hidden})).await;
+    group(&root, "engines1", json!({})).await;
+    let taken = |available: &str| json!({ "exists": true, "suggests": [available] });
+    let free = json!({ "exists": false, "suggests": [] });
+    for (path, expected) in [
+        ("engines/exists".to_owned(), taken("engines2")),
+        ("ADA/exists".to_owned(), taken("ADA1")),
+        ("hidden/exists".to_owned(), taken("hidden1")),
+        ("inner/exists".to_owned(), free.clone()),
+        ("engines%2Finner/exists".to_owned(), free.clone()),
+        ("4711/exists".to_owned(), free.clone()),
+        (format!("{engines}/exists"), free.clone()),
+        (format!("inner/exists?parent_id={engines}"), taken("inner1")),
+        (format!("engines/exists?parent_id={engines}"), free.clone()),
+        // A group that is not visible is considered empty.
+        (format!("inner/exists?parent_id={hidden}"), free.clone()),
+        ("inner/exists?parent_id=4711".to_owned(), free.clone()),
+    ] {
+        let found = ada.get(&format!("/namespaces/{path}")).await.expect(200);
+        assert_eq!(found.json(), expected, "{path}");
+    }
+    let inside = format!("/namespaces/inner/exists?parent_id={hidden}");
+    assert_eq!(root.get(&inside).await.expect(200).json(), taken("inner1"));
+    server.anonymous().get("/namespaces/engines/exists").await.expect(401);
+    for path in
+        ["engines/exists?parent_id=x".to_owned(), "%00/exists".to_owned(), format!("{}/exists", "x".repeat(256))]
+    {
+        ada.get(&format!("/namespaces/{path}")).await.expect(400);
+    }
+}
+
 async fn list_statement_count_is_independent_of_namespace_count(server: TestServer) {
     let root = server.root();
     let cost = async || {
@@ -78,5 +115,6 @@ async fn list_statement_count_is_independent_of_namespace_count(server: TestServ
 on_every_database![
     list_namespaces_returns_namespaces_of_the_caller,
     get_namespace_by_id_or_path_requires_visibility,
+    exists_returns_whether_a_path_is_taken_and_an_available_one,
     list_statement_count_is_independent_of_namespace_count,
 ];

@@ -6,6 +6,7 @@ mod delete;
 mod edit;
 mod features;
 mod form;
+mod groups;
 mod inherited_items;
 mod languages;
 mod list;

@@ -1,5 +1,6 @@
 //! Audit events of accounts.
 
+use storage::entities::user_identities;
 use storage::entities::users::{Column, Model};
 
 use crate::audit::{self, AuditEntity, AuditEvent, AuditKind, AuditTarget};
@@ -31,6 +32,13 @@ pub(super) fn identity_added(user: &Model, identity: Option<&(String, String)>) 
         AuditEntity::user(user),
         target,
     ))
+}
+
+/// Returns the event of an identity that was removed.
+pub(super) fn identity_removed(user: &Model, identity: &user_identities::Model) -> AuditEvent {
+    let text = format!("{}: {}", identity.provider, identity.extern_uid);
+    let target = AuditTarget::named("Identity", text);
+    AuditEvent::new(AuditKind::UserIdentityRemoved, AuditEntity::user(user), target)
 }
 
 /// Returns the events of the changes of an account.

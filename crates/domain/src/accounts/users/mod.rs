@@ -24,6 +24,8 @@ mod avatar;
 pub mod deletion;
 pub mod emails;
 mod identicon;
+pub mod identities;
+pub mod key_lookups;
 pub mod keys;
 pub mod listing;
 pub mod memberships;

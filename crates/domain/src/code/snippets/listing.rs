@@ -1,10 +1,11 @@
 //! Reads of snippets with their authors.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use chrono::{DateTime, Utc};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::snippets::{self, Column, Entity, Model};
-use storage::entities::{Visibility, now, snippet_contents, users};
+use storage::entities::{Visibility, namespaces, now, projects, snippet_contents, users};
 
 use super::{SnippetScope, find, snippet_not_found};
 use crate::identity::access::ProjectAccess;
@@ -13,6 +14,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
+use crate::kernel::urls;
 use crate::secrets;
 
 /// A snippet with its author and project path.
@@ -78,6 +80,59 @@ pub async fn list_public(
     let public = Column::Visibility.eq(Visibility::Public);
     let query = Entity::find().filter(public).filter(scope.condition());
     list(backend, scope, query, page).await
+}
+
+/// Times between which snippets were created.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CreationTimes {
+    /// The earliest time.
+    pub after: Option<DateTime<Utc>>,
+    /// The latest time.
+    pub before: Option<DateTime<Utc>>,
+}
+
+/// Lists the personal and project snippets that are visible to the caller, newest first.
+///
+/// # Errors
+/// Returns `Unauthorized` without a caller.
+pub async fn list_visible(
+    backend: &Backend,
+    caller: &Caller,
+    created: CreationTimes,
+    page: &PageRequest,
+) -> Result<Page<SnippetDetail>> {
+    caller.signed_in()?;
+    let query = Entity::find()
+        .filter(snippets::visible(caller.viewer(), now().date_naive()))
+        .filter(
+            Condition::all()
+                .add_option(created.after.map(|time| Column::CreatedAt.gte(time)))
+                .add_option(created.before.map(|time| Column::CreatedAt.lte(time))),
+        );
+    let mut found = list(backend, SnippetScope::Personal(caller), query, page).await?;
+    let project_ids = found.items.iter().filter_map(|detail| detail.snippet.project_id);
+    let paths = project_paths(backend.database.read(), project_ids.collect()).await?;
+    for detail in &mut found.items {
+        let project_id = detail.snippet.project_id;
+        detail.project_path = project_id.and_then(|id| paths.get(&id).cloned());
+    }
+    Ok(found)
+}
+
+/// Returns the full paths of projects by ID.
+async fn project_paths(db: &impl ConnectionTrait, ids: BTreeSet<i64>) -> Result<HashMap<i64, String>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = projects::Entity::find()
+        .filter(projects::Column::Id.is_in(ids))
+        .find_also_related(namespaces::Entity)
+        .all(db)
+        .await?;
+    let paths = found
+        .into_iter()
+        .filter_map(|(project, namespace)| Some((project.id, urls::project_path(&namespace?, &project))));
+    Ok(paths.collect())
 }
 
 async fn list(

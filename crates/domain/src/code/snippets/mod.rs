@@ -10,7 +10,10 @@ pub use changes::{
     NewSnippet, NewSnippetFile, SnippetFileAction, SnippetFileUpdate, SnippetUpdate, create, delete,
     delete_all_of_user, update,
 };
-pub use listing::{SnippetContent, SnippetDetail, get, get_content, list_of_project, list_own, list_public};
+pub use listing::{
+    CreationTimes, SnippetContent, SnippetDetail, get, get_content, list_of_project, list_own, list_public,
+    list_visible,
+};
 
 use storage::entities::now;
 use storage::entities::snippets::{self, Column, Entity, Model};

@@ -1,12 +1,14 @@
 //! Operations that groups and personal namespaces share.
 
 mod listing;
+mod taken_paths;
 
 use std::collections::HashMap;
 
 use sea_orm::ConnectionTrait;
 
 pub use listing::{NamespaceDetail, NamespaceFilter, get, list};
+pub use taken_paths::{TakenPath, find_taken_path};
 
 use storage::entities::namespace_ancestors::names_part;
 use storage::entities::related_rows::{RelatedRow, RelatedRows};

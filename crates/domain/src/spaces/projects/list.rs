@@ -17,8 +17,8 @@ use storage::entities::projects::{self, Column, FeatureAccess};
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
-    AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
-    project_languages, project_shares, project_stars, project_texts, unexpired,
+    AccessLevel, Visibility, custom_attributes, fold, job_token_allowlist_entries, namespace_ancestors,
+    namespaces, now, project_languages, project_shares, project_stars, project_texts, unexpired,
 };
 
 use super::ProjectDetail;
@@ -92,6 +92,8 @@ pub struct ProjectFilter {
     pub of_group: Option<GroupProjects>,
     /// Only forks of this project.
     pub forked_from: Option<i64>,
+    /// Only this project, and the projects whose jobs can use it with their job tokens.
+    pub job_token_scope_of: Option<i64>,
     pub archived: Option<bool>,
     pub visibility: Option<Visibility>,
     pub search: Option<String>,
@@ -309,6 +311,7 @@ impl ProjectFilter {
                     .map(|id| Column::NamespaceId.in_subquery(personal(id))),
             )
             .add_option(self.forked_from.map(|id| Column::ForkedFromId.eq(id)))
+            .add_option(self.job_token_scope_of.map(in_job_token_scope))
             .add_option(self.archived.map(|archived| Column::Archived.eq(archived)))
             .add_option(
                 self.visibility
@@ -446,6 +449,20 @@ fn shared_with(group_id: i64) -> sea_orm::sea_query::SelectStatement {
 /// A condition that is never true.
 fn nothing() -> Condition {
     Condition::all().add(Expr::val(1).eq(0))
+}
+
+/// Selects a project, and the projects whose jobs can use it with their job tokens.
+fn in_job_token_scope(project_id: i64) -> Condition {
+    use job_token_allowlist_entries::{Column as Entry, Entity};
+
+    let allowed = Entity::find()
+        .select_only()
+        .column(Entry::AllowedProjectId)
+        .filter(Entry::ProjectId.eq(project_id))
+        .filter(Entry::AllowedProjectId.is_not_null());
+    Condition::any()
+        .add(Column::Id.eq(project_id))
+        .add(Column::Id.in_subquery(allowed.into_query()))
 }
 
 /// Selects the IDs of namespaces with a word in their path, or in their name or that of an ancestor.

@@ -17,7 +17,7 @@ pub async fn create_for_push(backend: &Backend, caller: &Caller, full_path: &str
     let missing = || Error::not_found("Project");
     let (above, path) = full_path.rsplit_once('/').ok_or_else(missing)?;
     // A job token is valid only for its own project.
-    if caller.only_project().is_some() || full_path.contains('\0') {
+    if caller.job_project().is_some() || full_path.contains('\0') {
         return Err(missing());
     }
     let namespace = namespaces::by_full_path(backend.database.read(), above).await?;
