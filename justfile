@@ -41,8 +41,8 @@ fuzz target *arguments:
     RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz {{ target }} -- {{ arguments }}
 
 # Test clients, SDK generators and the documentation in a browser with a separate server
-clients:
-    tests/clients/run
+clients *arguments:
+    tests/clients/run {{ arguments }}
 
 # Compare the server with git and with its own liveness endpoint; `just bench postgres` compares the databases
 bench *arguments:

@@ -43,8 +43,8 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, enabled: bool) ->
             let entity = access.audit_entity();
             let target = AuditTarget::from(&entity);
             let event = AuditEvent::new(AuditKind::JobTokenScopeChanged, entity, target)
-                .from(&(!enabled).to_string())
-                .to(&enabled.to_string());
+                .from((!enabled).to_string())
+                .to(enabled.to_string());
             audit::record(transaction, &access.caller, event).await
         })
         .await
