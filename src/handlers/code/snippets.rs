@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::code::snippet::snippet;
 use crate::views::enums::Convert;
+use contract::timestamp::Timestamp;
 use contract::{
     CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest,
     ListAllSnippetsRequest, Snippet, SnippetFileCreate, UpdateSnippetRequest,
@@ -94,8 +95,8 @@ impl SnippetsApi for App {
         page: PageRequest,
     ) -> Result<Page<Snippet>> {
         let created = CreationTimes {
-            after: request.created_after,
-            before: request.created_before,
+            after: request.created_after.map(Timestamp::to_utc),
+            before: request.created_before.map(Timestamp::to_utc),
         };
         let page = snippets::list_visible(&self.backend, &access.caller, created, &page).await?;
         Ok(page.map(|detail| self.snippet(detail)))

@@ -92,7 +92,7 @@ fn statistics(sizes: StorageSizes) -> GroupStatistics {
 #[must_use]
 pub fn detail(instance: &Instance, detail: GroupDetail, custom_attributes: Option<Vec<Model>>) -> Group {
     let shares = detail.shares.iter().map(shared);
-    let all = |rows: Vec<domain::spaces::projects::ProjectDetail>| {
+    let all = |rows: Vec<projects::ProjectDetail>| {
         rows.iter()
             .map(|row| project(instance, row, ProjectViewOptions::default()))
             .collect()

@@ -22,6 +22,7 @@ const WITHOUT_LINKS: [&str; 17] = [
     "create_merge_request_todo",
     "create_personal_access_token",
     "create_pipeline",
+    "create_public_deploy_key",
     "create_push_rule",
     "create_recovery_codes",
     "create_scim_token",

@@ -6,7 +6,7 @@ use storage::entities::AccessLevel;
 
 use super::{home, snippet, titles};
 use crate::support::users::TestUser;
-use crate::support::{TestServer, on_every_database};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates an external user, who sees internal resources only as a member.
 async fn external(server: &TestServer, name: &str) -> TestUser {

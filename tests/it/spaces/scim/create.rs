@@ -80,11 +80,11 @@ async fn create_user_normalizes_and_numbers_user_names(server: TestServer) {
         ("taken", "taken1"),
         ("Engines", "Engines1"),
         ("api", "api1"),
-        ("日本", "user1"),
+        ("日本", "user"),
         ("--x.git", "x"),
         ("a b/c", "abc"),
         ("x@two.example", "x1"),
-        ("..", "user2"),
+        ("..", "user1"),
     ]
     .into_iter()
     .enumerate()
