@@ -93,6 +93,7 @@ mod m20261127_000095_create_project_fetches;
 mod m20261127_000096_create_remote_mirrors;
 mod m20261127_000098_require_approvals_of_code_owners;
 mod m20261127_000100_create_feature_flags_clients;
+mod m20261128_000101_create_status_checks;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -186,6 +187,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000096_create_remote_mirrors::Migration),
             Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
+            Box::new(m20261128_000101_create_status_checks::Migration),
         ]
     }
 }

@@ -216,6 +216,12 @@ kinds! {
     ApprovalRuleChanged = "approval_rule_changed", Change "approval_rule", [Project];
     /// An approval rule was deleted.
     ApprovalRuleDeleted = "approval_rule_deleted", Remove "approval_rule", [Project];
+    /// An external status check was created.
+    StatusCheckCreated = "external_status_check_created", Add "external_status_check", [Project];
+    /// An external status check changed.
+    StatusCheckChanged = "external_status_check_changed", Change "external_status_check", [Project];
+    /// An external status check was deleted.
+    StatusCheckDeleted = "external_status_check_deleted", Remove "external_status_check", [Project];
     /// A deploy key was added to a project.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project];
     /// The title or push access of a deploy key changed.
