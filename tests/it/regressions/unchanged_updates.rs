@@ -220,8 +220,9 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let mirror = json!({ "url": "https://git.example.com/a.git" });
     let mirror = create(&root, &format!("{work}/remote_mirrors"), mirror).await;
     let protected = root.get(&format!("{work}/protected_branches")).await.expect(200).json()[0]["id"].clone();
-    let check = json!({ "name": "a", "external_url": "https://checks.example.com/a", "shared_secret": "secret" });
-    let check = create(&root, &format!("{work}/external_status_checks"), check).await;
+    let status_check =
+        json!({ "name": "a", "external_url": "https://checks.example.com/a", "shared_secret": "secret" });
+    let status_check = create(&root, &format!("{work}/external_status_checks"), status_check).await;
     let release = json!({
         "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
     });
@@ -265,7 +266,7 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
             ),
             Update::new(
                 &["status_checks"],
-                check,
+                status_check,
                 json!({
                     "name": "b", "external_url": "https://checks.example.com/b", "shared_secret": "other",
                     "protected_branch_ids": [protected],

@@ -23,7 +23,6 @@ pub async fn status_check(client: &Client, base_path: &str, name: &str) -> i64 {
 /// A project with the merge request 1 of the administrator from `feature/x` into `main`. The member `ann` is a Developer, who
 /// can approve the merge request.
 struct Fixture<'a> {
-    server: &'a TestServer,
     project: Project<'a>,
     root: Client,
     ann: Client,
@@ -39,7 +38,7 @@ impl<'a> Fixture<'a> {
     async fn without_merge_request(server: &'a TestServer) -> Self {
         let project = Project::with_commits(server, "checked", Visibility::Public).await;
         let ann = project.member("ann", AccessLevel::Developer).await;
-        Self { server, project, root: server.root(), ann }
+        Self { project, root: server.root(), ann }
     }
 
     async fn propose(&self, branch: &str) -> Value {
