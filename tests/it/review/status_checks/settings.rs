@@ -77,7 +77,7 @@ async fn invalid_attributes_return_422_or_400(server: TestServer) {
     let long = format!("https://checks.example.com/{}", "a".repeat(2048));
     for (change, status, message) in [
         (json!({ "name": "First" }), 422, Some("name has already been taken")),
-        (json!({ "name": " " }), 422, Some("name can't be blank")),
+        (json!({ "name": " " }), 400, Some("name is empty")),
         (json!({ "name": "" }), 400, None),
         (json!({ "name": "x".repeat(256) }), 400, None),
         (
