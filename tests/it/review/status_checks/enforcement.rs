@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Fixture;
 use crate::delivery::commit_statuses::report;
 use crate::delivery::pipelines::pipeline;
+use crate::support::webhook_receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
 /// Returns the state of the merge request, and whether its merge waits.
@@ -124,6 +125,7 @@ async fn automatic_merge_waits_for_the_pipeline_after_a_check(server: TestServer
 
 async fn automatic_merge_continues_after_its_last_check_is_removed(server: TestServer) {
     let fixture = Fixture::without_merge_request(&server).await;
+    let receiver = Receiver::start().await;
     fixture.require().await;
     let release = json!({ "name": "release/*" });
     let release = fixture.root.post(&fixture.url("/protected_branches"), release).await.expect(201).json();
@@ -133,7 +135,7 @@ async fn automatic_merge_continues_after_its_last_check_is_removed(server: TestS
         fixture.root.post(&fixture.project.url("/branches"), body).await.expect(201);
         let body = json!({ "branch": branch, "content": "1", "commit_message": "1" });
         fixture.root.post(&fixture.project.url(&format!("/files/{branch}")), body).await.expect(201);
-        let check = fixture.check_at("Check", "https://checks.example.com/").await;
+        let check = fixture.check_at("Check", &receiver.url).await;
         let iid = fixture.propose(&branch).await["iid"].clone();
         let one = fixture.url(&format!("/merge_requests/{iid}"));
         let waits = json!({ "merge_when_pipeline_succeeds": true });
