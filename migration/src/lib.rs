@@ -93,6 +93,7 @@ mod m20261127_000095_create_project_fetches;
 mod m20261127_000096_create_remote_mirrors;
 mod m20261127_000098_require_approvals_of_code_owners;
 mod m20261127_000100_create_feature_flags_clients;
+mod m20261128_000101_create_status_checks;
 mod m20261128_000104_create_job_token_scopes;
 mod m20261128_000105_mark_public_deploy_keys;
 pub mod naming;
@@ -118,17 +119,17 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000011_create_user_keys_emails_and_statuses::Migration),
             Box::new(m20261121_000012_create_project_bots::Migration),
             Box::new(m20261121_000013_create_oauth::Migration),
-            Box::new(m20261121_000024_create_project_hooks::Migration),
-            Box::new(m20261121_000025_create_events::Migration),
-            Box::new(m20261121_000026_create_hook_deliveries::Migration),
-            Box::new(m20261121_000019_create_project_uploads::Migration),
-            Box::new(m20261121_000020_create_custom_attributes::Migration),
-            Box::new(m20261121_000021_create_code_analyses::Migration),
             Box::new(m20261121_000014_cover_lists_of_projects::Migration),
             Box::new(m20261121_000015_index_texts_of_projects::Migration),
             Box::new(m20261121_000016_cover_lists_of_groups_and_users::Migration),
+            Box::new(m20261121_000019_create_project_uploads::Migration),
+            Box::new(m20261121_000020_create_custom_attributes::Migration),
+            Box::new(m20261121_000021_create_code_analyses::Migration),
             Box::new(m20261121_000022_create_job_tokens::Migration),
             Box::new(m20261121_000023_create_taken_emails::Migration),
+            Box::new(m20261121_000024_create_project_hooks::Migration),
+            Box::new(m20261121_000025_create_events::Migration),
+            Box::new(m20261121_000026_create_hook_deliveries::Migration),
             Box::new(m20261121_000027_create_spent_actions::Migration),
             Box::new(m20261121_000028_fold_what_is_searched::Migration),
             Box::new(m20261121_000030_create_labels::Migration),
@@ -188,6 +189,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000096_create_remote_mirrors::Migration),
             Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
+            Box::new(m20261128_000101_create_status_checks::Migration),
             Box::new(m20261128_000104_create_job_token_scopes::Migration),
             Box::new(m20261128_000105_mark_public_deploy_keys::Migration),
         ]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::activity::jobs::deliver_status_check::DeliverStatusCheck;
 use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::fetch_statistics;
 use domain::code::push_events::PushEvents;
@@ -358,7 +359,8 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     };
     // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
     // jobs.
-    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverWebhook::KIND]);
+    let (deliveries, others) =
+        worker::registry(&backend).divide(&[DeliverWebhook::KIND, DeliverStatusCheck::KIND]);
     // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     // Remote repositories may be slow too.

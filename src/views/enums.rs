@@ -3,7 +3,7 @@
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
     hook_deliveries, issues, merge_requests, milestones, namespaces, packages, pipelines, projects,
-    release_links, remote_mirrors, todos, vulnerabilities,
+    release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -43,6 +43,7 @@ convert_enum! {
     contract::PackageType = packages::PackageType { Generic, Npm, Pypi }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }
     contract::ReleaseLinkType = release_links::ReleaseLinkType { Other, Runbook, Image, Package }
+    contract::StatusCheckStatus = status_check_responses::StatusCheckStatus { Pending, Passed, Failed }
     contract::RemoteMirrorStatus = remote_mirrors::MirrorStatus {
         None, Scheduled, Started, Finished, Failed, ToRetry
     }

@@ -15,7 +15,7 @@ use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access;
 use domain::spaces::projects::forks;
 use domain::transfers::{exports, imports};
-use domain::webhooks::jobs::deliver_webhook;
+use domain::webhooks::jobs::{deliver_status_check, deliver_webhook};
 use storage::jobs::{Job, JobAttempt, JobFailure, JobRegistry};
 
 /// Returns the handlers of all jobs for a backend.
@@ -35,6 +35,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(tag_cleanup::run_job)
         .run(deletion::users::run_job)
         .run(deliver_webhook::run)
+        .run(deliver_status_check::run)
         .run(exports::run_job)
         .run(evidence::run_job)
         .run(merge_requests::run_post_merge)

@@ -1,7 +1,8 @@
-//! Handlers of merge requests and their approvals.
+//! Handlers of merge requests, their approvals and external status checks.
 
 pub mod approval_rules;
 pub mod approvals;
+pub mod external_status_checks;
 pub mod merge_request_versions;
 pub mod merge_requests;
 pub mod merges;

@@ -60,6 +60,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         only_allow_merge_if_pipeline_succeeds: settings.only_allow_merge_if_pipeline_succeeds,
         only_allow_merge_if_all_discussions_are_resolved: settings
             .only_allow_merge_if_all_discussions_are_resolved,
+        only_allow_merge_if_all_status_checks_passed: settings.only_allow_merge_if_all_status_checks_passed,
         remove_source_branch_after_merge: settings.remove_source_branch_after_merge,
         autoclose_referenced_issues: settings.autoclose_referenced_issues,
         suggestion_commit_message: settings.suggestion_commit_message.into_patch(),

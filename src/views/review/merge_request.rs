@@ -245,6 +245,7 @@ fn detailed_status(status: merge_requests::DetailedMergeStatus) -> DetailedMerge
         Status::Unchecked => DetailedMergeStatus::Unchecked,
         Status::Draft => DetailedMergeStatus::DraftStatus,
         Status::NotApproved => DetailedMergeStatus::NotApproved,
+        Status::StatusChecksMustPass => DetailedMergeStatus::StatusChecksMustPass,
         Status::DiscussionsNotResolved => DetailedMergeStatus::DiscussionsNotResolved,
         Status::NeedRebase => DetailedMergeStatus::NeedRebase,
         Status::Conflict => DetailedMergeStatus::Conflict,

@@ -126,6 +126,8 @@ fn planned(plan: InstancePlan, row: &ProjectDetail, shown: Project) -> Project {
     Project {
         approvals_before_merge: (plan >= InstancePlan::Starter)
             .then(|| project.approvals_before_merge.into()),
+        only_allow_merge_if_all_status_checks_passed: (plan >= InstancePlan::Ultimate)
+            .then_some(project.only_allow_merge_if_all_status_checks_passed),
         mirror: Some(mirroring && project.mirror),
         mirror_user_id: nullable(project.mirror_user_id.filter(|_| mirroring)),
         mirror_trigger_builds: Some(mirroring && project.mirror_trigger_builds),
@@ -284,6 +286,7 @@ fn short(instance: &Instance, row: &ProjectDetail) -> Project {
         auto_devops_deploy_strategy: None,
         repository_storage: MaybeUndefined::Undefined,
         approvals_before_merge: None,
+        only_allow_merge_if_all_status_checks_passed: None,
         mirror: None,
         mirror_user_id: MaybeUndefined::Undefined,
         mirror_trigger_builds: None,

@@ -359,6 +359,16 @@ impl Scenario<'_> {
         let one = format!("{all}/{}", rule["id"]);
         self.put("update_approval_rule", &one, json!({ "approvals_required": 2 })).await;
         self.delete("delete_approval_rule", &one).await;
+        let all = format!("/projects/{project}/external_status_checks");
+        self.secrets.extend(["status-check-secret", "status-check-path"].map(str::to_owned));
+        let check = json!({
+            "name": "x", "external_url": "https://checks.example.com/status-check-path",
+            "shared_secret": "status-check-secret",
+        });
+        let check = self.post("create_external_status_check", &all, check).await;
+        let one = format!("{all}/{}", check["id"]);
+        self.put("update_external_status_check", &one, json!({ "name": "y" })).await;
+        self.delete("delete_external_status_check", &one).await;
         let change = json!({ "retain_approvals_on_push": false });
         for (operation, path) in [
             ("update_merge_request_approval_setting", format!("/projects/{project}")),

@@ -178,6 +178,9 @@ impl Ids {
             hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
             // Only the first ten are created.
             root.post(&format!("{in_project}/remote_mirrors"), json!({ "url": "https://h.example.com/" })).await;
+            // Only the first twenty are created.
+            let check = json!({ "name": title, "external_url": format!("https://checks.example.com/{number}") });
+            root.post(&format!("{in_project}/external_status_checks"), check).await;
             freeze_periods::freeze_period(&root, &in_project).await;
             let grant = json!([{ "user_id": member.id }]);
             let body = json!({ "name": format!("b{number}"), "allowed_to_push": grant, "allowed_to_merge": grant });

@@ -219,6 +219,10 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let hook = create(&root, &format!("{work}/hooks"), json!({ "url": "https://hooks.example.com/" })).await;
     let mirror = json!({ "url": "https://git.example.com/a.git" });
     let mirror = create(&root, &format!("{work}/remote_mirrors"), mirror).await;
+    let protected = root.get(&format!("{work}/protected_branches")).await.expect(200).json()[0]["id"].clone();
+    let status_check =
+        json!({ "name": "a", "external_url": "https://checks.example.com/a", "shared_secret": "secret" });
+    let status_check = create(&root, &format!("{work}/external_status_checks"), status_check).await;
     let release = json!({
         "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
     });
@@ -260,6 +264,15 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                 mirror,
                 json!({ "enabled": true, "only_protected_branches": true, "keep_divergent_refs": true }),
             ),
+            Update::new(
+                &["status_checks"],
+                status_check,
+                json!({
+                    "name": "b", "external_url": "https://checks.example.com/b", "shared_secret": "other",
+                    "protected_branch_ids": [protected],
+                }),
+            )
+            .shown_at(format!("{work}/external_status_checks")),
             Update::new(
                 &["protected_branches"],
                 format!("{work}/repository/branches/main/protect"),

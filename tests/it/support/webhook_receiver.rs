@@ -43,6 +43,8 @@ pub struct ReceivedRequest {
     pub headers: HashMap<String, String>,
     /// Body.
     pub body: Value,
+    /// Body as it was received.
+    pub bytes: Vec<u8>,
 }
 
 impl ReceivedRequest {
@@ -166,7 +168,8 @@ async fn serve(
     sender: mpsc::UnboundedSender<ReceivedRequest>,
 ) -> Option<()> {
     let Received { line, headers, body } = receive(&mut stream).await?;
-    let arrived = ReceivedRequest { line, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) };
+    let parsed = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let arrived = ReceivedRequest { line, headers, body: parsed, bytes: body };
     sender.send(arrived).ok()?;
     let response = match reply {
         Reply::Status(status) => {

@@ -220,6 +220,12 @@ kinds! {
     ApprovalRuleDeleted = "approval_rule_deleted", Remove "approval_rule", [Project];
     /// A deploy key was added to a project, or a public deploy key was created.
     DeployKeyAdded = "deploy_key_added", Add "deploy_key", [Project, Instance];
+    /// An external status check was created.
+    StatusCheckCreated = "external_status_check_created", Add "external_status_check", [Project];
+    /// An external status check changed.
+    StatusCheckChanged = "external_status_check_changed", Change "external_status_check", [Project];
+    /// An external status check was deleted.
+    StatusCheckDeleted = "external_status_check_deleted", Remove "external_status_check", [Project];
     /// The title or push access of a deploy key changed.
     DeployKeyChanged = "deploy_key_changed", Change "deploy_key", [Project];
     /// A deploy key was removed from a project.

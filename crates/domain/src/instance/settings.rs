@@ -68,6 +68,18 @@ pub async fn get(backend: &Backend) -> Result<InstanceSettings> {
         .await
 }
 
+/// Returns whether requests to URLs of users, such as those of webhooks and mirrors, may reach loopback and private addresses:
+/// if the operator or the current settings allow it.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn allows_local_requests(backend: &Backend) -> Result<bool> {
+    if backend.webhooks.is_local_allowed() {
+        return Ok(true);
+    }
+    Ok(get(backend).await?.allow_local_requests_from_hooks_and_services)
+}
+
 async fn look_up(db: &impl ConnectionTrait) -> Result<InstanceSettings> {
     let rows = settings::all(db).await?;
     let mut found = Map::new();

@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
+use crate::instance::settings::allows_local_requests;
 use crate::integrations::git_remotes::RemoteUrl;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -23,7 +24,6 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::{EncryptedColumn, EncryptionContext};
-use crate::webhooks::receiver::can_be_local;
 
 /// Maximum number of remote mirrors of a project.
 const MAX_MIRRORS: u64 = 10;
@@ -76,7 +76,7 @@ pub async fn create(
     settings: MirrorSettings,
 ) -> Result<Model> {
     let project_id = access.project.id;
-    let local = can_be_local(backend).await?;
+    let local = allows_local_requests(backend).await?;
     let url =
         RemoteUrl::parse(url.trim(), local).map_err(|error| Error::attribute("url", error.to_string()))?;
     let at = now();

@@ -19,10 +19,10 @@ use super::credentials_context;
 use super::jobs::update_remote_mirror::UpdateRemoteMirror;
 use super::plan::{self, Refs};
 use crate::code::branch_protection;
+use crate::instance::settings::allows_local_requests;
 use crate::integrations::git_remotes::{RemoteFailure, RemoteRepository};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::webhooks::receiver::can_be_local;
 
 /// Maximum duration of an update.
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -220,7 +220,7 @@ fn is_selected(rules: Option<&[RefRule]>, reference: &str) -> bool {
 }
 
 async fn remote_repository(backend: &Backend, mirror: &Model) -> Result<RemoteRepository, UpdateResult> {
-    let local = can_be_local(backend).await?;
+    let local = allows_local_requests(backend).await?;
     let encrypted = mirror.credentials_encrypted.as_deref();
     let credentials = encrypted
         .map(|encrypted| {

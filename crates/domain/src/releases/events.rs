@@ -121,5 +121,7 @@ pub(super) async fn publish(
         // Lists of events omit updates of this type.
         ..NewEvent::new(release.project_id, author_id, EventAction::Updated)
     };
-    events::insert(transaction, event.with_data(&data)?).await
+    events::insert(transaction, event.with_data(&data)?)
+        .await
+        .map(drop)
 }

@@ -1,5 +1,6 @@
-//! Merge requests and their approvals.
+//! Merge requests, their approvals and external status checks.
 
 pub mod approvals;
 pub mod jobs;
 pub mod merge_requests;
+pub mod status_checks;

@@ -18,6 +18,8 @@ pub enum EncryptedColumn {
     WebhookToken,
     /// The password in the URL of a webhook.
     WebhookPassword,
+    /// The key of the signatures of requests to an external status check.
+    StatusCheckSharedSecret,
     /// The username and password in the URL of a remote mirror.
     RemoteMirrorCredentials,
     /// The value of a CI/CD variable.
@@ -82,6 +84,12 @@ impl EncryptedColumn {
                 "project_hooks",
                 "password_encrypted",
                 "project_hooks.password",
+                &["id"],
+            ),
+            Self::StatusCheckSharedSecret => (
+                "status_checks",
+                "shared_secret_encrypted",
+                "status_checks.shared_secret",
                 &["id"],
             ),
             Self::RemoteMirrorCredentials => (

@@ -8,8 +8,9 @@ use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 
 use super::payloads;
-use super::receiver::{can_be_local, password_context, token_context};
+use super::receiver::{password_context, token_context};
 use crate::activity::outbox;
+use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::{WebhookRequest, WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -77,8 +78,12 @@ impl DeliveryAttempt {
 }
 
 impl DeliveryAttempt {
-    fn without_payload(reason: &'static str) -> Self {
+    pub(super) fn without_payload(reason: &'static str) -> Self {
         Self::without_response(DeliveryFault::Payload(reason))
+    }
+
+    pub(super) fn withheld(reason: &'static str) -> Self {
+        Self::without_response(DeliveryFault::Withheld(reason))
     }
 
     fn without_response(fault: DeliveryFault) -> Self {
@@ -89,7 +94,7 @@ impl DeliveryAttempt {
         }
     }
 
-    fn sent(body: String, outcome: WebhookResult) -> Self {
+    pub(super) fn sent(body: String, outcome: WebhookResult) -> Self {
         Self {
             body: Some(body),
             result: outcome.answer.map_err(DeliveryFault::Receiver),
@@ -143,7 +148,7 @@ pub(super) async fn attempt(
             "the payload is larger than 25 MiB",
         ));
     }
-    let local = can_be_local(backend).await?;
+    let local = allows_local_requests(backend).await?;
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(DeliveryAttempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
@@ -193,7 +198,7 @@ pub(super) async fn send_once(
     sent: ImmediateRequest,
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let local = can_be_local(backend).await?;
+    let local = allows_local_requests(backend).await?;
     let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
     let attempt = DeliveryAttempt::sent(sent.body, outcome.ok_or(Error::RateLimited(RETRY_AFTER))?);
@@ -228,8 +233,8 @@ fn decrypt(
 }
 
 /// Request headers, with their names in this service and in the compatible mode.
-const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
-const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
+pub(super) const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
+pub(super) const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
 const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
 
 /// Returns the request of a delivery. URL and secrets are those of one row, so that a change of the webhook in

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
@@ -23,9 +23,9 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum duration of a turn, after which other webhooks get theirs.
-const MAX_TURN: Duration = Duration::from_secs(20);
+pub(super) const MAX_TURN: Duration = Duration::from_secs(20);
 /// A webhook is disabled after failing for this time and at least this often.
-const FAILURE_PERIOD: TimeDelta = TimeDelta::days(3);
+pub(super) const FAILURE_PERIOD: TimeDelta = TimeDelta::days(3);
 const MAX_FAILURES: i32 = 10;
 
 /// Sends the pending deliveries of a webhook for one turn, and enqueues the next turn if some remain.
@@ -43,7 +43,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         let Some(delivery) = hook_deliveries::next(db, hook_id).await? else {
             return Ok(());
         };
-        if !is_due(&delivery) {
+        if !is_due(delivery.attempts, delivery.next_attempt_at) {
             let due = delivery.next_attempt_at;
             let turn = DeliverWebhook { hook_id };
             return jobs::enqueue_at(backend.database.write(), &turn, due)
@@ -62,11 +62,11 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
 
 /// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before the
 /// clock of the system was set back.
-fn is_due(delivery: &hook_deliveries::Model) -> bool {
-    let longest = jobs::RunnerOptions::default().longest_retry_delay(delivery.attempts);
+pub(super) fn is_due(attempts: i32, next_attempt_at: DateTime<Utc>) -> bool {
+    let longest = jobs::RunnerOptions::default().longest_retry_delay(attempts);
     let longest = TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX);
-    let wait = delivery.next_attempt_at - scheduling_time();
-    delivery.attempts == 0 || wait <= TimeDelta::zero() || wait > longest
+    let wait = next_attempt_at - scheduling_time();
+    attempts == 0 || wait <= TimeDelta::zero() || wait > longest
 }
 
 /// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.

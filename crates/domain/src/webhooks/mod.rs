@@ -5,7 +5,8 @@ pub mod delivery;
 pub mod jobs;
 pub mod log;
 pub mod payloads;
-pub(crate) mod receiver;
+mod receiver;
+pub mod status_checks;
 pub mod test_delivery;
 
 use git::check_branch_name;
@@ -19,6 +20,7 @@ use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
+use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::{MASKED_PASSWORD, WebhookTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -27,7 +29,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::{EncryptionContext, Secret};
-use crate::webhooks::receiver::{can_be_local, password_context, token_context};
+use crate::webhooks::receiver::{password_context, token_context};
 
 /// Maximum webhooks of a project.
 const MAX_WEBHOOKS: u64 = 100;
@@ -319,7 +321,7 @@ fn invalid(text: &'static str) -> Error {
 }
 
 async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
-    let local = can_be_local(backend).await?;
+    let local = allows_local_requests(backend).await?;
     WebhookTarget::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
 }
 

@@ -207,6 +207,8 @@ pub struct Model {
     pub only_allow_merge_if_pipeline_succeeds: bool,
     /// Whether a merge requires all discussions to be resolved.
     pub only_allow_merge_if_all_discussions_are_resolved: bool,
+    /// Whether a merge requires all external status checks to have passed.
+    pub only_allow_merge_if_all_status_checks_passed: bool,
     /// Whether a skipped pipeline counts as successful.
     pub allow_merge_on_skipped_pipeline: bool,
     /// Whether a push resolves discussions on changed lines.

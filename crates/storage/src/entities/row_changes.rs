@@ -62,6 +62,7 @@ timestamped_rows!(
     remote_mirrors,
     saml_providers,
     snippets,
+    status_checks,
     users,
 );
 

@@ -72,6 +72,10 @@ impl Instance {
         root.post(&format!("{PROJECT}/hooks"), hook).await.expect(201);
         let mirror = json!({ "url": "http://ada:mirror-password@127.0.0.1:1/" });
         root.post(&format!("{PROJECT}/remote_mirrors"), mirror).await.expect(201);
+        let check = json!({
+            "name": "Check", "external_url": "https://checks.example.com/", "shared_secret": "check-secret",
+        });
+        root.post(&format!("{PROJECT}/external_status_checks"), check).await.expect(201);
         for all in ["/admin/ci", PROJECT, "/groups/g"] {
             let body = json!({ "key": "K", "value": format!("value of {all}") });
             root.post(&format!("{all}/variables"), body).await.expect(201);

@@ -18,7 +18,7 @@ use crate::packages::{self, npm_packages, python_packages};
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
-use crate::review::{approvals, merge_requests};
+use crate::review::{approvals, merge_requests, status_checks};
 use crate::spaces::badges;
 use crate::support::code::Project;
 use crate::support::users::TestUser;
@@ -86,6 +86,7 @@ pub struct Space<'a> {
     pub deployment: i64,
     pub cluster: i64,
     pub approval_rule: i64,
+    pub status_check: i64,
     /// A generic package `there` and its file.
     pub package: (i64, i64),
     /// Path of the group two levels above the group, which is the scope of the npm packages.
@@ -203,6 +204,7 @@ pub async fn create_space<'a>(
         package: packages::package(&root, &in_project, "there", "v1").await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),
+        status_check: status_checks::status_check(&root, &in_project, "there").await,
         own_approval_rule: spaces::id(&own_rule),
         label,
         group_label,

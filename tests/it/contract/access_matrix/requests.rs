@@ -155,6 +155,7 @@ impl Fixture<'_> {
             ("deployment_id", _) => number(space.deployment),
             ("approval_rule_id", _) if operation.id.contains("merge_request") => number(space.own_approval_rule),
             ("approval_rule_id", _) => number(space.approval_rule),
+            ("check_id", _) => number(space.status_check),
             ("cluster_id", _) => number(space.cluster),
             // A public repository.
             ("repository_id", ResourceKind::Instance) => number(self.spaces[2].registry_repository),
@@ -209,6 +210,10 @@ impl Fixture<'_> {
                 body["name"] = json!(format!("p{number}"));
             }
             "create_approval_rule" => body["name"] = json!(format!("r{number}")),
+            "create_external_status_check" => {
+                body["name"] = json!(format!("c{number}"));
+                body["external_url"] = json!(format!("https://checks.example.com/{number}"));
+            }
             "create_environment" => body["name"] = json!(format!("e{number}")),
             "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),

@@ -22,6 +22,7 @@ async fn fork_copies_settings_of_its_source(server: TestServer) {
         "lfs_enabled": false, "public_jobs": false, "shared_runners_enabled": false, "ci_default_git_depth": 7,
         "ci_config_path": "ci/all.yml", "only_allow_merge_if_pipeline_succeeds": true,
         "only_allow_merge_if_all_discussions_are_resolved": true, "remove_source_branch_after_merge": false,
+        "only_allow_merge_if_all_status_checks_passed": true,
         "resolve_outdated_diff_discussions": true, "autoclose_referenced_issues": false,
         "suggestion_commit_message": "Apply", "auto_devops_enabled": false, "auto_devops_deploy_strategy": "manual",
         "external_authorization_classification_label": "secret",

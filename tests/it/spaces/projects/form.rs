@@ -187,7 +187,9 @@ async fn free_plan_omits_approvals_and_ignores_premium_settings(server: TestServ
     };
     row.update(server.backend.database.write()).await.expect("a row");
     let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
-    assert_eq!(read.get("approvals_before_merge"), None);
+    for field in ["approvals_before_merge", "only_allow_merge_if_all_status_checks_passed"] {
+        assert_eq!(read.get(field), None, "{field}");
+    }
     assert_eq!((&read["mirror"], &read["mirror_trigger_builds"]), (&json!(false), &json!(false)));
     assert_eq!(
         (&read["mirror_user_id"], &read["external_authorization_classification_label"]),

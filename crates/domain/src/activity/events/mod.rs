@@ -87,6 +87,11 @@ pub fn project_target(project: &projects::Model) -> EventTarget {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
+    record_event(transaction, new).await.map(drop)
+}
+
+/// Like [`record`], and returns the event.
+pub(crate) async fn record_event(transaction: &DatabaseTransaction, new: NewEvent) -> Result<events::Model> {
     if let Some(project_id) = new.project_id {
         projects::Entity::update_many()
             .col_expr(projects::Column::LastActivityAt, Expr::value(now()))
@@ -98,7 +103,7 @@ pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<
 }
 
 /// Like [`record`], for changes that update the project's activity themselves.
-pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
+pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> Result<events::Model> {
     let target = new.target;
     let row = events::ActiveModel {
         project_id: Set(new.project_id),
@@ -113,8 +118,8 @@ pub(crate) async fn insert(transaction: &DatabaseTransaction, new: NewEvent) -> 
         ..Default::default()
     };
     let event = row.insert(transaction).await?;
-    match new.webhook_target {
-        Some(target) => outbox::enqueue(transaction, &event, &target).await,
-        None => Ok(()),
+    if let Some(target) = new.webhook_target {
+        outbox::enqueue(transaction, &event, &target).await?;
     }
+    Ok(event)
 }

@@ -153,5 +153,7 @@ async fn record(
         data: None,
         webhook_target: Some(WebhookTarget { kind, branch: None }),
     };
-    events::insert(transaction, event.with_data(data)?).await
+    events::insert(transaction, event.with_data(data)?)
+        .await
+        .map(drop)
 }

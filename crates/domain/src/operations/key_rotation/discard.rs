@@ -18,6 +18,7 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::GroupRunnersToken => "the groups have no registration token for runners",
         EncryptedColumn::WebhookToken => "the webhooks are sent without a token",
         EncryptedColumn::WebhookPassword => "the webhooks are sent without the password of their URL",
+        EncryptedColumn::StatusCheckSharedSecret => "requests to the external status checks are not signed",
         EncryptedColumn::RemoteMirrorCredentials => "the remote mirrors are updated without credentials",
         EncryptedColumn::CiVariableValue => "the CI/CD variables are deleted",
         EncryptedColumn::ScheduleVariableValue => "the variables of pipeline schedules are deleted",
@@ -93,6 +94,7 @@ fn removal(column: EncryptedColumn) -> String {
         | EncryptedColumn::GroupRunnersToken
         | EncryptedColumn::WebhookToken
         | EncryptedColumn::WebhookPassword
+        | EncryptedColumn::StatusCheckSharedSecret
         | EncryptedColumn::RemoteMirrorCredentials => {
             format!("UPDATE {table} SET {name} = NULL WHERE id = $1 AND {name} = $2")
         }

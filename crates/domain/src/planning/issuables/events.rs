@@ -13,6 +13,7 @@ use storage::entities::project_hooks::HookEvent;
 use super::{IssuableKind, IssuableRow};
 use crate::activity::events::{self, EventTarget, NewEvent};
 use crate::activity::outbox::WebhookTarget;
+use crate::activity::status_checks::{self, CheckedMergeRequest};
 use crate::kernel::error::Result;
 use crate::planning::{system_notes, todo_writer};
 
@@ -147,6 +148,10 @@ pub(crate) trait IssuableEventRow: IssuableRow {
     fn webhook_event(&self) -> HookEvent;
     /// Returns the fields whose changes are part of webhook data.
     fn webhook_fields(&self) -> Vec<(&'static str, Value)>;
+    /// Returns the merge request that external status checks receive.
+    fn checked(&self) -> Option<CheckedMergeRequest<'_>> {
+        None
+    }
 }
 
 impl IssuableEventRow for issues::Model {
@@ -203,6 +208,15 @@ impl IssuableEventRow for merge_requests::Model {
             ("updated_at", json!(self.updated_at)),
         ]
     }
+
+    fn checked(&self) -> Option<CheckedMergeRequest<'_>> {
+        Some(CheckedMergeRequest {
+            id: self.id,
+            project_id: self.target_project_id,
+            target_branch: &self.target_branch,
+            head_sha: &self.head_sha,
+        })
+    }
 }
 
 /// Writes the system notes, the event and the webhook deliveries in the transaction of the change. Completes
@@ -238,12 +252,32 @@ pub(crate) async fn publish<T: IssuableEventRow>(
         changes,
         oldrev: change.old_head,
     };
-    events::record(transaction, event.with_data(&data)?).await?;
+    let event = events::record_event(transaction, event.with_data(&data)?).await?;
+    let checked = before.and_then(IssuableEventRow::checked);
+    if let Some(merge_request) = after.checked()
+        && is_sent_to_checks(name, checked, merge_request)
+    {
+        status_checks::enqueue(transaction, &event, merge_request).await?;
+    }
     match (before, change.author_id, noteable.todo_target()) {
         (Some(_), Some(author_id), Some(target)) => {
             todo_writer::complete(transaction, author_id, target).await
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns whether external status checks receive an event of a merge request: it was created, closed or reopened, or has
+/// other commits or another target branch.
+fn is_sent_to_checks(
+    name: &str,
+    before: Option<CheckedMergeRequest<'_>>,
+    after: CheckedMergeRequest<'_>,
+) -> bool {
+    match name {
+        "open" | "close" | "reopen" => true,
+        "update" => before != Some(after),
+        _ => false,
     }
 }
 

@@ -1,9 +1,13 @@
-//! Merge requests that are merged automatically when their pipeline succeeds. A successful pipeline enqueues
-//! `jobs::auto_merge`. A failed pipeline does not cancel the waiting, since it may be retried.
+//! Merge requests that are merged automatically when their pipeline succeeds and their status checks have passed. A
+//! successful pipeline and a passed check enqueue `jobs::auto_merge`. A failed pipeline or check does not cancel the waiting,
+//! since it may be retried.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
-use storage::entities::merge_requests::{self, MergeRequestState, Model};
-use storage::entities::{now, projects, row_changes, users};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use storage::entities::merge_requests::{self, Column, MergeRequestState, Model};
+use storage::entities::{now, pipelines, projects, row_changes, users};
 use storage::jobs;
 
 use super::row::{self, MergeRequestDetail, MergeRequestInclude};
@@ -17,6 +21,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
+use crate::review::status_checks::evaluation as checks;
 
 /// Sets a merge request to be merged when its pipeline succeeds. New commits cancel this. Does nothing if the merge
 /// request waits with the same parameters.
@@ -53,12 +58,17 @@ pub(super) async fn enable(
             if !row_changes::is_changed(&row, &before) {
                 return Ok(before);
             }
-            let note = format!(
-                "enabled an automatic merge when the pipeline for {} succeeds",
-                before.head_sha
-            );
+            let pipeline = pipeline_under_lock(transaction, &before).await?;
+            let is_ready = head_pipeline::is_ready(&access.project, pipeline.as_ref());
+            let sha = &before.head_sha;
+            let note = match is_ready {
+                true => format!("enabled an automatic merge when the status checks for {sha} pass"),
+                false => format!("enabled an automatic merge when the pipeline for {sha} succeeds"),
+            };
             let after = save(transaction, Some(user), &before, row, note).await?;
-            enqueue_if_succeeded(transaction, &access.project, &after).await?;
+            if is_ready {
+                enqueue_auto_merge(transaction, after.id).await?;
+            }
             Ok(after)
         })
         .await?;
@@ -108,29 +118,53 @@ pub async fn cancel_auto_merge(
     row::load_detail(backend, access, canceled, MergeRequestInclude::default()).await
 }
 
-/// Enqueues the merge if the pipeline has succeeded in the meantime. A change of a pipeline locks its project
-/// until it is committed, and then looks for waiting merge requests. The lock taken here therefore excludes a
-/// race.
-async fn enqueue_if_succeeded(
+/// Returns the head pipeline, which may have succeeded in the meantime. A change of a pipeline locks its project until it is
+/// committed, and then looks for waiting merge requests. The lock taken here therefore excludes a race.
+async fn pipeline_under_lock(
     transaction: &DatabaseTransaction,
-    target: &projects::Model,
     merge_request: &Model,
-) -> Result<()> {
+) -> Result<Option<pipelines::Model>> {
     if let Some(source) = merge_request.source_project_id {
         projects::lock_for_insert(transaction, source).await?;
     }
-    let pipeline = head_pipeline::find(transaction, merge_request).await?;
-    if !head_pipeline::allows_merge(target, pipeline.as_ref()) {
-        return Ok(());
-    }
-    let job = AutoMerge {
-        merge_request_id: merge_request.id,
-    };
+    head_pipeline::find(transaction, merge_request).await
+}
+
+/// Enqueues the merge of a waiting merge request. The job checks whether the merge request still waits.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn enqueue_auto_merge(
+    transaction: &DatabaseTransaction,
+    merge_request_id: i64,
+) -> Result<()> {
+    let job = AutoMerge { merge_request_id };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Merges a waiting merge request if the newest pipeline of its head has succeeded, with the permissions of
-/// the user who enabled it. If the merge is not possible, the waiting is canceled and a note states the
+/// Enqueues the merges of all waiting merge requests of a project whose status checks changed.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, target_id: i64) -> Result<()> {
+    let waiting: Vec<i64> = merge_requests::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::TargetProjectId.eq(target_id))
+        .filter(Column::State.eq(MergeRequestState::Opened))
+        .filter(Column::MergeWhenPipelineSucceeds.eq(true))
+        .order_by_asc(Column::Id)
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    for id in waiting {
+        enqueue_auto_merge(transaction, id).await?;
+    }
+    Ok(())
+}
+
+/// Merges a waiting merge request if the newest pipeline of its head has succeeded and its status checks have passed, with the
+/// permissions of the user who enabled it. If the merge is not possible, the waiting is canceled and a note states the
 /// reason. The operation is idempotent.
 ///
 /// # Errors
@@ -148,7 +182,9 @@ pub async fn run_auto_merge(backend: &Backend, id: i64) -> Result<()> {
         return Ok(());
     };
     let pipeline = head_pipeline::find(db, &merge_request).await?;
-    if !head_pipeline::allows_merge(&target, pipeline.as_ref()) {
+    if !head_pipeline::is_ready(&target, pipeline.as_ref())
+        || !checks::allow_merge(backend, db, &target, &merge_request).await?
+    {
         return Ok(());
     }
     match merge(backend, &merge_request).await {

@@ -21,6 +21,8 @@ pub enum DetailedMergeStatus {
     Draft,
     /// Approvals are missing.
     NotApproved,
+    /// The project requires all status checks to have passed.
+    StatusChecksMustPass,
     /// The project requires all discussions to be resolved.
     DiscussionsNotResolved,
     /// The merge method of the project requires a rebase.
@@ -62,6 +64,8 @@ impl PipelineState {
 pub(super) struct MergeFacts {
     /// Whether it has the approvals that its rules require.
     pub is_approved: bool,
+    /// Whether its status checks permit the merge.
+    pub have_checks_passed: bool,
     /// Whether it has unresolved discussions.
     pub is_unresolved: bool,
     /// The state of its head pipeline.
@@ -91,6 +95,9 @@ impl DetailedMergeStatus {
         }
         if !facts.is_approved {
             return Self::NotApproved;
+        }
+        if !facts.have_checks_passed {
+            return Self::StatusChecksMustPass;
         }
         if requires_discussions && facts.is_unresolved {
             return Self::DiscussionsNotResolved;

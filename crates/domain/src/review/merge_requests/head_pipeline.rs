@@ -47,6 +47,15 @@ pub(super) fn allows_merge(target: &projects::Model, pipeline: Option<&pipelines
     }
 }
 
+/// Returns whether an automatic merge waits no longer for the pipeline. A merge request without a pipeline waits only if the
+/// project requires one.
+pub(super) fn is_ready(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
+    match pipeline {
+        None => !target.only_allow_merge_if_pipeline_succeeds,
+        Some(_) => allows_merge(target, pipeline),
+    }
+}
+
 /// Returns a head pipeline with the full path of its project, if pipelines of the project are visible to the caller.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ use crate::review::approvals::settings::ApprovalPolicy;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
 use crate::review::merge_requests::ref_updates::MergePlan;
+use crate::review::status_checks::evaluation as checks;
 
 /// Maximum number of attempts if concurrent pushes to the target win.
 const MAX_ATTEMPTS: usize = 5;
@@ -39,7 +40,8 @@ pub struct MergeParams {
     pub squash_commit_message: Option<String>,
     /// Whether to delete the source branch after the merge.
     pub should_remove_source_branch: Option<bool>,
-    /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one.
+    /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one, and
+    /// until the status checks have passed, if the project requires them.
     pub merge_when_pipeline_succeeds: bool,
 }
 
@@ -48,8 +50,8 @@ pub struct MergeParams {
 ///
 /// # Errors
 /// Returns `NotFound` if the merge request is not visible, and `Unauthorized` if the caller may not merge
-/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, or lacks
-/// approvals, or does not meet the requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
+/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have
+/// not passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
 /// needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent pushes win
 /// repeatedly.
 pub async fn accept(
@@ -67,9 +69,16 @@ pub async fn accept(
     check_open(&merge_request)?;
     let pipeline = head_pipeline::find(db, &merge_request).await?;
     let has_succeeded = head_pipeline::allows_merge(&access.project, pipeline.as_ref());
+    let is_ready = head_pipeline::is_ready(&access.project, pipeline.as_ref());
     let is_running = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
     let is_required = access.project.only_allow_merge_if_pipeline_succeeds;
-    let waits = params.merge_when_pipeline_succeeds && !has_succeeded && (is_required || is_running);
+    let awaits_pipeline = !has_succeeded && (is_required || is_running);
+    let have_checks_passed = checks::allow_merge(backend, db, &access.project, &merge_request).await?;
+    let awaits_checks = !have_checks_passed && is_ready;
+    let waits = params.merge_when_pipeline_succeeds && (awaits_pipeline || awaits_checks);
+    if !have_checks_passed && !waits {
+        return Err(not_allowed());
+    }
     let mut policy = approval_policy::load(backend, access, &merge_request).await?;
     check_requirements(backend, access, &merge_request, &policy, waits || has_succeeded).await?;
     let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
@@ -333,6 +342,10 @@ async fn save_plan(
             }
             // Approvals are given and revoked under the same lock.
             check_approved(backend, transaction, access, &locked, policy).await?;
+            // Statuses of checks are stored under the same lock as well.
+            if !checks::allow_merge(backend, transaction, &access.project, &locked).await? {
+                return Err(not_allowed());
+            }
             let mut row = locked.into_active_model();
             row.merge_params = Set(Some(params.clone()));
             row.base_sha = Set(base.to_string());

@@ -26,6 +26,7 @@ use crate::planning::issuables::subscriptions::SubscriptionParts;
 use crate::planning::issuables::{AssociationRequest, Associations, WithMilestone, with_milestones};
 use crate::planning::milestones::MilestoneDetail;
 use crate::review::approvals::evaluation::{ApprovalParts, ApprovalState};
+use crate::review::status_checks::evaluation::{self as checks, StatusCheckParts};
 
 /// A merge request with its associations.
 #[derive(Debug, Clone)]
@@ -156,6 +157,10 @@ pub(super) async fn load_found(
         }
         false => None,
     };
+    let checks = match is_open && checks::are_required(backend, &access.project) {
+        true => Some(StatusCheckParts::add(&mut related, &merge_request)),
+        false => None,
+    };
     let found = vec![(merge_request, milestone)];
     let request = AssociationRequest {
         paths: HashMap::from([(
@@ -186,11 +191,16 @@ pub(super) async fn load_found(
         }
         None => ApprovalState::default(),
     };
+    let have_checks_passed = match checks {
+        Some(parts) => checks::have_passed(&parts.take(&mut rows, &detail.merge_request)?),
+        None => true,
+    };
     let detailed_status = DetailedMergeStatus::of(
         &access.project,
         &detail.merge_request,
         detailed_status::MergeFacts {
             is_approved: approvals.is_approved(),
+            have_checks_passed,
             is_unresolved: detail.unresolved,
             pipeline: pipeline_state,
             needs_rebase: may_need_rebase && diverged.is_some_and(|count| count > 0),

@@ -22,6 +22,7 @@ use crate::planning::issuables::{
 use crate::planning::mentions::{self, TextAudience, TextSource};
 use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
+use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::branch_heads::{self, BranchHeads, BranchRef};
 use crate::review::merge_requests::closing_issues::{self, ReferenceContext};
 
@@ -182,6 +183,10 @@ pub async fn update(
             effects.save(transaction, source, links.newly_assigned).await?;
             if branches.is_some() {
                 enqueue_head_update(transaction, merge_request.id).await?;
+            }
+            if merge_request.merge_when_pipeline_succeeds && has_new_code {
+                // Other status checks apply to another target branch.
+                auto_merge::enqueue_auto_merge(transaction, merge_request.id).await?;
             }
             Ok::<_, Error>(merge_request)
         })

@@ -7,7 +7,7 @@ use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
 
 /// Columns that affect who can do what, or which code is accepted.
-const SETTINGS: [Column; 29] = [
+const SETTINGS: [Column; 30] = [
     Column::Name,
     Column::Path,
     Column::DefaultBranch,
@@ -26,6 +26,7 @@ const SETTINGS: [Column; 29] = [
     Column::CiConfigPath,
     Column::OnlyAllowMergeIfPipelineSucceeds,
     Column::OnlyAllowMergeIfAllDiscussionsAreResolved,
+    Column::OnlyAllowMergeIfAllStatusChecksPassed,
     Column::ApprovalsBeforeMerge,
     Column::ResetApprovalsOnPush,
     Column::MergeRequestsAuthorApproval,

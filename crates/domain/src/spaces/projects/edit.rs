@@ -38,7 +38,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 47] = [
+const FIELDS: [&str; 48] = [
     "name",
     "path",
     "visibility",
@@ -74,6 +74,7 @@ const FIELDS: [&str; 47] = [
     "ci_config_path",
     "only_allow_merge_if_pipeline_succeeds",
     "only_allow_merge_if_all_discussions_are_resolved",
+    "only_allow_merge_if_all_status_checks_passed",
     "remove_source_branch_after_merge",
     "autoclose_referenced_issues",
     "suggestion_commit_message",

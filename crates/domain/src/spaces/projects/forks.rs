@@ -144,6 +144,7 @@ fn copy_settings(fork: &mut projects::ActiveModel, source: &projects::Model) {
         build_coverage_regex,
         only_allow_merge_if_pipeline_succeeds,
         only_allow_merge_if_all_discussions_are_resolved,
+        only_allow_merge_if_all_status_checks_passed,
         allow_merge_on_skipped_pipeline,
         resolve_outdated_diff_discussions,
         remove_source_branch_after_merge,

@@ -55,6 +55,7 @@ pub struct ProjectSettings {
     pub ci_config_path: Patch<String>,
     pub only_allow_merge_if_pipeline_succeeds: Option<bool>,
     pub only_allow_merge_if_all_discussions_are_resolved: Option<bool>,
+    pub only_allow_merge_if_all_status_checks_passed: Option<bool>,
     pub remove_source_branch_after_merge: Option<bool>,
     pub autoclose_referenced_issues: Option<bool>,
     pub suggestion_commit_message: Patch<String>,
@@ -203,6 +204,12 @@ impl ProjectSettings {
                     i32::try_from(approvals).map_err(|_| out_of_range("approvals_before_merge"))?;
                 row.approvals_before_merge = Set(approvals);
             }
+        }
+        if backend.instance.plan >= InstancePlan::Ultimate {
+            assign(
+                &mut row.only_allow_merge_if_all_status_checks_passed,
+                self.only_allow_merge_if_all_status_checks_passed,
+            );
         }
         if backend.instance.plan >= InstancePlan::Premium {
             self.external_authorization_classification_label

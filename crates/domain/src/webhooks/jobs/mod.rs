@@ -1,3 +1,4 @@
 //! Background jobs of webhooks.
 
+pub mod deliver_status_check;
 pub mod deliver_webhook;

@@ -31,6 +31,16 @@ pub(super) struct MergeRequestPayload {
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_approval_rule: Option<StatusCheckPart>,
+}
+
+/// The external status check to which a payload is sent.
+#[derive(Debug, Serialize)]
+pub(super) struct StatusCheckPart {
+    pub(super) id: i64,
+    pub(super) name: String,
+    pub(super) external_url: String,
 }
 
 /// A merge request, as in all payloads.
@@ -89,7 +99,11 @@ pub(super) async fn load_attributes(
     attributes(backend, subject, merge_request, &assignees).await
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<MergeRequestPayload> {
+pub(super) async fn payload(
+    backend: &Backend,
+    subject: &PayloadContext,
+    external_approval_rule: Option<StatusCheckPart>,
+) -> Result<MergeRequestPayload> {
     let missing = || Error::internal("the merge request of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(missing)?;
@@ -120,6 +134,7 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
         changes: data.changes,
         repository: subject.repository_part(false),
         assignees: assignees.iter().map(|user| subject.person_part(user)).collect(),
+        external_approval_rule,
     })
 }
 

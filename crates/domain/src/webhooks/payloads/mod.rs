@@ -18,7 +18,7 @@ use git::{Repository, RepositoryId};
 use sea_orm::{ConnectionTrait, EntityTrait};
 use serde::Serialize;
 use storage::entities::events::EventTargetType;
-use storage::entities::{events, issues, namespaces, notes, projects, users};
+use storage::entities::{events, issues, namespaces, notes, projects, status_checks, users};
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -49,13 +49,31 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
         (_, Some(EventTargetType::Pipeline)) => to_json(&pipeline::payload(backend, &subject).await?),
         (_, Some(EventTargetType::Release)) => to_json(&release::payload(&subject).await?),
         (_, Some(EventTargetType::MergeRequest)) => {
-            to_json(&merge_request::payload(backend, &subject).await?)
+            to_json(&merge_request::payload(backend, &subject, None).await?)
         }
         (events::EventAction::Commented, Some(EventTargetType::CommitNote | EventTargetType::Note)) => {
             to_json(&note::payload(backend, &subject).await?)
         }
         _ => Err(Error::internal("the event has no webhook payload")),
     }
+}
+
+/// Returns the request body of an event of a merge request for an external status check, as JSON.
+///
+/// # Errors
+/// Returns an error if the database or Git fails, or if the merge request was deleted.
+pub(super) async fn status_check_body(
+    backend: &Backend,
+    event: events::Model,
+    check: &status_checks::Model,
+) -> Result<String> {
+    let subject = PayloadContext::load(backend, event).await?;
+    let part = merge_request::StatusCheckPart {
+        id: check.id,
+        name: check.name.clone(),
+        external_url: check.external_url.clone(),
+    };
+    to_json(&merge_request::payload(backend, &subject, Some(part)).await?)
 }
 
 /// Returns whether the resource of an event is confidential now, or `None` if it was deleted.
