@@ -93,6 +93,8 @@ mod m20261127_000095_create_project_fetches;
 mod m20261127_000096_create_remote_mirrors;
 mod m20261127_000098_require_approvals_of_code_owners;
 mod m20261127_000100_create_feature_flags_clients;
+mod m20261128_000102_accept_crates;
+mod m20261128_000103_create_package_protection_rules;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -186,6 +188,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000096_create_remote_mirrors::Migration),
             Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
+            Box::new(m20261128_000102_accept_crates::Migration),
+            Box::new(m20261128_000103_create_package_protection_rules::Migration),
         ]
     }
 }

@@ -110,8 +110,14 @@ pub(super) fn facts(operation: &Operation<'_>) -> Vec<(&'static str, Line)> {
     if operation.value["x-job-token"] == true {
         facts.push(("CI/CD job token", vec![text("Accepted")]));
     }
-    if operation.value["x-package-client"] == true {
-        let accepted = "Deploy tokens, and tokens with HTTP Basic authentication";
+    let accepted = match &operation.value["x-package-client"] {
+        Value::Bool(true) => Some("Deploy tokens, and tokens with HTTP Basic authentication"),
+        Value::String(_) => Some(
+            "Deploy tokens, tokens with HTTP Basic authentication, and a token as the value of `Authorization`",
+        ),
+        _ => None,
+    };
+    if let Some(accepted) = accepted {
         facts.push(("Package managers", vec![text(accepted)]));
     }
     let writes = !matches!(operation.method, "get" | "head");
