@@ -219,6 +219,10 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let hook = create(&root, &format!("{work}/hooks"), json!({ "url": "https://hooks.example.com/" })).await;
     let mirror = json!({ "url": "https://git.example.com/a.git" });
     let mirror = create(&root, &format!("{work}/remote_mirrors"), mirror).await;
+    let rules = format!("{work}/packages/protection/rules");
+    let rule =
+        json!({ "package_name_pattern": "b", "package_type": "pypi", "minimum_access_level_for_delete": "owner" });
+    let rule = root.post(&rules, rule).await.expect(201).json();
     let release = json!({
         "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
     });
@@ -260,6 +264,15 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                 mirror,
                 json!({ "enabled": true, "only_protected_branches": true, "keep_divergent_refs": true }),
             ),
+            Update::new(
+                &["package_protection_rules"],
+                format!("{rules}/{}", rule["id"]),
+                json!({
+                    "package_name_pattern": "a", "package_type": "npm", "minimum_access_level_for_push": "owner",
+                    "minimum_access_level_for_delete": null,
+                }),
+            )
+            .shown_at(rules),
             Update::new(
                 &["protected_branches"],
                 format!("{work}/repository/branches/main/protect"),

@@ -110,10 +110,11 @@ pub(super) fn facts(operation: &Operation<'_>) -> Vec<(&'static str, Line)> {
     if operation.value["x-job-token"] == true {
         facts.push(("CI/CD job token", vec![text("Accepted")]));
     }
-    let accepted = match &operation.value["x-package-client"] {
-        Value::Bool(true) => Some("Deploy tokens, and tokens with HTTP Basic authentication"),
-        Value::String(_) => Some(
-            "Deploy tokens, tokens with HTTP Basic authentication, and a token as the value of `Authorization`",
+    let client = &operation.value["x-package-client"];
+    let accepted = match (client == true, client == "cargo") {
+        (true, _) => Some("Deploy tokens, and tokens with HTTP Basic authentication"),
+        (_, true) => Some(
+            "Deploy tokens, tokens with HTTP Basic authentication, and a token as the value of Authorization",
         ),
         _ => None,
     };

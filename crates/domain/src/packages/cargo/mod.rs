@@ -73,13 +73,16 @@ pub async fn index_file(backend: &Backend, access: &ProjectAccess, path: &str) -
 pub async fn open(backend: &Backend, access: &ProjectAccess, name: &str, version: &str) -> Result<Download> {
     check_enabled(access)?;
     let (name, version) = parse(name, version)?;
+    let (scope, lookup_name) = (PackageScope::Project(access), name.canonical());
+    let file_name = file_name(&name, &version);
+    let version = Some(version.as_str());
     let opened = downloads::open_by_name(
         backend,
-        &PackageScope::Project(access),
+        &scope,
         PackageType::Cargo,
-        &name.canonical(),
-        Some(version.as_str()),
-        &file_name(&name, &version),
+        &lookup_name,
+        version,
+        &file_name,
     );
     opened.await.map_err(|error| match error {
         Error::NotFound(_) => version_not_found(),
