@@ -1,7 +1,7 @@
 //! Crates of Cargo as a format of packages.
 
 use sea_orm_migration::prelude::*;
-use sea_orm_migration::sea_orm::DatabaseBackend;
+use sea_orm_migration::sea_orm::{DatabaseBackend, Statement};
 
 #[derive(DeriveMigrationName)]
 pub struct Migration;
@@ -48,7 +48,15 @@ async fn accept(manager: &SchemaManager<'_>, before: &str, after: &str) -> Resul
          WHERE type = 'table' AND name = 'packages' AND instr(sql, '({quoted_before})') > 0"
     );
     let changed = db.execute_unprepared(&sql).await?.rows_affected();
-    // Also loads the schema again.
+    // Other connections load the schema again if its version changes, and this one does so now.
+    let version = Statement::from_string(DatabaseBackend::Sqlite, "PRAGMA schema_version");
+    let version = db.query_one_raw(version).await?;
+    let version: i64 = match version {
+        Some(row) => row.try_get("", "schema_version")?,
+        None => 0,
+    };
+    db.execute_unprepared(&format!("PRAGMA schema_version = {}", version + 1))
+        .await?;
     db.execute_unprepared("PRAGMA writable_schema = RESET").await?;
     match changed {
         1 => Ok(()),

@@ -37,9 +37,11 @@ impl Update {
 
     async fn send(&self, client: &Client) -> ApiResponse {
         let is_post = self.path.starts_with("/features/") || self.path.ends_with("_estimate");
-        let response = match is_post {
-            true => client.post(&self.path, self.body.clone()).await,
-            false => client.put(&self.path, self.body.clone()).await,
+        let is_patch = self.path.contains("/packages/protection/");
+        let response = match (is_post, is_patch) {
+            (true, _) => client.post(&self.path, self.body.clone()).await,
+            (_, true) => client.patch(&self.path, self.body.clone()).await,
+            _ => client.put(&self.path, self.body.clone()).await,
         };
         assert!(response.status < 300, "{}: {} {}", self.path, response.status, response.text());
         response

@@ -50,7 +50,7 @@ pub fn metadata(name: &str, version: &str) -> Value {
 /// Returns the body of `cargo publish`.
 pub fn body(metadata: &str, archive: &[u8]) -> Vec<u8> {
     let length = |size: usize| u32::try_from(size).expect("a length").to_le_bytes();
-    [&length(metadata.len()), metadata.as_bytes(), &length(archive.len()), archive].concat()
+    [&length(metadata.len())[..], metadata.as_bytes(), &length(archive.len()), archive].concat()
 }
 
 /// Returns the path of the registry of a project.
@@ -196,8 +196,8 @@ async fn index_paths_depend_on_the_name(server: TestServer) {
         "config",
         "1/1/a",
         "..%2Fa",
-        "1/%00",
-        "1/a%00",
+        
+        
         "ge/ar/../gear_ratio",
         "%C3%A4/1",
         "api/v1/crates",
@@ -206,7 +206,9 @@ async fn index_paths_depend_on_the_name(server: TestServer) {
         let missing = root.get(&format!("{}/{path}", registry(id))).await.expect(404);
         assert_eq!(missing.json()["errors"][0]["detail"], missing.message(), "{path}");
     }
-    root.get(&format!("{}/1/%FF", registry(id))).await.expect(400);
+    for path in ["1/%FF", "1/a%00"] {
+        root.get(&format!("{}/{path}", registry(id))).await.expect(400);
+    }
     root.get(&format!("{}/{}", registry(id), "a".repeat(129))).await.expect(400);
 }
 
@@ -260,13 +262,15 @@ async fn yanked_version_remains_in_the_index_and_can_be_downloaded(server: TestS
         set_yanked(&root, id, "gear", "1.1.0", false).await.expect(200);
         assert_eq!(lines(&root, id, "ge/ar/gear").await, before);
     }
-    for (name, version) in [("gear", "2.0.0"), ("gears", "1.0.0"), ("gear", "1.0"), ("g.", "1.0.0"), ("gear", "%00")] {
+    for (name, version) in [("gear", "2.0.0"), ("gears", "1.0.0"), ("gear", "1.0"), ("g.", "1.0.0")] {
         for yanked in [true, false] {
             let missing = set_yanked(&root, id, name, version, yanked).await.expect(404);
             assert_eq!(missing.message(), "404 Crate version Not Found");
         }
         root.get(&version_path(id, name, version, "download")).await.expect(404);
     }
+    set_yanked(&root, id, "gear", "%00", true).await.expect(400);
+    set_yanked(&root, id, "gear", "%FF", false).await.expect(400);
     // Changes without effect are not recorded.
     let events = root.get(&format!("/projects/{id}/audit_events")).await.expect(200).json();
     let names = events.as_array().expect("a list").iter().map(|event| event["details"]["event_name"].clone());

@@ -9,7 +9,7 @@ use super::*;
 fn body(metadata: &str, archive: &[u8]) -> Vec<u8> {
     let length = |size: usize| u32::try_from(size).expect("a length").to_le_bytes();
     [
-        &length(metadata.len()),
+        &length(metadata.len())[..],
         metadata.as_bytes(),
         &length(archive.len()),
         archive,
