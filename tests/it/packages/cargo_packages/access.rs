@@ -100,7 +100,7 @@ async fn token_is_accepted_without_a_scheme(server: TestServer) {
 
 async fn wrong_token_is_refused_for_public_projects_too(server: TestServer) {
     let project = project_with_crate(&server, Visibility::Public).await;
-    for value in ["wrong", "Bearer wrong", "Bearer", "Basic", "Digest x", "a b c", "hfdt-unknown", "\u{e9}"] {
+    for value in ["wrong", "Bearer wrong", "Bearer", "Basic", "Digest x", "a b c", "hfdt-unknown"] {
         let client = server.anonymous().header("Authorization", value);
         assert_eq!(statuses(&client, project).await, [401; 6], "{value}");
     }

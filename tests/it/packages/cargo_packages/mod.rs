@@ -3,8 +3,6 @@
 mod access;
 mod refusals;
 
-use std::io::Write;
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use reqwest::Method;
@@ -196,8 +194,6 @@ async fn index_paths_depend_on_the_name(server: TestServer) {
         "config",
         "1/1/a",
         "..%2Fa",
-        
-        
         "ge/ar/../gear_ratio",
         "%C3%A4/1",
         "api/v1/crates",
