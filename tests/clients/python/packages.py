@@ -163,10 +163,10 @@ class Packages:
             (folder / "src" / "lib.rs").write_text(f'pub const VERSION: &str = "{version}";\n')
         return folder
 
-    def cargo(self, *arguments, token=None, folder=None, fails=False):
-        """Runs `cargo` with an empty cache, and only with the registry of the project."""
+    def cargo(self, *arguments, token=None, folder=None, fails=False, project=None):
+        """Runs `cargo` with an empty cache, and only with the registry of a project."""
         home = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        index = f"sparse+{self.api}/projects/{self.project.id}/packages/cargo/"
+        index = f"sparse+{self.api}/projects/{(project or self.project).id}/packages/cargo/"
         (home / "config.toml").write_text(f'[registries.engines]\nindex = "{index}"\n'
                                           '[registry]\nglobal-credential-providers = ["cargo:token"]\n[net]\nretry = 0\n')
         variables = {"CARGO_REGISTRIES_ENGINES_TOKEN": token} if token else {}
@@ -188,7 +188,7 @@ class Packages:
         source = 'fn main() { println!("{}", gear_ratio::VERSION); }\n'
         dependency = 'gear-ratio = { version = "1", features = ["fast"], registry = "engines" }'
         folder = self.crate("mill", "1.0.0", dependency, source)
-        assert "401" in self.cargo("run", folder=folder, fails=True)
+        assert "no token found for `engines`" in self.cargo("run", folder=folder, fails=True)
         assert "401" in self.cargo("run", folder=folder, token="wrong", fails=True)
         equal(self.cargo("run", "--quiet", folder=folder, token=token), "1.1.0\n")
         self.cargo("yank", "--registry", "engines", "gear-ratio@1.1.0", token=token)
@@ -209,15 +209,15 @@ class Packages:
 
     def public_crates(self):
         """Builds without a token."""
-        self.project.visibility = "public"
-        self.project.save()
+        project = self.walk.her.projects.create({"name": "Public crates", "path": "public-crates", "visibility": "public"})
+        publish = ["publish", "--registry", "engines", "--allow-dirty"]
+        folder = self.crate("gear-ratio", "1.0.0")
+        assert "no token found" in self.cargo(*publish, folder=folder, project=project, fails=True)
+        self.cargo(*publish, folder=folder, project=project, token=self.walk.her.private_token)
         source = 'fn main() { println!("{}", gear_ratio::VERSION); }\n'
-        dependency = 'gear-ratio = { version = "=1.0.0", registry = "engines" }'
-        folder = self.crate("watermill", "1.0.0", dependency, source)
-        equal(self.cargo("run", "--quiet", folder=folder), "1.0.0\n")
-        assert "token" in self.cargo("publish", "--registry", "engines", "--allow-dirty", folder=folder, fails=True)
-        self.project.visibility = "private"
-        self.project.save()
+        folder = self.crate("watermill", "1.0.0", 'gear-ratio = { version = "1", registry = "engines" }', source)
+        equal(self.cargo("run", "--quiet", folder=folder, project=project), "1.0.0\n")
+        project.delete()
 
     def protected_packages(self):
         rules = self.project.package_protection_rules
