@@ -90,7 +90,8 @@ async fn uploads_require_the_level_of_all_matching_rules(server: TestServer) {
     }
     // All matching rules must allow a change.
     for kind in KINDS {
-        rule(&root, private, kind, "*", [Some("maintainer"), None]).await;
+        rule(&root, private, kind, "**", [Some("admin"), None]).await;
+        rule(&root, private, kind, "gear", [Some("maintainer"), None]).await;
     }
     assert_eq!(pushes(&clients[2], private).await, refused);
     assert_eq!(pushes(&root, private).await, (PUSHED.to_vec(), vec![]));

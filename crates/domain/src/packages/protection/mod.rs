@@ -102,7 +102,7 @@ fn is_allowed(
     levels.all(|level| has_level(access, level))
 }
 
-/// Returns whether a caller has an access level. Deploy tokens and job tokens have none, whoever created them.
+/// Returns whether a caller has an access level. Deploy tokens and job tokens have none.
 fn has_level(access: &ProjectAccess, level: ProtectionLevel) -> bool {
     let caller = &access.caller;
     if caller.deploy_token().is_some() || caller.only_project().is_some() {
