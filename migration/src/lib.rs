@@ -94,6 +94,8 @@ mod m20261127_000096_create_remote_mirrors;
 mod m20261127_000098_require_approvals_of_code_owners;
 mod m20261127_000100_create_feature_flags_clients;
 mod m20261128_000101_create_status_checks;
+mod m20261128_000102_accept_crates;
+mod m20261128_000103_create_package_protection_rules;
 mod m20261128_000104_create_job_token_scopes;
 mod m20261128_000105_mark_public_deploy_keys;
 pub mod naming;
@@ -190,6 +192,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261127_000098_require_approvals_of_code_owners::Migration),
             Box::new(m20261127_000100_create_feature_flags_clients::Migration),
             Box::new(m20261128_000101_create_status_checks::Migration),
+            Box::new(m20261128_000102_accept_crates::Migration),
+            Box::new(m20261128_000103_create_package_protection_rules::Migration),
             Box::new(m20261128_000104_create_job_token_scopes::Migration),
             Box::new(m20261128_000105_mark_public_deploy_keys::Migration),
         ]

@@ -33,6 +33,8 @@ pub struct AcceptedCredentials {
     pub job_token: bool,
     /// Whether deploy tokens, and tokens with HTTP Basic authentication, are accepted.
     pub package_client: bool,
+    /// Whether a token is accepted as the whole value of `Authorization`, without a scheme.
+    pub bare_token: bool,
 }
 
 /// Reads the credentials of a request.
@@ -53,7 +55,7 @@ pub fn read(
         other => Some(other.to_string()),
     };
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let bearer = || bearer(request);
+    let bearer = || bearer(request).or_else(|| bare_token(request).filter(|_| accepted.bare_token));
     let private = filled(parameter("private_token")).or_else(|| filled(header("Private-Token")));
     // Tokens of OAuth applications are accepted only in these two places.
     let open = private.is_none();
@@ -116,6 +118,14 @@ pub fn bearer(request: &Request) -> Option<String> {
     scheme
         .eq_ignore_ascii_case("bearer")
         .then(|| token.trim().to_owned())
+}
+
+/// Returns the value of `Authorization` if it has no scheme, as Cargo sends it.
+fn bare_token(request: &Request) -> Option<String> {
+    let value = request.headers().get(AUTHORIZATION)?;
+    let value = String::from_utf8_lossy(value.as_bytes());
+    let token = value.trim();
+    (!token.contains(' ')).then(|| token.to_owned())
 }
 
 /// Returns the username and the token of HTTP Basic authentication. A value that cannot be decoded matches no token.

@@ -208,6 +208,7 @@ impl Steps {
         let accepted = AcceptedCredentials {
             job_token: exchange.operation().job_token,
             package_client: exchange.operation().package_client,
+            bare_token: exchange.operation().cargo_client,
         };
         let credentials = credentials::read(exchange.request(), query.as_ref().ok(), accepted);
         let caller = authentication::identify(&self.backend, credentials).await?;
@@ -425,7 +426,7 @@ impl Steps {
             }
             let format = error_response::negotiate(operation.error_format, exchange.headers());
             match operation.package_client {
-                true => error_response::render_for_package_client(&error),
+                true => error_response::render_for_package_client(&error, operation.cargo_client),
                 false => error_response::render_as(format, &error),
             }
         });

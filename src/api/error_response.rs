@@ -68,16 +68,25 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
 }
 
 /// Returns the response for an error of an operation of package clients. It repeats the message under `error`, which npm
-/// prints. Status 401 has the challenge of HTTP Basic authentication, so that clients send the credentials that they are
-/// configured with.
+/// prints, and with `for_cargo` under `errors`, which Cargo prints. Status 401 has the challenge of HTTP Basic
+/// authentication, so that clients send the credentials that they are configured with.
 #[must_use]
-pub fn render_for_package_client(error: &Error) -> Response {
+pub fn render_for_package_client(error: &Error, for_cargo: bool) -> Response {
     let mut response = render(error);
     let (status, mut body) = parts(error);
-    if let Some(entries) = body.as_object_mut()
-        && let Some(Value::String(text)) = entries.get("message").cloned()
+    let text = text_of(&body["message"]);
+    if let Some(entries) = body
+        .as_object_mut()
+        .filter(|_| status != StatusCode::NOT_MODIFIED)
     {
-        entries.entry("error").or_insert(Value::String(text));
+        if entries["message"].is_string() {
+            entries
+                .entry("error")
+                .or_insert_with(|| Value::String(text.clone()));
+        }
+        if for_cargo {
+            entries.insert("errors".to_owned(), json!([{ "detail": text }]));
+        }
         response.set_body(body.to_string());
     }
     if status == StatusCode::UNAUTHORIZED {

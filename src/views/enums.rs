@@ -2,8 +2,8 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
-    hook_deliveries, issues, merge_requests, milestones, namespaces, packages, pipelines, projects,
-    release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
+    hook_deliveries, issues, merge_requests, milestones, namespaces, package_protection_rules, packages,
+    pipelines, projects, release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -40,7 +40,8 @@ convert_enum! {
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }
-    contract::PackageType = packages::PackageType { Generic, Npm, Pypi }
+    contract::PackageProtectionLevel = package_protection_rules::ProtectionLevel { Maintainer, Owner, Admin }
+    contract::PackageType = packages::PackageType { Generic, Npm, Pypi, Cargo }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }
     contract::ReleaseLinkType = release_links::ReleaseLinkType { Other, Runbook, Image, Package }
     contract::StatusCheckStatus = status_check_responses::StatusCheckStatus { Pending, Passed, Failed }

@@ -23,6 +23,8 @@ pub struct Operation {
     pub job_token: bool,
     /// Whether the credentials of package clients are accepted: deploy tokens, and tokens with HTTP Basic authentication.
     pub package_client: bool,
+    /// Whether the package client is Cargo: a token without a scheme is accepted, and errors have a list for Cargo.
+    pub cargo_client: bool,
     /// Whether credentials are ignored, so that every caller is anonymous.
     pub no_credentials: bool,
     /// The minimum plan.

@@ -110,6 +110,8 @@ struct OperationEntry {
     #[serde(default)]
     package_client: bool,
     #[serde(default)]
+    cargo_client: bool,
+    #[serde(default)]
     no_credentials: bool,
     tier: Tier,
     flag: Option<FlagEntry>,
@@ -267,6 +269,7 @@ fn operation_of(
         scopes: leak_all(entry.scopes),
         job_token: entry.job_token,
         package_client: entry.package_client,
+        cargo_client: entry.cargo_client,
         no_credentials: entry.no_credentials,
         tier: entry.tier,
         flag: entry.flag.map(|flag| Flag {

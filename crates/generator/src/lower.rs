@@ -201,7 +201,8 @@ impl Lowering<'_> {
             },
             scopes,
             job_token: flag(operation, "x-job-token"),
-            package_client: flag(operation, "x-package-client"),
+            package_client: flag(operation, "x-package-client") || operation["x-package-client"] == "cargo",
+            cargo_client: operation["x-package-client"] == "cargo",
             no_credentials: operation["security"] == json!([{}]),
             tier: operation
                 .get("x-tier")

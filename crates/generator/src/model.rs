@@ -70,6 +70,8 @@ pub struct Operation {
     pub job_token: bool,
     /// Whether the credentials of package clients are accepted.
     pub package_client: bool,
+    /// Whether the package client is Cargo.
+    pub cargo_client: bool,
     /// Whether no credentials are accepted.
     pub no_credentials: bool,
     /// The minimum plan.

@@ -122,6 +122,7 @@ impl<'a> Writer<'a> {
             ("scopes", json!(operation.scopes)),
             ("job_token", json!(operation.job_token)),
             ("package_client", json!(operation.package_client)),
+            ("cargo_client", json!(operation.cargo_client)),
             ("no_credentials", json!(operation.no_credentials)),
             ("tier", json!(operation.tier)),
             ("flag", json!(flag)),

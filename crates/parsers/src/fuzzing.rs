@@ -3,6 +3,8 @@
 //! Each function calls one parser and fails if a property does not hold. A test calls each function with the committed
 //! inputs of its target.
 
+mod crates;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -34,13 +36,16 @@ use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportEr
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
 use crate::{form, json};
 
+pub use crates::cargo_publication;
+
 /// Calls a parser with an input and fails if a property does not hold.
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 14] = [
+pub const TARGETS: [(&str, Check); 15] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
+    ("cargo_publication", cargo_publication),
     ("code_owners", code_owners),
     ("delta_sizes", delta_sizes),
     ("form_body", form_body),
@@ -491,19 +496,8 @@ pub fn npm_document(input: &[u8]) {
 
 /// Reads an archive of groups: the input is a tar file, or, if it starts like one, a gzip file.
 pub fn group_archive(input: &[u8]) {
-    use std::io::Write;
-
-    let packed = if input.starts_with(&[0x1F, 0x8B]) {
-        input.to_vec()
-    } else {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        match encoder.write_all(input).and_then(|()| encoder.finish()) {
-            Ok(packed) => packed,
-            Err(error) => panic!("{error}"),
-        }
-    };
     let mut files = ArchiveFiles::default();
-    match read_archive(Cursor::new(packed), &mut files) {
+    match read_archive(Cursor::new(crates::packed(input)), &mut files) {
         Ok(()) | Err(ArchiveError::Invalid(_)) => {}
         Err(ArchiveError::Io(error)) => panic!("{error}"),
     }

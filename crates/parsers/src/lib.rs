@@ -3,12 +3,14 @@
 //! Each parser has limits of its own, so that no input takes unbounded memory, time or stack. The directory `fuzz` has a
 //! fuzz target for each parser.
 
+pub mod cargo;
 pub mod code_owners;
 pub mod delta;
 pub mod form;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod group_archive;
+mod gzip_reader;
 pub mod json;
 pub mod npm;
 pub mod pkt_line;

@@ -54,17 +54,17 @@ pub async fn fill(
 /// The body of a request.
 struct RequestBody {
     media_type: String,
-    content: String,
+    content: Vec<u8>,
 }
 
 impl RequestBody {
-    fn new(media_type: &str, content: String) -> Self {
+    fn new(media_type: &str, content: Vec<u8>) -> Self {
         let media_type = media_type.to_owned();
         Self { media_type, content }
     }
 
     fn json(value: &Value) -> Self {
-        Self::new("application/json", value.to_string())
+        Self::new("application/json", value.to_string().into_bytes())
     }
 }
 

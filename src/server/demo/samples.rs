@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use contract::document;
 use poem::http::Method;
 use poem::{Endpoint, Response};
@@ -27,6 +29,8 @@ struct WorldRequest {
     body: Option<Value>,
     /// A plain body.
     content: Option<String>,
+    /// A plain body that is not text, in Base64.
+    base64: Option<String>,
     /// The parts of a form.
     form: Option<BTreeMap<String, FormPart>>,
     /// Attributes of the response, by the name under which later requests insert them.
@@ -64,8 +68,13 @@ where
         let (method, path) = request.request.split_once(' ').unwrap_or_default();
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| failed(error.to_string()))?;
         let user = request.user.as_deref().unwrap_or(ADMINISTRATOR);
-        let body = match (request.body, request.content, request.form) {
-            (_, Some(content), _) => RequestBody::new("application/octet-stream", content),
+        let bytes = match (request.content, request.base64) {
+            (Some(content), _) => Some(content.into_bytes()),
+            (None, Some(text)) => Some(STANDARD.decode(text).map_err(|error| failed(error.to_string()))?),
+            (None, None) => None,
+        };
+        let body = match (request.body, bytes, request.form) {
+            (_, Some(bytes), _) => RequestBody::new("application/octet-stream", bytes),
             (_, _, Some(parts)) => form(parts),
             (body, ..) => RequestBody::json(&inserted(body.unwrap_or_default(), &saved)),
         };
@@ -110,7 +119,10 @@ fn form(parts: BTreeMap<String, FormPart>) -> RequestBody {
         ));
     }
     text.push_str(&format!("--{BOUNDARY}--\r\n"));
-    RequestBody::new(&format!("multipart/form-data; boundary={BOUNDARY}"), text)
+    RequestBody::new(
+        &format!("multipart/form-data; boundary={BOUNDARY}"),
+        text.into_bytes(),
+    )
 }
 
 #[cfg(test)]
@@ -143,6 +155,6 @@ mod tests {
         assert_eq!(body.media_type, "multipart/form-data; boundary=part-of-a-sample");
         let expected = "--part-of-a-sample\r\nContent-Disposition: form-data; name=\"content\"; filename=\"a.txt\"\r\n\r\nA\r\n\
                         --part-of-a-sample\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\na\r\n--part-of-a-sample--\r\n";
-        assert_eq!(body.content, expected);
+        assert_eq!(body.content, expected.as_bytes());
     }
 }

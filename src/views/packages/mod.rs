@@ -2,4 +2,5 @@
 
 pub mod npm;
 pub mod package;
+pub mod protection_rule;
 pub mod simple_index;

@@ -1,4 +1,4 @@
-"""Walks through npm and Python packages with the unmodified programs `npm`, `twine` and `pip`."""
+"""Walks through packages with the unmodified programs `npm`, `twine`, `pip` and `cargo`."""
 
 import json
 import os
@@ -10,8 +10,9 @@ import zipfile
 
 from checks import equal, refused
 
-# Nothing of the environment of the caller must select another registry.
-ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.lower().startswith(("npm_", "pip_", "twine_"))}
+# Nothing of the environment of the caller must select another registry or compiler.
+OTHERS = ("npm_", "pip_", "twine_", "cargo_", "rustc_", "rustflags")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.lower().startswith(OTHERS)}
 
 
 def run(*command, fails=False, folder=None, **variables):
@@ -149,7 +150,96 @@ class Packages:
         assert "No matching distribution" in self.pip("analytical-engine", project, fails=True)
         assert "No matching distribution" in self.pip("missing", project, password=token, fails=True)
 
+    def crate(self, name, version, dependencies="", source=None):
+        """Creates the folder of a crate in a new folder."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        (folder / "src").mkdir()
+        (folder / "Cargo.toml").write_text(
+            f'[package]\nname = "{name}"\nversion = "{version}"\nedition = "2021"\ndescription = "Of a test"\n'
+            f'license = "MIT"\n\n[dependencies]\n{dependencies}\n\n[features]\nfast = []\n')
+        if source:
+            (folder / "src" / "main.rs").write_text(source)
+        else:
+            (folder / "src" / "lib.rs").write_text(f'pub const VERSION: &str = "{version}";\n')
+        return folder
+
+    def cargo(self, *arguments, token=None, folder=None, fails=False, project=None):
+        """Runs `cargo` with an empty cache, and only with the registry of a project."""
+        home = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        index = f"sparse+{self.api}/projects/{(project or self.project).id}/packages/cargo/"
+        (home / "config.toml").write_text(f'[registries.engines]\nindex = "{index}"\n'
+                                          '[registry]\nglobal-credential-providers = ["cargo:token"]\n[net]\nretry = 0\n')
+        variables = {"CARGO_REGISTRIES_ENGINES_TOKEN": token} if token else {}
+        return run("cargo", *arguments, folder=folder, fails=fails, CARGO_HOME=str(home),
+                   CARGO_TARGET_DIR=str(self.folder / "target"), **variables)
+
+    def cargo_packages(self):
+        token, deploy = self.walk.her.private_token, self.deploy_token.token
+
+        def publish(folder, token=token, fails=False):
+            return self.cargo("publish", "--registry", "engines", "--allow-dirty", token=token, folder=folder, fails=fails)
+
+        first = self.crate("gear-ratio", "1.0.0")
+        assert "401" in publish(first, "wrong", fails=True)
+        publish(first)
+        publish(self.crate("gear-ratio", "1.1.0"), deploy)
+        assert "already exists" in publish(first, fails=True)
+        assert "differs only in case" in publish(self.crate("Gear_Ratio", "2.0.0"), fails=True)
+        source = 'fn main() { println!("{}", gear_ratio::VERSION); }\n'
+        dependency = 'gear-ratio = { version = "1", features = ["fast"], registry = "engines" }'
+        folder = self.crate("mill", "1.0.0", dependency, source)
+        assert "no token found for `engines`" in self.cargo("run", folder=folder, fails=True)
+        assert "401" in self.cargo("run", folder=folder, token="wrong", fails=True)
+        equal(self.cargo("run", "--quiet", folder=folder, token=token), "1.1.0\n")
+        self.cargo("yank", "--registry", "engines", "gear-ratio@1.1.0", token=token)
+        # A lock file can contain a yanked version, but a new one does not.
+        equal(self.cargo("run", "--quiet", "--locked", folder=folder, token=deploy), "1.1.0\n")
+        (folder / "Cargo.lock").unlink()
+        equal(self.cargo("run", "--quiet", folder=folder, token=deploy), "1.0.0\n")
+        self.cargo("yank", "--registry", "engines", "--undo", "gear-ratio@1.1.0", token=deploy)
+        (folder / "Cargo.lock").unlink()
+        equal(self.cargo("run", "--quiet", folder=folder, token=token), "1.1.0\n")
+        # A published crate that depends on another one.
+        renamed = 'ratio = { package = "gear-ratio", version = "1.0", registry = "engines", optional = true }'
+        publish(self.crate("gearbox", "0.1.0", renamed, None))
+        dependency = 'gearbox = { version = "0.1", features = ["ratio"], registry = "engines" }'
+        folder = self.crate("windmill", "1.0.0", dependency, 'fn main() { println!("{}", gearbox::VERSION); }\n')
+        equal(self.cargo("run", "--quiet", folder=folder, token=token), "0.1.0\n")
+        assert " gear-ratio v1.1.0" in self.cargo("tree", "--locked", folder=folder, token=token)
+
+    def public_crates(self):
+        """Builds without a token."""
+        project = self.walk.her.projects.create({"name": "Public crates", "path": "public-crates", "visibility": "public"})
+        publish = ["publish", "--registry", "engines", "--allow-dirty"]
+        folder = self.crate("gear-ratio", "1.0.0")
+        assert "no token found" in self.cargo(*publish, folder=folder, project=project, fails=True)
+        self.cargo(*publish, folder=folder, project=project, token=self.walk.her.private_token)
+        source = 'fn main() { println!("{}", gear_ratio::VERSION); }\n'
+        folder = self.crate("watermill", "1.0.0", 'gear-ratio = { version = "1", registry = "engines" }', source)
+        equal(self.cargo("run", "--quiet", folder=folder, project=project), "1.0.0\n")
+        project.delete()
+
+    def protected_packages(self):
+        rules = self.project.package_protection_rules
+        attributes = {"package_name_pattern": "gear*", "package_type": "cargo", "minimum_access_level_for_push": "maintainer",
+                      "minimum_access_level_for_delete": "admin"}
+        rule = rules.create(attributes)
+        equal([each.package_name_pattern for each in rules.list(get_all=True)], ["gear*"])
+        folder = self.crate("gear-ratio", "1.2.0")
+        arguments = ["publish", "--registry", "engines", "--allow-dirty"]
+        refusal = self.cargo(*arguments, folder=folder, token=self.deploy_token.token, fails=True)
+        assert "Package protected." in refusal, refusal
+        self.cargo(*arguments, folder=folder, token=self.walk.her.private_token)
+        package = self.project.packages.list(package_type="cargo", get_all=True)[0]
+        refused(403, package.delete)
+        rule.minimum_access_level_for_delete = "owner"
+        rule.save()
+        package.delete()
+        rules.delete(rule.id)
+
     def the_end(self):
+        for package in self.project.packages.list(package_type="cargo", get_all=True):
+            package.delete()
         kinds = {(each.package_type, each.name) for each in self.project.packages.list(get_all=True)}
         equal(kinds, {("npm", "tiny"), ("npm", "@engines/web"), ("pypi", "Analytical.Engine")})
         for package in self.project.packages.list(package_type="npm", get_all=True):
@@ -159,4 +249,5 @@ class Packages:
         refused(404, self.walk.her.projects.get, self.project.id)
         self.directory.cleanup()
 
-    STEPS = ["npm_packages", "npm_tags_and_deprecation", "npm_registries", "python_packages", "the_end"]
+    STEPS = ["npm_packages", "npm_tags_and_deprecation", "npm_registries", "python_packages", "cargo_packages",
+             "public_crates", "protected_packages", "the_end"]

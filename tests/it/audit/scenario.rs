@@ -11,7 +11,7 @@ use storage::entities::{AccessLevel, audit_events, settings};
 
 use super::operations::RECORDED;
 use super::{last_id, names_after};
-use crate::packages::{self, npm_packages, python_packages, upload};
+use crate::packages::{self, cargo_packages, npm_packages, python_packages, upload};
 use crate::registry::container_registry;
 use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::authenticator::{disable, recovery_codes, start_setup};
@@ -271,6 +271,21 @@ impl Scenario<'_> {
         let source = python_packages::Upload::new("a", "1.0", "a-1.0.tar.gz", b"x");
         let added = source.send(&self.root, project).await;
         self.check("upload_python_package", added).await;
+        let published = cargo_packages::publish(&self.root, project, "gear", "1.0.0").await;
+        self.check("upload_crate", published).await;
+        for (operation, yanked) in [("yank_crate", true), ("unyank_crate", false)] {
+            let changed = cargo_packages::set_yanked(&self.root, project, "gear", "1.0.0", yanked).await;
+            self.check(operation, changed).await;
+        }
+        let rules = format!("{path}/packages/protection/rules");
+        let rule = json!({
+            "package_name_pattern": "a", "package_type": "npm", "minimum_access_level_for_push": "owner",
+        });
+        let rule = self.post("create_package_protection_rule", &rules, rule).await;
+        let one = format!("{rules}/{}", rule["id"]);
+        let level = json!({ "minimum_access_level_for_push": "admin" });
+        self.patch("update_package_protection_rule", &one, level).await;
+        self.delete("delete_package_protection_rule", &one).await;
     }
 
     async fn credentials_of_project(&mut self, path: &str) {

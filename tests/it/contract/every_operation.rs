@@ -61,6 +61,7 @@ const UNCONDITIONAL: [(&str, &str); 15] = [
     ("delete_scim_user", "SCIM uses entity tags for this, which are not supported"),
     ("delete_registry_repository", NO_TIME),
     ("delete_npm_package_tag", "npm sends no conditions"),
+    ("yank_crate", "it changes a version and deletes nothing"),
     ("delete_registry_tags", "it deletes more than one resource"),
     ("remove_epic_issue", NO_TIME),
     ("stop_overriding_group_member", "it changes a member and deletes nothing"),

@@ -176,6 +176,10 @@ impl Ids {
                 awarded.expect(201);
             }
             hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
+            let rule = json!({
+                "package_name_pattern": title, "package_type": "npm", "minimum_access_level_for_push": "owner",
+            });
+            root.post(&format!("{in_project}/packages/protection/rules"), rule).await.expect(201);
             // Only the first ten are created.
             root.post(&format!("{in_project}/remote_mirrors"), json!({ "url": "https://h.example.com/" })).await;
             // Only the first twenty are created.

@@ -1,11 +1,13 @@
 //! Packages of projects and groups.
 
 mod access;
+pub mod cargo_packages;
 mod credentials;
 mod deletion;
 mod generic;
 mod lists;
 pub mod npm_packages;
+pub mod protection;
 pub mod python_packages;
 mod storage;
 

@@ -37,9 +37,11 @@ impl Update {
 
     async fn send(&self, client: &Client) -> ApiResponse {
         let is_post = self.path.starts_with("/features/") || self.path.ends_with("_estimate");
-        let response = match is_post {
-            true => client.post(&self.path, self.body.clone()).await,
-            false => client.put(&self.path, self.body.clone()).await,
+        let is_patch = self.path.contains("/packages/protection/");
+        let response = match (is_post, is_patch) {
+            (true, _) => client.post(&self.path, self.body.clone()).await,
+            (_, true) => client.patch(&self.path, self.body.clone()).await,
+            _ => client.put(&self.path, self.body.clone()).await,
         };
         assert!(response.status < 300, "{}: {} {}", self.path, response.status, response.text());
         response
@@ -223,6 +225,10 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
     let status_check =
         json!({ "name": "a", "external_url": "https://checks.example.com/a", "shared_secret": "secret" });
     let status_check = create(&root, &format!("{work}/external_status_checks"), status_check).await;
+    let rules = format!("{work}/packages/protection/rules");
+    let rule =
+        json!({ "package_name_pattern": "b", "package_type": "pypi", "minimum_access_level_for_delete": "owner" });
+    let rule = root.post(&rules, rule).await.expect(201).json();
     let release = json!({
         "tag_name": "v1", "ref": "main", "assets": { "links": [{ "name": "a", "url": "https://a.example.com/" }] },
     });
@@ -273,6 +279,15 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                 }),
             )
             .shown_at(format!("{work}/external_status_checks")),
+            Update::new(
+                &["package_protection_rules"],
+                format!("{rules}/{}", rule["id"]),
+                json!({
+                    "package_name_pattern": "a", "package_type": "npm", "minimum_access_level_for_push": "owner",
+                    "minimum_access_level_for_delete": null,
+                }),
+            )
+            .shown_at(rules),
             Update::new(
                 &["protected_branches"],
                 format!("{work}/repository/branches/main/protect"),

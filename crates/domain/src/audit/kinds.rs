@@ -272,6 +272,16 @@ kinds! {
     PackageTagChanged = "package_tag_changed", Change "package_tag", [Project];
     /// A tag of a package was deleted.
     PackageTagDeleted = "package_tag_deleted", Remove "package_tag", [Project];
+    /// A version of a crate was yanked.
+    PackageYanked = "package_yanked", Change "package_yank", [Project];
+    /// The yank of a version of a crate was undone.
+    PackageUnyanked = "package_unyanked", Change "package_yank", [Project];
+    /// A package protection rule was created.
+    PackageProtectionRuleCreated = "package_protection_rule_created", Add "package_protection_rule", [Project];
+    /// A package protection rule changed.
+    PackageProtectionRuleChanged = "package_protection_rule_changed", Change "package_protection_rule", [Project];
+    /// A package protection rule was deleted.
+    PackageProtectionRuleDeleted = "package_protection_rule_deleted", Remove "package_protection_rule", [Project];
 
     /// A group was created or imported.
     GroupCreated = "group_created", Add "group", [Group];

@@ -1,6 +1,7 @@
 //! Publishes files: creates or finds the package, and adds the file, in one transaction.
 
 use chrono::{DateTime, Utc};
+use parsers::cargo::CrateVersion;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -12,6 +13,7 @@ use storage::entities::{fold, now, package_blobs, package_files, package_metadat
 use super::access::check_enabled;
 use super::content::{self, StoredContent};
 use super::deletion::{file_target, package_target};
+use super::protection::{self, PackageChange, ProtectedName};
 use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -40,6 +42,8 @@ pub struct NewPackageFile {
     pub requires_python: Option<String>,
     /// Treatment of duplicates.
     pub on_duplicate: DuplicateRule,
+    /// Conditions on a new version, depending on the other versions.
+    pub versions: VersionRule,
     /// A document about a new package, as JSON.
     pub metadata: Option<String>,
     /// Tags that belong to this version from now on.
@@ -57,6 +61,17 @@ pub enum DuplicateRule {
     RefusePackage,
 }
 
+/// Conditions on a new version, depending on the other versions of the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionRule {
+    /// No conditions.
+    Any,
+    /// The package has fewer versions than this number.
+    AtMost(u64),
+    /// As `AtMost`. The other versions have exactly the same name, and differ in more than build metadata.
+    Crate(u64),
+}
+
 /// Reason why a file was not published.
 #[derive(Debug, thiserror::Error)]
 pub enum AddFileError {
@@ -69,6 +84,12 @@ pub enum AddFileError {
     /// The package has the maximum number of files.
     #[error("the package has too many files (maximum is {MAX_FILES})")]
     TooManyFiles,
+    /// The package has the maximum number of versions.
+    #[error("the package has too many versions (maximum is {0}); delete old versions")]
+    TooManyVersions(u64),
+    /// Another package with this name is equal in the form that the format compares.
+    #[error("the package {0} has a similar name")]
+    SimilarName(String),
     /// Another error.
     #[error(transparent)]
     Failed(Error),
@@ -83,8 +104,8 @@ impl<E: Into<Error>> From<E> for AddFileError {
 /// Publishes a file. Discards its content if that fails.
 ///
 /// # Errors
-/// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled, and
-/// `Error::NotFound` if the project was deleted.
+/// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled or a
+/// protection rule does not allow the upload, and `Error::NotFound` if the project was deleted.
 pub async fn add_file(
     backend: &Backend,
     access: &ProjectAccess,
@@ -114,6 +135,12 @@ async fn add(
 ) -> Result<(packages::Model, package_files::Model), AddFileError> {
     // Uploads to a project wait here for each other, so duplicates are found and limits are exact.
     lock_for_insert(transaction, access.project.id).await?;
+    let name = ProtectedName {
+        package_type: new.package_type,
+        name: &new.name,
+        lookup_name: &new.lookup_name,
+    };
+    protection::check(transaction, access, name, PackageChange::Push).await?;
     let at = now();
     let existing = packages::by_version(
         access.project.id,
@@ -128,10 +155,11 @@ async fn add(
             let package = touch(transaction, package, new.status, at).await?;
             (package, AuditKind::PackageFileAdded)
         }
-        None => (
-            insert_package(transaction, access, new, at).await?,
-            AuditKind::PackagePublished,
-        ),
+        None => {
+            check_versions(transaction, access, new).await?;
+            let package = insert_package(transaction, access, new, at).await?;
+            (package, AuditKind::PackagePublished)
+        }
     };
     let file = insert_file(transaction, &package, new, content, at).await?;
     for tag in &new.tags {
@@ -166,6 +194,51 @@ async fn check_duplicate(
     match files.count(transaction).await? >= MAX_FILES {
         true => Err(AddFileError::TooManyFiles),
         false => Ok(()),
+    }
+}
+
+/// Checks the conditions on a new version. The lock of the project serializes uploads, so the result is exact.
+async fn check_versions(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    new: &NewPackageFile,
+) -> Result<(), AddFileError> {
+    let others = packages::of_project(access.project.id)
+        .filter(packages::Column::PackageType.eq(new.package_type))
+        .filter(packages::Column::LookupName.eq(new.lookup_name.as_str()));
+    match new.versions {
+        VersionRule::Any => Ok(()),
+        VersionRule::AtMost(limit) => match others.count(transaction).await? < limit {
+            true => Ok(()),
+            false => Err(AddFileError::TooManyVersions(limit)),
+        },
+        VersionRule::Crate(limit) => {
+            let others: Vec<(String, String)> = others
+                .select_only()
+                .column(packages::Column::Name)
+                .column(packages::Column::Version)
+                .limit(limit)
+                .into_tuple()
+                .all(transaction)
+                .await?;
+            check_crate(new, &others, limit)
+        }
+    }
+}
+
+/// Checks the version of a crate against the names and versions of its other versions.
+fn check_crate(new: &NewPackageFile, others: &[(String, String)], limit: u64) -> Result<(), AddFileError> {
+    if let Some((name, _)) = others.iter().find(|(name, _)| *name != new.name) {
+        return Err(AddFileError::SimilarName(name.clone()));
+    }
+    let version = CrateVersion::parse(&new.version).map_err(Error::internal)?;
+    let is_same = |other: &str| CrateVersion::parse(other).is_ok_and(|other| other.is_same_release(&version));
+    if others.iter().any(|(_, other)| is_same(other)) {
+        return Err(AddFileError::PackageExists);
+    }
+    match (others.len() as u64) < limit {
+        true => Ok(()),
+        false => Err(AddFileError::TooManyVersions(limit)),
     }
 }
 

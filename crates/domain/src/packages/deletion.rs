@@ -6,11 +6,13 @@ use storage::jobs;
 
 use super::access::check_enabled;
 use super::jobs::collect_package_garbage::CollectPackageGarbage;
+use super::protection::{self, PackageChange, ProtectedName};
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::spaces::projects::lock_for_insert;
 
 /// Number of packages of a deleted project that are deleted at a time.
 const BATCH: u64 = 100;
@@ -19,7 +21,7 @@ const BATCH: u64 = 100;
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the project has no such package, and `Error::Forbidden` if the packages of the project are
-/// disabled. Returns `Error::PreconditionFailed` if the package was changed after `unmodified_since`.
+/// disabled or a protection rule does not allow the deletion. Returns `Error::PreconditionFailed` if the package was changed after `unmodified_since`.
 pub async fn delete_package(
     backend: &Backend,
     access: &ProjectAccess,
@@ -31,6 +33,13 @@ pub async fn delete_package(
         .database
         .transaction(async |transaction| {
             let package = lock(transaction, access, id).await?;
+            protection::check(
+                transaction,
+                access,
+                ProtectedName::of(&package),
+                PackageChange::Delete,
+            )
+            .await?;
             check_unmodified_since(unmodified_since, package.updated_at)?;
             remove_package(transaction, access, &package).await
         })
@@ -53,6 +62,13 @@ pub async fn delete_file(
         .database
         .transaction(async |transaction| {
             let package = lock(transaction, access, package_id).await?;
+            protection::check(
+                transaction,
+                access,
+                ProtectedName::of(&package),
+                PackageChange::Delete,
+            )
+            .await?;
             let file = package_files::of_package(package.id)
                 .filter(package_files::Column::Id.eq(file_id))
                 .one(transaction)
@@ -76,8 +92,9 @@ pub async fn delete_file(
         .await
 }
 
-/// Locks a package against deletion and new files.
+/// Locks a package against deletion and new files, after the project against changes of its protection rules.
 async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<packages::Model> {
+    lock_for_insert(transaction, access.project.id).await?;
     let found = packages::lock(transaction, access.project.id, id).await?;
     found.ok_or_else(|| Error::not_found(""))
 }

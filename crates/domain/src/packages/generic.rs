@@ -6,8 +6,9 @@ use storage::entities::packages::{self, PackageStatus, PackageType};
 use super::access::check_enabled;
 use super::client_lists::PackageScope;
 use super::content;
-use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile};
+use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
 use super::downloads;
+use super::protection::{self, PackageChange, ProtectedName};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -29,7 +30,8 @@ pub struct GenericFile {
 ///
 /// # Errors
 /// Returns `Error::InvalidParameters` if a name or the version is invalid, and `Error::Rejected` if the file is empty or
-/// the package has too many files. Returns `Error::Forbidden` if the packages of the project are disabled.
+/// the package has too many files. Returns `Error::Forbidden` if the packages of the project are disabled or a protection rule
+/// does not allow the upload.
 pub async fn publish(
     backend: &Backend,
     access: &ProjectAccess,
@@ -39,6 +41,13 @@ pub async fn publish(
 ) -> Result<(packages::Model, package_files::Model)> {
     check_enabled(access)?;
     check_names(&file)?;
+    let name = ProtectedName {
+        package_type: PackageType::Generic,
+        name: &file.package_name,
+        lookup_name: &file.package_name,
+    };
+    // Checked before the file is stored, and again under the lock of the project.
+    protection::check(backend.database.read(), access, name, PackageChange::Push).await?;
     let content = content::store(backend, upload).await?;
     let new = NewPackageFile {
         package_type: PackageType::Generic,
@@ -49,6 +58,7 @@ pub async fn publish(
         file_name: file.file_name,
         requires_python: None,
         on_duplicate: DuplicateRule::Allow,
+        versions: VersionRule::Any,
         metadata: None,
         tags: Vec::new(),
     };

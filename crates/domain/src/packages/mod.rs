@@ -1,4 +1,4 @@
-//! Packages of projects: generic files, npm and PyPI
+//! Packages of projects: generic files, npm, PyPI and Cargo
 //! (`docs/adr/0064-store-each-package-file-as-an-object-of-its-own.md`).
 //!
 //! A package is one version. The content of each file is one object in the object storage. The row of an object is written
@@ -6,6 +6,7 @@
 //! nothing visible, and the storage contains no unknown objects.
 
 pub mod access;
+pub mod cargo;
 pub mod client_lists;
 pub mod content;
 pub mod creation;
@@ -17,6 +18,7 @@ pub mod integrity;
 pub mod jobs;
 pub mod listing;
 pub mod npm;
+pub mod protection;
 pub mod pypi;
 
 pub use storage::entities::packages::{PackageStatus, PackageType};

@@ -7,8 +7,9 @@ use storage::entities::packages::PackageType;
 use super::access::check_enabled;
 use super::client_lists::{self, PackageScope};
 use super::content::{self, StoredContent};
-use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile};
+use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
 use super::downloads;
+use super::protection::{self, PackageChange, ProtectedName};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -48,7 +49,8 @@ pub struct PythonPackageDetail {
 ///
 /// # Errors
 /// Returns `InvalidParameters` if an attribute is invalid, or a digest is not that of the file. Returns `Rejected` if the
-/// version has a file with this name, and `Forbidden` if the packages of the project are disabled.
+/// version has a file with this name, and `Forbidden` if the packages of the project are disabled or a protection rule does not
+/// allow the upload.
 pub async fn publish(
     backend: &Backend,
     access: &ProjectAccess,
@@ -57,6 +59,14 @@ pub async fn publish(
 ) -> Result<()> {
     check_enabled(access)?;
     check_upload(&upload, &file.file_name)?;
+    let lookup_name = normalize(&upload.name);
+    let name = ProtectedName {
+        package_type: PackageType::Pypi,
+        name: &upload.name,
+        lookup_name: &lookup_name,
+    };
+    // Checked before the file is stored, and again under the lock of the project.
+    protection::check(backend.database.read(), access, name, PackageChange::Push).await?;
     let file_name = file.file_name.clone();
     let content = content::store(backend, file).await?;
     if let Err(error) = check_digests(&upload, &content) {
@@ -65,13 +75,14 @@ pub async fn publish(
     }
     let new = NewPackageFile {
         package_type: PackageType::Pypi,
-        lookup_name: normalize(&upload.name),
+        lookup_name,
         name: upload.name,
         version: upload.version,
         status: None,
         file_name,
         requires_python: upload.requires_python.filter(|text| !text.is_empty()),
         on_duplicate: DuplicateRule::RefuseFile,
+        versions: VersionRule::Any,
         metadata: None,
         tags: Vec::new(),
     };

@@ -62,12 +62,12 @@ impl Linter<'_> {
     /// first, so that a client without credentials is asked for them.
     fn package_client(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-package-client"];
-        let taken = *said == Value::Bool(true);
+        let taken = *said == Value::Bool(true) || *said == "cargo";
         self.require(
             taken || said.is_null(),
             pointer,
             "package-client",
-            "x-package-client must be `true` or absent",
+            "x-package-client must be `true`, `cargo` or absent",
         );
         let lists = |scheme: &str| {
             let mut listed = operation["security"].as_array().into_iter().flatten();

@@ -110,8 +110,15 @@ pub(super) fn facts(operation: &Operation<'_>) -> Vec<(&'static str, Line)> {
     if operation.value["x-job-token"] == true {
         facts.push(("CI/CD job token", vec![text("Accepted")]));
     }
-    if operation.value["x-package-client"] == true {
-        let accepted = "Deploy tokens, and tokens with HTTP Basic authentication";
+    let client = &operation.value["x-package-client"];
+    let accepted = match (client == true, client == "cargo") {
+        (true, _) => Some("Deploy tokens, and tokens with HTTP Basic authentication"),
+        (_, true) => Some(
+            "Deploy tokens, tokens with HTTP Basic authentication, and a token as the value of Authorization",
+        ),
+        _ => None,
+    };
+    if let Some(accepted) = accepted {
         facts.push(("Package managers", vec![text(accepted)]));
     }
     let writes = !matches!(operation.method, "get" | "head");

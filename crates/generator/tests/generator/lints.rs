@@ -64,10 +64,12 @@ lints! {
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
     job_token_requires_access_to_project: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': instance, min: maintainer}\n    x-job-token: true\n", "job-token-project";
-    package_client_is_true_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+    package_client_is_true_cargo_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-package-client: no\n", "package-client";
     package_client_matches_security: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-package-client: true\n", "package-client-security";
+    cargo_client_matches_security: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-package-client: cargo\n", "package-client-security";
     package_client_checks_permission_first: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-package-client: true\n", "package-client-first";
     bytes_require_a_form: "paths/keys.yaml", "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}" =>

@@ -4,16 +4,16 @@
 
 mod entry;
 mod error;
-mod gzip_reader;
 pub mod layout;
 pub mod records;
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read};
 
-use gzip_reader::GzipReader;
 use layout::{MAX_BYTES, MAX_ENTRIES};
 use tar::{Archive, EntryType};
+
+use crate::gzip_reader::GzipReader;
 
 pub use entry::ArchiveEntry;
 pub use error::ArchiveError;

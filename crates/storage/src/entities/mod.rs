@@ -81,6 +81,7 @@ pub mod oauth_tokens;
 pub mod package_blobs;
 pub mod package_files;
 pub mod package_metadata;
+pub mod package_protection_rules;
 pub mod package_tags;
 pub mod packages;
 pub mod pending_sign_ins;

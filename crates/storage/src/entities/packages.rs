@@ -14,6 +14,8 @@ pub enum PackageType {
     Npm,
     /// A package of PyPI.
     Pypi,
+    /// A crate of Cargo.
+    Cargo,
 }
 
 /// Status of a package.

@@ -48,6 +48,7 @@ timestamped_rows!(
     milestones,
     namespaces,
     notes,
+    package_protection_rules,
     pipeline_schedule_variables,
     pipeline_schedules,
     pipeline_triggers,

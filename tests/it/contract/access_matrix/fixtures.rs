@@ -14,7 +14,7 @@ use crate::delivery::{
     pipeline_triggers, pipelines, variables,
 };
 use crate::identity::deploy_tokens::deploy_token;
-use crate::packages::{self, npm_packages, python_packages};
+use crate::packages::{self, cargo_packages, npm_packages, python_packages};
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -155,6 +155,7 @@ pub async fn create_space<'a>(
     for project in [project.id, packed] {
         npm_packages::publish(&root, project, &format!("@{top_path}/there"), "1.0.0").await.expect(200);
         python_packages::upload(&root, project, "there", "1.0").await.expect(201);
+        cargo_packages::publish(&root, project, "there", "1.0.0").await.expect(200);
     }
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, "there").await;

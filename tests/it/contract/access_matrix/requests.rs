@@ -136,7 +136,10 @@ impl Fixture<'_> {
             ("tag", _) => text("next"),
             ("sha256", _) => text(&python_packages::sha256(python_packages::wheel("there", "1.0").as_bytes())),
             ("file_name", _) if operation.id.contains("python") => text(&python_packages::wheel("there", "1.0")),
-            ("package_name" | "file_name", _) => text("there"),
+            ("package_name" | "file_name" | "crate_name", _) => text("there"),
+            ("crate_version", _) => text("1.0.0"),
+            ("index_path", _) => "th/er/there".to_owned(),
+            ("rule_id", _) => number(MISSING),
             ("package_version", _) => text("v1"),
             ("link_id", _) => number(space.release_link),
             ("direct_asset_path", _) => text("there"),
@@ -209,6 +212,7 @@ impl Fixture<'_> {
             "create_branch_protection" | "create_tag_protection" | "create_group_branch_protection" => {
                 body["name"] = json!(format!("p{number}"));
             }
+            "create_package_protection_rule" => body["package_name_pattern"] = json!(format!("p{number}")),
             "create_approval_rule" => body["name"] = json!(format!("r{number}")),
             "create_external_status_check" => {
                 body["name"] = json!(format!("c{number}"));

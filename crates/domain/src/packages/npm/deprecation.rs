@@ -12,12 +12,14 @@ use storage::entities::row_conditions::is_among;
 use storage::entities::{now, package_metadata};
 
 use super::manifest::StoredManifest;
+use super::protected;
 use super::publishing::NpmChange;
 use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::packages::deletion::package_target;
+use crate::packages::protection::{self, PackageChange};
 use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of rows of one statement, because databases limit the number of parameters.
@@ -26,7 +28,7 @@ const MAX_ROWS: usize = 4_000;
 /// Changes the deprecation of versions. Versions that do not exist are ignored.
 ///
 /// # Errors
-/// Returns `NotFound` if no version of the package exists.
+/// Returns `NotFound` if no version of the package exists, and `Forbidden` if a protection rule does not allow uploads.
 pub(super) async fn change(
     backend: &Backend,
     access: &ProjectAccess,
@@ -39,6 +41,7 @@ pub(super) async fn change(
         .collect();
     let changed = async |transaction: &DatabaseTransaction| {
         lock_for_insert(transaction, access.project.id).await?;
+        protection::check(transaction, access, protected(name), PackageChange::Push).await?;
         let versions = packages::of_project(access.project.id)
             .filter(packages::Column::PackageType.eq(PackageType::Npm))
             .filter(packages::Column::LookupName.eq(name.as_str()))

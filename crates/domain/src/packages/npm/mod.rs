@@ -12,6 +12,7 @@ use storage::entities::packages::PackageType;
 
 use super::client_lists::PackageScope;
 use super::downloads;
+use super::protection::ProtectedName;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::download::Download;
@@ -22,6 +23,15 @@ pub use versions::{NpmPackageDetail, NpmVersionDetail, get};
 
 /// Maximum number of versions of a package in a project. The response with all versions is read by every client.
 const MAX_VERSIONS: u64 = 2_000;
+
+/// Returns a name for the protection rules.
+fn protected(name: &NpmName) -> ProtectedName<'_> {
+    ProtectedName {
+        package_type: PackageType::Npm,
+        name: name.as_str(),
+        lookup_name: name.as_str(),
+    }
+}
 
 /// Parses the name of a package in a path.
 ///

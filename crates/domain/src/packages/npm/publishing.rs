@@ -9,12 +9,11 @@ use std::io::{self, BufWriter, Seek, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parsers::npm::{DocumentError, NpmDocument, NpmName, Publication, read_document};
-use sea_orm::{ColumnTrait, PaginatorTrait, QueryFilter};
 use sha2::{Digest, Sha512};
-use storage::entities::packages::{self, Column, PackageType};
+use storage::entities::packages::PackageType;
 
 use super::manifest::StoredManifest;
-use super::{MAX_VERSIONS, deprecation, parse_name};
+use super::{MAX_VERSIONS, deprecation, parse_name, protected};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -22,7 +21,8 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::packages::access::check_enabled;
 use crate::packages::content::{self, StoredContent};
-use crate::packages::creation::{self, AddFileError, DuplicateRule, NewPackageFile};
+use crate::packages::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
+use crate::packages::protection::{self, PackageChange};
 
 /// Versions that an upload changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct NpmChange {
 ///
 /// # Errors
 /// Returns `InvalidParameters` if the name or the document is invalid, or the package has too many versions. Returns
-/// `Forbidden` if the version exists already or the packages of the project are disabled. Returns `NotFound` if the package
-/// to deprecate does not exist, and `TooLarge` if the archive exceeds the maximum size of a package file.
+/// `Forbidden` if the version exists already, the packages of the project are disabled, or a protection rule does not allow the
+/// change. Returns `NotFound` if the package to deprecate does not exist, and `TooLarge` if the archive exceeds the maximum size of a package file.
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -47,6 +47,14 @@ pub async fn receive(
 ) -> Result<NpmChange> {
     check_enabled(access)?;
     let name = parse_name(name)?;
+    // Checked before the document is read, and again under the lock of the project.
+    protection::check(
+        backend.database.read(),
+        access,
+        protected(&name),
+        PackageChange::Push,
+    )
+    .await?;
     let received = read(backend, &access.caller, body).await?;
     match received.document {
         NpmDocument::Publish(publication) => {
@@ -143,7 +151,6 @@ async fn publish(
     archive: ReceivedArchive,
 ) -> Result<NpmChange> {
     check_integrity(&publication, &archive)?;
-    check_version_count(backend, access, &publication.name).await?;
     let file_name = publication.name.file_name(&publication.version);
     let upload = UploadedFile {
         file_name: file_name.clone(),
@@ -174,6 +181,7 @@ async fn publish(
         file_name,
         requires_python: None,
         on_duplicate: DuplicateRule::RefusePackage,
+        versions: VersionRule::AtMost(MAX_VERSIONS),
         metadata: Some(metadata.to_text()?),
         tags: publication.tags.iter().map(ToString::to_string).collect(),
     };
@@ -183,7 +191,10 @@ async fn publish(
             Error::forbidden_because("Package already exists.")
         }
         AddFileError::Failed(error) => error,
-        error @ AddFileError::TooManyFiles => Error::Rejected(error.to_string().into()),
+        error @ AddFileError::TooManyVersions(_) => Error::parameter(error.to_string()),
+        error @ (AddFileError::TooManyFiles | AddFileError::SimilarName(_)) => {
+            Error::Rejected(error.to_string().into())
+        }
     })?;
     Ok(NpmChange {
         name,
@@ -211,20 +222,5 @@ fn check_shasum(publication: &Publication, content: &StoredContent) -> Result<()
             "dist.shasum is not the digest of the attachment",
         )),
         _ => Ok(()),
-    }
-}
-
-/// Checks the number of versions. Concurrent uploads can exceed the limit by their number.
-async fn check_version_count(backend: &Backend, access: &ProjectAccess, name: &NpmName) -> Result<()> {
-    let count = packages::of_project(access.project.id)
-        .filter(Column::PackageType.eq(PackageType::Npm))
-        .filter(Column::LookupName.eq(name.as_str()))
-        .count(backend.database.read())
-        .await?;
-    match count < MAX_VERSIONS {
-        true => Ok(()),
-        false => Err(Error::parameter(format!(
-            "the package has too many versions (maximum is {MAX_VERSIONS}); delete old versions"
-        ))),
     }
 }

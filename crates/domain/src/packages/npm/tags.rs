@@ -8,7 +8,7 @@ use storage::entities::packages::{self, PackageStatus, PackageType};
 use storage::entities::{now, package_tags};
 use tokio::io::AsyncReadExt;
 
-use super::{parse_name, versions};
+use super::{parse_name, protected, versions};
 use crate::accounts::uploads::UploadedFile;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
@@ -17,6 +17,7 @@ use crate::kernel::error::{Error, Result};
 use crate::packages::access::check_enabled;
 use crate::packages::client_lists::PackageScope;
 use crate::packages::creation::set_tag;
+use crate::packages::protection::{self, PackageChange};
 use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of tags of a package.
@@ -57,6 +58,7 @@ pub async fn set(
         .database
         .transaction(async |transaction| {
             lock_for_insert(transaction, access.project.id).await?;
+            protection::check(transaction, access, protected(&name), PackageChange::Push).await?;
             let found = packages::by_version(
                 access.project.id,
                 PackageType::Npm,
@@ -104,6 +106,7 @@ pub async fn delete(backend: &Backend, access: &ProjectAccess, name: &str, tag: 
         .database
         .transaction(async |transaction| {
             lock_for_insert(transaction, access.project.id).await?;
+            protection::check(transaction, access, protected(&name), PackageChange::Push).await?;
             let found = named(access, &name, &tag).one(transaction).await?;
             let found = found.ok_or_else(not_found)?;
             package_tags::Entity::delete_by_id(found.id)
