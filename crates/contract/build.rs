@@ -9,11 +9,25 @@ use std::process::ExitCode;
 
 /// Folder of the OpenAPI files.
 const FOLDER: &str = "../../openapi";
+/// Sources in this folder. The program writes the published documents (`dist`), so they are not among them.
+const SOURCES: [&str; 9] = [
+    "arazzo.yaml",
+    "guides",
+    "history",
+    "openapi.yaml",
+    "paths",
+    "samples.yaml",
+    "schemas",
+    "shared",
+    "webhooks",
+];
 /// Folder of the style sheet and the script of the documentation portal.
 const ASSETS: &str = "../../assets/portal";
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed={FOLDER}");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={FOLDER}/{source}");
+    }
     println!("cargo::rerun-if-changed={ASSETS}");
     match generate() {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,7 +48,7 @@ impl Ids {
 }
 
 /// Delete operations without a precondition, and the reason.
-const UNCONDITIONAL: [(&str, &str); 15] = [
+const UNCONDITIONAL: [(&str, &str); 16] = [
     ("delete_file", "`last_commit_id` is more precise"),
     ("delete_merged_branches", "it deletes more than one resource"),
     ("unstar_dashboards", "it deletes more than one resource"),
