@@ -28,6 +28,8 @@ use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces}
 
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
+/// Fingerprint of [`KEY`].
+const FINGERPRINT: &str = "SHA256:LZJ2f+fWkE6KROMr6AoFjpP+uFcWfJrvl4vhaMuy7HU";
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::fixtures::Space;
-use super::{Caller, Fixture, MISSING};
+use super::{Caller, FINGERPRINT, Fixture, MISSING};
 use crate::packages::python_packages;
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
@@ -40,6 +40,7 @@ impl Fixture<'_> {
                 "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
                 "from" => request.query(&[("from", "v1")]),
                 "name" => request.query(&[("name", "missing")]),
+                "fingerprint" => request.query(&[("fingerprint", FINGERPRINT)]),
                 "link_url" | "image_url" => request.query(&[(parameter.name, "https://h.example.com/")]),
                 "to" | "ref" => request.query(&[(parameter.name, "main")]),
                 other => panic!("{}: missing value of parameter {other}", operation.id),
@@ -200,7 +201,9 @@ impl Fixture<'_> {
                 body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
             }
             // A new name each time, and no setting that affects other responses.
-            "create_own_key" | "create_user_key" | "create_deploy_key" => body["key"] = json!("none"),
+            "create_own_key" | "create_user_key" | "create_deploy_key" | "create_public_deploy_key" => {
+                body["key"] = json!("none")
+            }
             "create_instance_variable" | "create_project_variable" | "create_group_variable" => {
                 body["key"] = json!(format!("K{number}"));
             }
@@ -224,6 +227,10 @@ impl Fixture<'_> {
             "create_project" => body = json!({ "path": format!("project-{number}") }),
             "fork_project" => body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") }),
             "share_project" => body["group_id"] = json!(MISSING),
+            // Other jobs must remain without access.
+            "update_job_token_scope" => body["enabled"] = json!(true),
+            "add_job_token_scope_project" => body["target_project_id"] = json!(space.project.id),
+            "add_job_token_scope_group" => body["target_group_id"] = json!(space.group),
             "update_project" => body = json!({ "description": format!("Description {number}") }),
             "update_group" => body = json!({ "description": format!("Description {number}") }),
             // The same group: sharing and transfer are rejected after the permission check.
