@@ -8,7 +8,7 @@ use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Map, Value, json};
 
 /// Operations that create a resource without a path of its own, or a path that does not extend theirs.
-const WITHOUT_LINKS: [&str; 18] = [
+const WITHOUT_LINKS: [&str; 19] = [
     "add_epic_issue",
     "add_issue_spent_time",
     "add_merge_request_spent_time",
@@ -26,6 +26,7 @@ const WITHOUT_LINKS: [&str; 18] = [
     "create_push_rule",
     "create_recovery_codes",
     "create_scim_token",
+    "create_status_check_response",
     "create_vulnerability_report",
 ];
 

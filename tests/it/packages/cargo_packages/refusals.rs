@@ -62,8 +62,9 @@ async fn invalid_bodies_are_refused_and_nothing_is_stored(server: TestServer) {
     }
     let complete = body(&valid.to_string(), &content);
     let mut damaged = complete.clone();
-    let last = damaged.len() - 20;
-    damaged[last] ^= 0xFF;
+    // The checksum: another change of the compressed data can expand to the same bytes.
+    let checksum = damaged.len() - 6;
+    damaged[checksum] ^= 0xFF;
     for sent in [
         Vec::new(),
         b"{}".to_vec(),

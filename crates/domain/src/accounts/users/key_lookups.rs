@@ -31,10 +31,10 @@ pub struct FoundKey {
 /// # Errors
 /// Returns `NotFound` if it does not exist.
 pub async fn get(backend: &Backend, id: i64) -> Result<FoundKey> {
-    let key = user_keys::Entity::find_by_id(id)
-        .one(backend.database.read())
-        .await?;
-    of_user(backend, key.ok_or_else(not_found)?).await
+    let keys = user_keys::Entity::find_by_id(id);
+    let found = users::find_with_user(backend.database.read(), keys).await?;
+    let (key, user) = found.ok_or_else(not_found)?;
+    of_user(backend, key, user).await
 }
 
 /// Returns the SSH key or deploy key with a SHA-256 fingerprint in the format of OpenSSH.
@@ -46,12 +46,9 @@ pub async fn find(backend: &Backend, fingerprint: &str) -> Result<FoundKey> {
         return Err(Error::Rejected("Failed to return the key".into()));
     }
     let db = backend.database.read();
-    let key = user_keys::Entity::find()
-        .filter(user_keys::Column::Fingerprint.eq(fingerprint))
-        .one(db)
-        .await?;
-    if let Some(key) = key {
-        return of_user(backend, key).await;
+    let keys = user_keys::Entity::find().filter(user_keys::Column::Fingerprint.eq(fingerprint));
+    if let Some((key, user)) = users::find_with_user(db, keys).await? {
+        return of_user(backend, key, user).await;
     }
     let key = deploy_keys::Entity::find()
         .filter(deploy_keys::Column::Fingerprint.eq(fingerprint))
@@ -73,16 +70,13 @@ pub async fn find(backend: &Backend, fingerprint: &str) -> Result<FoundKey> {
     })
 }
 
-async fn of_user(backend: &Backend, key: user_keys::Model) -> Result<FoundKey> {
-    let user = users::Entity::find_by_id(key.user_id)
-        .one(backend.database.read())
-        .await?;
+async fn of_user(backend: &Backend, key: user_keys::Model, user: users::Model) -> Result<FoundKey> {
     Ok(FoundKey {
         id: key.id,
         title: key.title,
         key: key.key,
         created_at: key.created_at,
-        user: Some(full_profile(backend, user.ok_or_else(not_found)?).await?),
+        user: Some(full_profile(backend, user).await?),
         projects: Vec::new(),
     })
 }
