@@ -202,6 +202,11 @@ async fn entries_are_removed_only_if_unmodified(server: TestServer) {
     let one = format!("{}/allowlist/{other}", scope(app));
     let before = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 2015 00:00:00 GMT");
     before.delete(&one).await.expect(412);
+    let team = group(&root, "team", json!({})).await;
+    allow_group(&root, app, team).await;
+    let of_group = format!("{}/groups_allowlist/{team}", scope(app));
+    before.delete(&of_group).await.expect(412);
+    root.delete(&of_group).await.expect(204);
     root.post(&format!("/projects/{app}/archive"), Value::Null).await.expect(201);
     root.post(&format!("{}/allowlist", scope(app)), json!({ "target_project_id": other })).await.expect(403);
     root.delete(&one).await.expect(204);
