@@ -6,60 +6,51 @@ use std::time::Duration;
 use bytes::Bytes;
 use bzip2::Compression;
 use bzip2::write::BzEncoder;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Writes chunks to a channel, from a thread for blocking work.
-pub(super) struct ChunkWriter {
-    /// Receiver of the chunks.
-    pub(super) chunks: mpsc::Sender<io::Result<Bytes>>,
-    /// How long the receiver may pause.
-    pub(super) idle: Duration,
-    /// The runtime of the channel.
-    pub(super) runtime: Handle,
-}
-
-impl ChunkWriter {
-    fn send(&self, chunk: io::Result<Bytes>) -> io::Result<()> {
-        match self.runtime.block_on(timeout(self.idle, self.chunks.send(chunk))) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        }
-    }
-}
-
-impl Write for ChunkWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.send(Ok(Bytes::copy_from_slice(bytes)))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Compresses the chunks of a channel and writes them to another. An error of the input becomes the end of the output.
-/// Blocks the thread, because bzip2 sorts blocks of 900,000 bytes.
-pub(super) fn compress(mut input: mpsc::Receiver<io::Result<Bytes>>, output: ChunkWriter) {
-    let mut encoder = BzEncoder::new(output, Compression::default());
-    while let Some(chunk) = input.blocking_recv() {
-        match chunk {
-            Ok(bytes) => {
-                if encoder.write_all(&bytes).is_err() {
-                    // The client is gone or too slow. Dropping the input stops the program.
-                    return;
-                }
-            }
+/// Compresses the chunks of a channel and sends them to another. An error of the input ends the output. Ends without an
+/// error if the receiver pauses for longer than `idle` or is gone.
+///
+/// Each chunk is compressed on a thread for blocking work, which is not occupied while a slow client receives. Small blocks
+/// limit the memory of each stream to about one megabyte.
+pub(super) async fn compress(
+    mut input: mpsc::Receiver<io::Result<Bytes>>,
+    output: mpsc::Sender<io::Result<Bytes>>,
+    idle: Duration,
+) {
+    let send = async |chunk| matches!(timeout(idle, output.send(chunk)).await, Ok(Ok(())));
+    let mut encoder = BzEncoder::new(Vec::new(), Compression::fast());
+    while let Some(chunk) = input.recv().await {
+        let compressed = match chunk {
+            Ok(bytes) => compress_chunk(encoder, bytes).await,
+            Err(error) => Err(error),
+        };
+        let (next, bytes) = match compressed {
+            Ok(compressed) => compressed,
             Err(error) => {
-                // If this fails, there is no client that could receive the error.
-                let _ = encoder.get_ref().send(Err(error));
+                send(Err(error)).await;
                 return;
             }
+        };
+        encoder = next;
+        if !bytes.is_empty() && !send(Ok(bytes.into())).await {
+            return;
         }
     }
-    // As above.
-    let _ = encoder.finish();
+    let rest = tokio::task::spawn_blocking(move || encoder.finish()).await;
+    send(rest.unwrap_or_else(|error| Err(error.into())).map(Bytes::from)).await;
+}
+
+/// Compresses a chunk, and returns the compressed bytes that are available.
+async fn compress_chunk(
+    mut encoder: BzEncoder<Vec<u8>>,
+    chunk: Bytes,
+) -> io::Result<(BzEncoder<Vec<u8>>, Vec<u8>)> {
+    let compressed = tokio::task::spawn_blocking(move || {
+        encoder.write_all(&chunk)?;
+        let available = std::mem::take(encoder.get_mut());
+        Ok((encoder, available))
+    });
+    compressed.await?
 }

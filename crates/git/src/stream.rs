@@ -12,12 +12,11 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::bzip2_stream::{self, ChunkWriter};
+use super::bzip2_stream;
 use super::fair_semaphore::FairPermit;
 use super::process::{Program, RunningProgram};
 use super::push_explanation::PushExplanation;
@@ -72,12 +71,7 @@ impl ByteStream {
     /// Returns the stream compressed with bzip2.
     pub(super) fn compressed_with_bzip2(self) -> Self {
         let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        let writer = ChunkWriter {
-            chunks: sender,
-            idle: IDLE,
-            runtime: Handle::current(),
-        };
-        tokio::task::spawn_blocking(move || bzip2_stream::compress(self.chunks, writer));
+        tokio::spawn(bzip2_stream::compress(self.chunks, sender, IDLE));
         Self { chunks: receiver }
     }
 }

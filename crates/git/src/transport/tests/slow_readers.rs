@@ -93,6 +93,38 @@ async fn unread_archive_releases_memory_that_another_program_needs() {
     assert!(sizes.max().unwrap() > 5 << 20);
 }
 
+/// Each stream would occupy a thread for blocking work if it waited for its client there.
+#[test]
+fn unread_bzip2_archives_occupy_no_threads() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(4)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (sample, _) = sample().await;
+        let mut unread = Vec::new();
+        let all = async {
+            for user in 1..=6 {
+                let request = ArchiveRequest {
+                    commit: sample.id("new"),
+                    format: ArchiveFormat::TarBz2,
+                    prefix: "p".to_owned(),
+                    path: None,
+                };
+                let mut response = of_user(&sample, user).archive(request).await.unwrap();
+                response.next().await.unwrap().unwrap();
+                unread.push(response);
+            }
+        };
+        let all = tokio::time::timeout(Duration::from_secs(60), all).await;
+        assert!(all.is_ok(), "the streams occupy all threads");
+        let response = unread.pop().unwrap().collect(1 << 24).await.unwrap();
+        assert!(response.len() > 5 << 20, "{}", response.len());
+    });
+}
+
 #[tokio::test]
 async fn unread_fetch_is_not_stored_while_memory_is_available() {
     let (sample, request) = sample().await;
