@@ -1,6 +1,9 @@
 //! URLs in API responses and webhooks, and validation of URLs in requests.
 
+use std::collections::{BTreeSet, HashMap};
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::{namespaces, projects};
 use url::Url;
 
@@ -51,6 +54,30 @@ fn avatar_file_url(base: &str, kind: &str, id: i64, file: &str) -> String {
 #[must_use]
 pub fn project_path(namespace: &namespaces::Model, project: &projects::Model) -> String {
     format!("{}/{}", namespace.full_path, project.path)
+}
+
+/// Returns the full paths of projects by their IDs.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn project_paths(
+    db: &impl ConnectionTrait,
+    project_ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, String>> {
+    let project_ids: BTreeSet<i64> = project_ids.into_iter().collect();
+    if project_ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = projects::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .filter(projects::Column::Id.is_in(project_ids))
+        .all(db)
+        .await?;
+    let paths = found.into_iter().filter_map(|(project, namespace)| {
+        let path = project_path(&namespace?, &project);
+        Some((project.id, path))
+    });
+    Ok(paths.collect())
 }
 
 /// Returns the SSH URL of the repository of a project with this full path.

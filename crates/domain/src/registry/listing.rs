@@ -19,7 +19,6 @@ use crate::kernel::policy::Role;
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, urls};
 use crate::registry::permissions::can_pull;
-use crate::spaces::projects::paths_of;
 
 /// Maximum number of tags in a page of repositories, divided equally among them.
 const MAX_TAGS: usize = 1_000;
@@ -193,7 +192,7 @@ async fn load_details(
     with: RepositoryDetailOptions,
 ) -> Result<Vec<RepositoryDetail>> {
     let ids: Vec<i64> = found.iter().map(|repository| repository.id).collect();
-    let paths = paths_of(db, found.iter().map(|repository| repository.project_id)).await?;
+    let paths = urls::project_paths(db, found.iter().map(|repository| repository.project_id)).await?;
     let mut counts = match with.tags_count {
         true => Some(counts_of(db, &ids).await?),
         false => None,

@@ -1,11 +1,11 @@
 //! Reads of snippets with their authors.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::snippets::{self, Column, Entity, Model};
-use storage::entities::{Visibility, namespaces, now, projects, snippet_contents, users};
+use storage::entities::{Visibility, now, snippet_contents, users};
 
 use super::{SnippetScope, find, snippet_not_found};
 use crate::identity::access::ProjectAccess;
@@ -111,28 +111,12 @@ pub async fn list_visible(
         );
     let mut found = list(backend, SnippetScope::Personal(caller), query, page).await?;
     let project_ids = found.items.iter().filter_map(|detail| detail.snippet.project_id);
-    let paths = project_paths(backend.database.read(), project_ids.collect()).await?;
+    let paths = urls::project_paths(backend.database.read(), project_ids).await?;
     for detail in &mut found.items {
         let project_id = detail.snippet.project_id;
         detail.project_path = project_id.and_then(|id| paths.get(&id).cloned());
     }
     Ok(found)
-}
-
-/// Returns the full paths of projects by ID.
-async fn project_paths(db: &impl ConnectionTrait, ids: BTreeSet<i64>) -> Result<HashMap<i64, String>> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let found = projects::Entity::find()
-        .filter(projects::Column::Id.is_in(ids))
-        .find_also_related(namespaces::Entity)
-        .all(db)
-        .await?;
-    let paths = found
-        .into_iter()
-        .filter_map(|(project, namespace)| Some((project.id, urls::project_path(&namespace?, &project))));
-    Ok(paths.collect())
 }
 
 async fn list(

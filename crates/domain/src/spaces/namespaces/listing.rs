@@ -50,15 +50,10 @@ pub async fn list(
         (false, true) => None,
         (false, false) => Some(AccessLevel::Guest),
     };
-    let found = |text: String| {
-        Condition::any()
-            .add(contains(Column::NameKey, &text))
-            .add(contains(Column::FullPathKey, &text))
-    };
-    let search = filter.search.as_deref().map(fold).filter(|text| !text.is_empty());
+    let search = filter.search.as_deref().and_then(with_text);
     let condition = Condition::all()
         .add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
-        .add_option(search.map(found))
+        .add_option(search)
         .add_option(filter.top_level_only.then(|| Column::ParentId.is_null()));
     let query = namespaces::not_deleted()
         .filter(condition)
@@ -70,6 +65,16 @@ pub async fn list(
     Ok(Page {
         items,
         rest: total.position(&rows.take(counted)),
+    })
+}
+
+/// Returns a condition for namespaces with a text in their name or full path; none if the text is empty.
+pub(crate) fn with_text(text: &str) -> Option<Condition> {
+    let text = fold(text);
+    (!text.is_empty()).then(|| {
+        Condition::any()
+            .add(contains(Column::NameKey, &text))
+            .add(contains(Column::FullPathKey, &text))
     })
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use sea_orm::ConnectionTrait;
 
+pub(crate) use listing::with_text;
 pub use listing::{NamespaceDetail, NamespaceFilter, get, list};
 pub use taken_paths::{TakenPath, find_taken_path};
 

@@ -3,14 +3,14 @@
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 use storage::entities::access::visible_groups;
 use storage::entities::namespaces::{self, Column};
-use storage::entities::{AccessLevel, fold, namespace_ancestors, now, project_shares, unexpired};
+use storage::entities::{AccessLevel, namespace_ancestors, now, project_shares, unexpired};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, page_of};
-use crate::spaces::namespaces::full_names;
+use crate::kernel::query::page_of;
+use crate::spaces::namespaces::{full_names, with_text};
 
 /// Filter of the groups of a project; conditions are combined with AND.
 #[derive(Debug, Clone, Default)]
@@ -62,12 +62,7 @@ pub async fn list_groups(
     let shared = filter
         .with_shared
         .then(|| Column::Id.in_subquery(shared.into_query()));
-    let search = filter.search.as_deref().map(fold).filter(|text| !text.is_empty());
-    let named = |text: String| {
-        Condition::any()
-            .add(contains(Column::NameKey, &text))
-            .add(contains(Column::FullPathKey, &text))
-    };
+    let search = filter.search.as_deref().and_then(with_text);
     let groups = namespaces::not_deleted()
         .filter(
             Condition::any()
@@ -75,7 +70,7 @@ pub async fn list_groups(
                 .add_option(shared),
         )
         .filter(Column::Id.is_not_in(filter.skip.iter().copied()))
-        .filter(Condition::all().add_option(search.map(named)))
+        .filter(Condition::all().add_option(search))
         // Personal namespaces are not groups.
         .filter(visible_groups(access.caller.viewer(), today))
         .order_by_asc(Column::Id);
