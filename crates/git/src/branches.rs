@@ -1,5 +1,6 @@
 //! Branches, and `HEAD` as the name of the default branch.
 
+use super::ref_locks;
 use super::refs::{self, NameFilter, PageWindow};
 use super::{Error, LockedRepository, Oid, Repository, Result, check_branch_name, revision};
 
@@ -202,7 +203,7 @@ pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
 
 /// Points `HEAD` to a branch.
 pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()> {
-    refs::retry_while_locked(repository, "HEAD", || {
+    ref_locks::retry_while_locked(repository, "HEAD", || {
         repository.set_head(&format!("{PREFIX}{name}"))
     })
 }

@@ -38,6 +38,7 @@ mod path;
 mod process;
 mod push_explanation;
 mod push_pack;
+mod ref_locks;
 mod ref_name;
 mod refs;
 mod repository;

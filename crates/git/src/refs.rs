@@ -2,22 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::layout::sync_directory;
+use super::ref_locks::retry_while_locked;
 use super::ref_name::{MAX_FULL_NAME_BYTES, is_custom_reference};
 use super::{Error, LockedRepository, Oid, Repository, Result};
 
-/// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
-/// references.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Maximum length of a file name in bytes on all supported file systems.
 const MAX_FILE_NAME_BYTES: usize = 255;
-
-/// Age from which a lock file counts as left by a crash. Git needs a lock for milliseconds; the rest allows
-/// for large packed references and for clock differences between nodes.
-const STALE_LOCK_AGE: Duration = Duration::from_secs(5 * 60);
 
 /// A section of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,53 +241,6 @@ fn map_stale(result: Result<()>) -> Result<()> {
     }
 }
 
-/// Retries an update of a reference while another process has its lock file, and removes a lock left by a
-/// crash. The caller has the write lock, so no other writer removes it at the same time.
-///
-/// # Errors
-/// [`Error::Locked`] if the lock file stays.
-pub(super) fn retry_while_locked(
-    repository: &git2::Repository,
-    name: &str,
-    change: impl Fn() -> std::result::Result<(), git2::Error>,
-) -> Result<()> {
-    let mut deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match change() {
-            Err(error) if error.code() == git2::ErrorCode::Locked => {
-                if Instant::now() < deadline {
-                    std::thread::sleep(Duration::from_millis(10));
-                    continue;
-                }
-                // Not earlier: after the clock was set forward, the lock of a running program looks old too.
-                let cleared = remove_stale_lock(&repository.path().join(format!("{name}.lock")))?
-                    | remove_stale_lock(&repository.path().join("packed-refs.lock"))?;
-                if !cleared {
-                    return Err(Error::Locked);
-                }
-                deadline = Instant::now() + LOCK_TIMEOUT;
-            }
-            result => return Ok(result?),
-        }
-    }
-}
-
-/// Removes a lock file whose creator cannot be alive any more, judged by its age. Returns whether it was
-/// removed.
-fn remove_stale_lock(path: &Path) -> Result<bool> {
-    let modified = match std::fs::metadata(path).and_then(|metadata| metadata.modified()) {
-        Ok(modified) => modified,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error.into()),
-    };
-    let is_forgotten = modified.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE);
-    if is_forgotten {
-        tracing::warn!(path = %path.display(), "removed a stale lock file");
-        std::fs::remove_file(path)?;
-    }
-    Ok(is_forgotten)
-}
-
 /// Returns whether the name is a directory of an existing reference, or below an existing reference.
 fn collides(repository: &git2::Repository, name: &str) -> Result<bool> {
     let start = "refs/heads/".len().min(name.len());
@@ -336,8 +281,6 @@ fn sync_directories<'a>(root: &Path, names: impl IntoIterator<Item = &'a str>) -
 #[cfg(test)]
 mod tests {
     use super::{NameFilter, PageWindow};
-    use crate::Error;
-    use crate::testing::{self, Fixture};
 
     #[test]
     fn name_filter_matches_start_end_and_middle() {
@@ -376,50 +319,5 @@ mod tests {
         assert_eq!(PageWindow { offset: 0, limit: 2 }.of(&items), [1, 2]);
         assert!(PageWindow { offset: 9, limit: 1 }.of(&items).is_empty());
         assert!(PageWindow { offset: 0, limit: 0 }.of(&items).is_empty());
-    }
-
-    #[tokio::test]
-    async fn ref_update_waits_for_git_lock_and_removes_stale_lock() {
-        let fixture = Fixture::new("main").await;
-        let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
-        let second = testing::commit(&fixture.repository, "main", &[("a", "2")]).await;
-        let lock = fixture.path().join("refs/heads/main.lock");
-        std::fs::write(&lock, "").unwrap();
-        let advance =
-            move |repository: &git2::Repository| super::advance(repository, "refs/heads/main", second, first);
-        assert!(matches!(
-            fixture.repository.git2(advance).await,
-            Err(Error::Locked)
-        ));
-        let lock_path = lock.clone();
-        let release = tokio::task::spawn_blocking(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            std::fs::remove_file(lock_path).unwrap();
-        });
-        fixture.repository.git2(advance).await.unwrap();
-        release.await.unwrap();
-        assert_eq!(fixture.git(&["rev-parse", "main"]).trim(), first.to_string());
-
-        let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
-        for left_behind in [lock, fixture.path().join("packed-refs.lock")] {
-            std::fs::File::create(&left_behind)
-                .unwrap()
-                .set_modified(hours_ago)
-                .unwrap();
-        }
-        fixture
-            .repository
-            .delete_branch("main", Some(first))
-            .await
-            .unwrap();
-        fixture
-            .repository
-            .create_branch("main", &second.to_string())
-            .await
-            .unwrap();
-        assert_eq!(
-            fixture.git(&["for-each-ref", "--format=%(objectname)"]).trim(),
-            second.to_string()
-        );
     }
 }

@@ -29,6 +29,9 @@ pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeReg
     let path = data_dir.join(PRESENCE_LOCK);
     let (file, alone) = blocking(move || try_lock_exclusive(&path)).await?;
     if alone {
+        let repositories = backend.repositories.clone();
+        let recorded = tokio::task::spawn_blocking(move || repositories.record_lone_start());
+        recorded.await.map_err(Error::internal)??;
         let released = jobs::requeue_abandoned(backend.database.write()).await?;
         if released > 0 {
             tracing::warn!(released, "requeued the jobs of a killed server");

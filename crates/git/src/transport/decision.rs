@@ -256,10 +256,14 @@ pub(super) async fn answer(
         targets: changed.filter_map(|command| command.new).collect(),
     };
     let decider = || decider(NewObjects::pushed(repository.clone(), inspector.clone()));
+    let names: Vec<String> = commands.iter().map(|command| command.reference.clone()).collect();
+    let deletes = commands.iter().any(|command| command.new.is_none());
     loop {
         let result = async {
             pipes.lock().await.wait().await?;
             complete.cancelled().await;
+            // Before the decision, so that nothing delays the updates after it.
+            repository.clear_stale_locks(names.clone(), deletes).await;
             let answer = decide(commands, &mut checked, &decider).await;
             let is_final = !matches!(answer, Answer::Check(_));
             pipes.lock().await.send(answer).await?;

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use git::RepositoryId;
 use rand::RngExt;
+use serde_json::json;
 
 use super::load::{self, Load, Written};
-use crate::support::process::{Site, on_every_site};
+use crate::support::Client;
+use crate::support::process::{Site, TOKEN, on_every_site};
 
 /// Number of times the server is killed unless `HOLDFAST_KILL_ROUNDS` is set.
 const ROUNDS: usize = 20;
@@ -40,4 +43,31 @@ async fn killed_server_loses_nothing_acknowledged(site: Site) {
     site.assert_sound(1).await;
 }
 
-on_every_site![killed_server_loses_nothing_acknowledged];
+/// Git and libgit2 lock a reference with a file. A killed process leaves it.
+async fn locks_of_killed_server_do_not_block_its_successor(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let work = load::create_project(&site).await;
+    let server = site.serve(&[]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let id = root.get("/projects/root%2Fp").await.expect(200).json()["id"].as_i64().expect("an ID");
+    work.git(&["push", "--quiet", &server.address("p"), "HEAD:refs/heads/pushed"]).await;
+    server.kill().await;
+    let repository = site.data.join("repositories").join(RepositoryId::of_project(id).relative_path());
+    for name in ["main", "pushed"] {
+        std::fs::File::create(repository.join(format!("refs/heads/{name}.lock"))).expect("a lock file");
+    }
+
+    let server = site.serve(&[]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let actions = json!([{ "action": "create", "file_path": "later", "content": "x" }]);
+    let commit = json!({ "branch": "main", "commit_message": "Add", "actions": actions });
+    root.post("/projects/root%2Fp/repository/commits", commit).await.expect(201);
+    let tip = work.commit("later", "1").await;
+    work.git(&["push", "--quiet", &server.address("p"), "HEAD:refs/heads/pushed"]).await;
+    let pushed = root.get("/projects/root%2Fp/repository/branches/pushed").await.expect(200).json();
+    assert_eq!(pushed["commit"]["id"], json!(tip));
+    server.stop().await;
+    site.assert_sound(1).await;
+}
+
+on_every_site![killed_server_loses_nothing_acknowledged, locks_of_killed_server_do_not_block_its_successor];
