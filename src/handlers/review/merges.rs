@@ -8,12 +8,13 @@ use domain::review::merge_requests::{self, MergeParams};
 use crate::api::routes::MergesApi;
 use crate::app::App;
 use crate::views::code::commit;
-use crate::views::delivery::pipeline::reference;
+use crate::views::delivery::pipeline::{pipeline, reference};
 use crate::views::review::merge_request::with_changes;
 use contract::{
-    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
-    GetMergeRequestMergeRefRequest, ListMergeRequestCommitsRequest, ListMergeRequestPipelinesRequest,
-    MergeRequest, MergeRequestMergeRef, MergeRequestRebase, PipelineReference, RebaseMergeRequestRequest,
+    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit,
+    CreateMergeRequestPipelineRequest, GetMergeRequestChangesRequest, GetMergeRequestMergeRefRequest,
+    ListMergeRequestCommitsRequest, ListMergeRequestPipelinesRequest, MergeRequest, MergeRequestMergeRef,
+    MergeRequestRebase, Pipeline, PipelineReference, RebaseMergeRequestRequest,
 };
 
 /// Returns whether to wait for a pipeline, from the old and the new parameter name.
@@ -70,6 +71,16 @@ impl MergesApi for App {
         let iid = request.merge_request_iid;
         let (page, path) = merge_requests::list_pipelines(&self.backend, &access, iid, &page).await?;
         Ok(page.map(|row| reference(self.at(&path), &row)))
+    }
+
+    async fn create_merge_request_pipeline(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestPipelineRequest,
+    ) -> Result<Pipeline> {
+        let iid = request.merge_request_iid;
+        let (created, path) = merge_requests::create_pipeline(&self.backend, &access, iid).await?;
+        Ok(pipeline(self.at(&path), created))
     }
 
     async fn accept_merge_request(

@@ -87,7 +87,57 @@ async fn hidden_pipelines_are_refused(server: TestServer) {
     fixture.root.get(&url).await.expect(403);
 }
 
+async fn pipeline_is_created_for_the_head_of_the_source_branch(server: TestServer) {
+    let fixture = Fixture::new(&server, "made").await;
+    let url = fixture.url("/merge_requests/1/pipelines");
+    let developer = fixture.project.member("developer", AccessLevel::Developer).await;
+    let reporter = fixture.project.member("reporter", AccessLevel::Reporter).await;
+    let created = developer.post(&url, json!({})).await.expect(201).json();
+    assert_eq!(
+        (&created["ref"], &created["sha"], &created["status"]),
+        (&json!("feature/x"), &json!(fixture.project.id("feature/x").to_string()), &json!("pending"))
+    );
+    assert_eq!(fixture.root.get(&url).await.expect(200).pluck("id"), std::slice::from_ref(&created["id"]));
+    assert_eq!(created["user"]["username"], "developer");
+    reporter.post(&url, json!({})).await.expect(403);
+    server.anonymous().post(&url, json!({})).await.expect(401);
+    fixture.root.post(&fixture.url("/merge_requests/99/pipelines"), json!({})).await.expect(404);
+    fixture.root.post(&fixture.url("/merge_requests/x/pipelines"), json!({})).await.expect(400);
+    let protection = json!({"name": "feature/x", "push_access_level": 40, "merge_access_level": 40});
+    fixture.root.post(&fixture.url("/protected_branches"), protection).await.expect(201);
+    let refused = developer.post(&url, json!({})).await.expect(403);
+    assert!(refused.message().ends_with("You are not allowed to run pipelines for this protected branch"));
+    fixture.root.delete(&fixture.url("/protected_branches/feature%2Fx")).await.expect(204);
+    fixture.root.delete(&fixture.url("/repository/branches/feature%2Fx")).await.expect(204);
+    let missing = developer.post(&url, json!({})).await.expect(403);
+    assert!(missing.message().ends_with("Source branch does not exist"), "{}", missing.message());
+    fixture.set(json!({"visibility": "private"})).await;
+    server.create_user("outsider").await.client.post(&url, json!({})).await.expect(404);
+}
+
+async fn pipeline_of_a_fork_is_created_in_the_fork(server: TestServer) {
+    let fixture = Fixture::new(&server, "base").await;
+    let ada = server.create_user("ada").await;
+    let fork = ada.client.post(&fixture.url("/fork"), json!({})).await.expect(201).json()["id"].clone();
+    server.finish_jobs().await;
+    let body = json!({
+        "source_branch": "feature/x", "target_branch": "main", "target_project_id": fixture.project.id, "title": "t",
+    });
+    let created = ada.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
+    let url = fixture.url(&format!("/merge_requests/{}/pipelines", created["iid"]));
+    let pipeline = ada.client.post(&url, json!({})).await.expect(201).json();
+    assert!(pipeline["web_url"].as_str().is_some_and(|url| url.contains("/ada/base/-/pipelines/")), "{pipeline}");
+    // A developer of the target project has no role in the fork.
+    let developer = fixture.project.member("developer", AccessLevel::Developer).await;
+    developer.post(&url, json!({})).await.expect(403);
+    ada.client.put(&format!("/projects/{fork}"), json!({"visibility": "private"})).await.expect(200);
+    developer.post(&url, json!({})).await.expect(403);
+    assert_eq!(ada.client.get(&url).await.expect(200).pluck("id"), std::slice::from_ref(&pipeline["id"]));
+}
+
 on_every_database![
+    pipeline_is_created_for_the_head_of_the_source_branch,
+    pipeline_of_a_fork_is_created_in_the_fork,
     list_contains_pipelines_of_all_versions,
     pipelines_of_a_fork_require_access_to_the_fork,
     hidden_pipelines_are_refused,

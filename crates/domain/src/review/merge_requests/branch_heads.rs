@@ -7,6 +7,7 @@ use git::{CommitQuery, CommitSelection, Oid};
 use storage::entities::merge_requests::Model;
 
 use crate::code::push_events::oid;
+use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::review::merge_requests::head_refs::repository;
@@ -154,5 +155,24 @@ fn unless_missing<T>(result: git::Result<T>) -> Result<Option<T>> {
         Ok(found) => Ok(Some(found)),
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the source project with the caller's permissions.
+pub(super) async fn source_access(
+    backend: &Backend,
+    access: &ProjectAccess,
+    merge_request: &Model,
+) -> Result<ProjectAccess> {
+    let failure = || Error::forbidden_because("Source branch does not exist");
+    let id = merge_request.source_project_id.ok_or_else(failure)?;
+    let source = ProjectAccess::find(backend, access.caller.clone(), &id.to_string()).await;
+    let source = source.map_err(|error| match error {
+        Error::NotFound(_) => failure(),
+        other => other,
+    })?;
+    match head(backend, BranchRef::source(merge_request, id)).await? {
+        Some(_) => Ok(source),
+        None => Err(failure()),
     }
 }

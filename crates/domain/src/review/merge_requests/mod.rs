@@ -47,7 +47,7 @@ pub use row::{MergeRequestDetail, MergeRequestExtras, MergeRequestInclude, get};
 pub use update::{MergeRequestUpdate, update};
 pub use versions::by_commit::list_by_commit;
 pub use versions::collection::sweep as sweep_versions;
-pub use versions::pipelines::list_pipelines;
+pub use versions::pipelines::{create_pipeline, list_pipelines};
 pub use versions::{VersionDetail, get_version, list_versions};
 
 use storage::entities::merge_requests;

@@ -2,7 +2,7 @@
 
 use git::{PreparedMove, Signature};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-use storage::entities::merge_requests::{self, MergeRequestState, Model};
+use storage::entities::merge_requests::{self, MergeRequestState};
 use storage::entities::now;
 
 use super::find;
@@ -32,7 +32,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     if merge_request.state != MergeRequestState::Opened {
         return Err(Error::NotAllowed(None));
     }
-    let source = source(backend, access, &merge_request).await?;
+    let source = branch_heads::source_access(backend, access, &merge_request).await?;
     let branch = merge_request.source_branch.clone();
     if !branch_protection::branch_rules(backend, &source)
         .await?
@@ -83,21 +83,6 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
 
 fn cannot_push() -> Error {
     Error::forbidden_because("Cannot push to source branch")
-}
-
-/// Returns the source project with the caller's permissions.
-async fn source(backend: &Backend, access: &ProjectAccess, merge_request: &Model) -> Result<ProjectAccess> {
-    let failure = || Error::forbidden_because("Source branch does not exist");
-    let id = merge_request.source_project_id.ok_or_else(failure)?;
-    let source = ProjectAccess::find(backend, access.caller.clone(), &id.to_string()).await;
-    let source = source.map_err(|error| match error {
-        Error::NotFound(_) => failure(),
-        other => other,
-    })?;
-    match branch_heads::head(backend, BranchRef::source(merge_request, id)).await? {
-        Some(_) => Ok(source),
-        None => Err(failure()),
-    }
 }
 
 /// Returns the message for a Git error, or `None` if the branch was up to date.
