@@ -28,7 +28,7 @@ pub(super) fn endpoint_kind(path: &str) -> &'static str {
         {
             "page"
         }
-        _ if path.ends_with(".keys") => "page",
+        _ if path.ends_with(".keys") || path.ends_with(".gpg") => "page",
         _ if git_http::is_git_path(path) => "git",
         _ if registry::is_registry_path(path) => "registry",
         _ if below("/docs") || below("/users") || below("/oauth") || below("/.well-known") => "page",
@@ -59,6 +59,7 @@ mod tests {
             ("/g/p/-/raw/main/a", "page"),
             ("/g/p/-/releases/v1/downloads/a", "page"),
             ("/ada.keys", "page"),
+            ("/ada.gpg", "page"),
             ("/", "page"),
             ("/wp-login.php", "unmatched"),
         ] {

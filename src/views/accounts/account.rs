@@ -1,12 +1,14 @@
-//! SSH keys, email addresses, statuses and memberships of users.
+//! SSH keys, GPG keys, email addresses, statuses and memberships of users.
 
 use domain::accounts::users::key_lookups::FoundKey;
 use domain::accounts::users::memberships::{self, NamedMembership};
-use storage::entities::{user_emails, user_keys, user_statuses};
+use storage::entities::{gpg_keys, user_emails, user_keys, user_statuses};
 
 use crate::views::accounts::users::user;
 use crate::views::html::escape;
-use contract::{DeployKeyProject, MembershipSource, SshKey, UserEmail, UserKey, UserMembership, UserStatus};
+use contract::{
+    DeployKeyProject, GpgKey, MembershipSource, SshKey, UserEmail, UserKey, UserMembership, UserStatus,
+};
 
 /// Returns an SSH key.
 #[must_use]
@@ -14,6 +16,16 @@ pub fn key(key: user_keys::Model) -> UserKey {
     UserKey {
         id: key.id,
         title: key.title,
+        key: key.key,
+        created_at: key.created_at.into(),
+    }
+}
+
+/// Returns a GPG key.
+#[must_use]
+pub fn gpg_key(key: gpg_keys::Model) -> GpgKey {
+    GpgKey {
+        id: key.id,
         key: key.key,
         created_at: key.created_at.into(),
     }

@@ -121,6 +121,8 @@ pub fn sequence(count: usize) -> CommitSequence {
 /// Returns a signature with the result of its verification.
 #[must_use]
 pub fn signature(found: VerifiedSignature) -> CommitSignature {
+    let user_id = found.openpgp.user_id.map(|id| (id.name, id.email));
+    let (gpg_key_user_name, gpg_key_user_email) = user_id.unzip();
     CommitSignature {
         signature_type: match found.format {
             SignatureFormat::Ssh => CommitSignatureType::Ssh,
@@ -132,8 +134,15 @@ pub fn signature(found: VerifiedSignature) -> CommitSignature {
             VerificationStatus::Unverified => CommitVerificationStatus::Unverified,
             VerificationStatus::UnknownKey => CommitVerificationStatus::UnknownKey,
             VerificationStatus::OtherUser => CommitVerificationStatus::OtherUser,
+            VerificationStatus::SameUserDifferentEmail => CommitVerificationStatus::SameUserDifferentEmail,
+            VerificationStatus::UnverifiedKey => CommitVerificationStatus::UnverifiedKey,
         },
         key: found.key.map(key),
+        gpg_key_id: found.openpgp.gpg_key_id,
+        gpg_key_primary_keyid: found.openpgp.primary_key_id,
+        gpg_key_subkey_id: found.openpgp.subkey_id,
+        gpg_key_user_name,
+        gpg_key_user_email,
     }
 }
 

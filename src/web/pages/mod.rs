@@ -4,11 +4,11 @@
 //!   archive and a file. A ref can contain slashes.
 //! - `/<namespace>/<project>/-/releases/...` leads to assets and evidence of releases ([`releases`]).
 //! - Any path with `?go-get=1` returns the address of the repository for the `go` command.
-//! - `/<username>.keys` returns the public SSH keys of a user.
+//! - `/<username>.keys` returns the public SSH keys of a user, `/<username>.gpg` the OpenPGP keys.
 
 mod releases;
 
-use domain::accounts::users::keys;
+use domain::accounts::users::{gpg_keys, keys};
 use domain::code::{files, repositories};
 use domain::identity::access::ProjectAccess;
 use domain::identity::{authentication, git_access};
@@ -105,6 +105,8 @@ enum PageRequest {
     },
     /// The SSH keys of the user with this name.
     Keys(String),
+    /// The OpenPGP keys of the user with this name.
+    GpgKeys(String),
 }
 
 impl PageRequest {
@@ -124,8 +126,12 @@ impl PageRequest {
             let segments = segments(path.trim_end_matches('/'))?;
             return (segments.len() > 1).then_some(Self::GoModule { segments });
         }
-        if let Some(name) = path.strip_suffix(".keys").filter(|name| !name.contains('/')) {
+        let of_user = |suffix| path.strip_suffix(suffix).filter(|name| !name.contains('/'));
+        if let Some(name) = of_user(".keys") {
             return decoded(name).map(Self::Keys);
+        }
+        if let Some(name) = of_user(".gpg") {
+            return decoded(name).map(Self::GpgKeys);
         }
         let (project, page) = path.split_once("/-/")?;
         let project = decoded(project).filter(|project| project.contains('/'))?;
@@ -197,12 +203,19 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
         PageRequest::GoModule { segments } => go_module(backend, &segments, request).await,
         PageRequest::Keys(username) => {
             request_rate::count(request, None)?;
-            let text = keys::authorized_keys(backend, &username).await?;
-            Ok(Response::builder()
-                .content_type("text/plain; charset=utf-8")
-                .body(text))
+            Ok(plain_text(keys::authorized_keys(backend, &username).await?))
+        }
+        PageRequest::GpgKeys(username) => {
+            request_rate::count(request, None)?;
+            Ok(plain_text(gpg_keys::armored_keys(backend, &username).await?))
         }
     }
+}
+
+fn plain_text(text: String) -> Response {
+    Response::builder()
+        .content_type("text/plain; charset=utf-8")
+        .body(text)
 }
 
 /// Returns the project whose code the caller can read.
@@ -326,6 +339,10 @@ mod tests {
             PageRequest::of("/ada.keys", ""),
             Some(PageRequest::Keys("ada".to_owned()))
         );
+        assert_eq!(
+            PageRequest::of("/ada.gpg", ""),
+            Some(PageRequest::GpgKeys("ada".to_owned()))
+        );
     }
 
     #[test]
@@ -343,6 +360,7 @@ mod tests {
             ("/g/-/archive/main/p.zip", ""),
             ("/g/p/-/blob/main/x", ""),
             ("/g/p.keys", ""),
+            ("/g/p.gpg", ""),
             ("/.keys", ""),
             ("/-/x.keys", ""),
         ] {

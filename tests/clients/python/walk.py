@@ -10,6 +10,7 @@ import base64
 import http.server
 import io
 import json
+import pathlib
 import sys
 import tarfile
 import threading
@@ -45,6 +46,8 @@ CANNOT = """
 
 PASSWORD = "walks a long way 42"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu"
+SAMPLES = pathlib.Path(__file__).parents[3] / "crates/domain/src/kernel/public_keys/openpgp/samples"
+GPG_KEY = (SAMPLES / "ada.asc").read_text().strip()
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 
 
@@ -119,6 +122,10 @@ class Walk:
         equal((key.title, [each.id for each in self.ada.keys.list()]), ("laptop", [key.id]))
         key.delete()
         equal(self.ada.keys.list(), [])
+        gpg_key = self.ada.gpgkeys.create({"key": GPG_KEY})
+        equal([each.id for each in self.ada.gpgkeys.list()], [gpg_key.id])
+        gpg_key.delete()
+        equal(self.ada.gpgkeys.list(), [])
         email = self.ada.emails.create({"email": "ada2@example.com", "skip_confirmation": True})
         assert email.id in [each.id for each in self.ada.emails.list()]
         email.delete()
@@ -137,6 +144,9 @@ class Walk:
         equal(self.ada.status.get().message, "Counting")
         mine = self.her.user.keys.create({"title": "mine", "key": KEY})
         equal([each.title for each in self.her.user.keys.list()], ["mine"])
+        mine.delete()
+        mine = self.her.user.gpgkeys.create({"key": GPG_KEY})
+        equal(self.her.user.gpgkeys.get(mine.id).key, GPG_KEY)
         mine.delete()
         personal = self.root.users.get(self.bob.id).personal_access_tokens.create(
             {"name": "his", "scopes": ["api"], "expires_at": "2099-01-01"})

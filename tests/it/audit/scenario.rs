@@ -20,7 +20,7 @@ use crate::support::repository::Sample;
 use crate::support::server::DELETION_DELAY;
 use crate::support::spaces::{group, id, project};
 use crate::support::users::{PASSWORD, TestUser};
-use crate::support::{TestServer, on_every_database};
+use crate::support::{TestServer, on_every_database, openpgp};
 
 pub const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 const OTHER_KEY: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
@@ -136,6 +136,18 @@ impl Scenario<'_> {
             let emails = format!("{parent}/emails");
             let email = self.post(create_email, &emails, json!({ "email": "second@example.com" })).await;
             self.delete(delete_email, &format!("{emails}/{}", email["id"])).await;
+        }
+        for (parent, operations) in [
+            ("/user", ["create_own_gpg_key", "delete_own_gpg_key", "revoke_own_gpg_key"]),
+            (path.as_str(), ["create_user_gpg_key", "delete_user_gpg_key", "revoke_user_gpg_key"]),
+        ] {
+            let [create, delete, revoke] = operations;
+            let keys = format!("{parent}/gpg_keys");
+            let body = json!({ "key": openpgp::ADA });
+            let key = self.post(create, &keys, body.clone()).await;
+            self.delete(delete, &format!("{keys}/{}", key["id"])).await;
+            let key = self.post(create, &keys, body).await;
+            self.post(revoke, &format!("{keys}/{}/revoke", key["id"]), json!({})).await;
         }
         self.root.put(&path, json!({ "provider": "saml", "extern_uid": "1" })).await.expect(200);
         self.delete("delete_user_identity", &format!("{path}/identities/saml")).await;

@@ -12,6 +12,7 @@ pub mod git;
 pub mod git_memory;
 pub mod http_request;
 pub mod mounts;
+pub mod openpgp;
 pub mod planning;
 pub mod process;
 pub mod query_plans;

@@ -4,7 +4,7 @@ use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
-use crate::support::{Client, TestServer, on_every_database};
+use crate::support::{Client, TestServer, on_every_database, openpgp};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
 
@@ -100,10 +100,23 @@ async fn keys_of_a_user_are_public(server: TestServer) {
     server.anonymous().get("//missing.keys").await.expect(404);
 }
 
+async fn gpg_keys_of_a_user_are_public(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let keys = server.anonymous().get("//ada.gpg").await.expect(200);
+    assert_eq!((keys.text().as_str(), keys.header("content-type")), ("", "text/plain; charset=utf-8"));
+    for key in [openpgp::ADA, openpgp::RSA] {
+        ada.client.post("/user/gpg_keys", json!({ "key": key })).await.expect(201);
+    }
+    let expected = format!("{}\n{}\n", openpgp::ADA.trim(), openpgp::RSA.trim());
+    assert_eq!(server.anonymous().get("//Ada.gpg").await.expect(200).text(), expected);
+    server.anonymous().get("//missing.gpg").await.expect(404);
+}
+
 on_every_database![
     raw_file_is_returned_for_refs_with_slashes,
     archive_has_format_of_file_name,
     private_files_require_access_to_the_code,
     go_get_returns_address_of_visible_project,
     keys_of_a_user_are_public,
+    gpg_keys_of_a_user_are_public,
 ];

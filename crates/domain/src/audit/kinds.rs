@@ -117,6 +117,12 @@ kinds! {
     UserKeyAdded = "user_key_added", Add "ssh_key", [User];
     /// An SSH key was removed.
     UserKeyRemoved = "user_key_removed", Remove "ssh_key", [User];
+    /// A GPG key was added.
+    GpgKeyAdded = "gpg_key_added", Add "gpg_key", [User];
+    /// A GPG key was removed.
+    GpgKeyRemoved = "gpg_key_removed", Remove "gpg_key", [User];
+    /// A GPG key was revoked, and removed.
+    GpgKeyRevoked = "gpg_key_revoked", Remove "gpg_key", [User];
     /// A user enabled two-factor authentication.
     TwoFactorEnabled = "two_factor_enabled", Change "two_factor", [User];
     /// A user disabled two-factor authentication.

@@ -19,8 +19,8 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
+use crate::kernel::public_keys::ssh::{PublicKey, malformed};
 use crate::kernel::query::{count_for_page, page_of};
-use crate::kernel::ssh_keys::{PublicKey, malformed};
 
 /// Maximum deploy keys of a project.
 const MAX_DEPLOY_KEYS: u64 = 100;

@@ -16,12 +16,12 @@ pub mod patch;
 pub mod patterns;
 pub mod policy;
 pub mod preconditions;
+pub mod public_keys;
 pub mod query;
 pub mod rate_limit;
 pub mod record_validator;
 pub mod ref_changes;
 pub mod settings;
-pub mod ssh_keys;
 pub mod text;
 pub mod urls;
 

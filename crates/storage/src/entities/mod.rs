@@ -44,6 +44,8 @@ pub mod feature_gate_targets;
 pub mod feature_gates;
 pub mod former_paths;
 pub mod freeze_periods;
+pub mod gpg_key_ids;
+pub mod gpg_keys;
 pub mod group_approval_settings;
 pub mod group_exports;
 pub mod group_imports;

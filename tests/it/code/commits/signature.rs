@@ -1,11 +1,12 @@
 //! Signatures of commits.
 
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility, gpg_key_ids};
 
 use crate::support::code::Project;
 use crate::support::users::TestUser;
-use crate::support::{TestServer, on_every_database};
+use crate::support::{TestServer, on_every_database, openpgp};
 
 /// The public key that signed [`SIGNATURE`].
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAbRbNb4zqO76Z/cyQy9jE8ZrbxeghN+Lt2/sPrzZ8mn";
@@ -39,6 +40,24 @@ async fn signature(server: &TestServer, project: &Project<'_>, sha: &str) -> Val
     server.anonymous().get(&url(project, sha)).await.expect(200).json()
 }
 
+/// Returns the response for a signature, with these fields that are not null.
+fn expected(kind: &str, status: &str, fields: Value) -> Value {
+    let mut whole = json!({
+        "signature_type": kind, "verification_status": status, "key": null, "gpg_key_id": null,
+        "gpg_key_primary_keyid": null, "gpg_key_subkey_id": null, "gpg_key_user_name": null, "gpg_key_user_email": null,
+    });
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        whole[name] = value.clone();
+    }
+    whole
+}
+
+/// Adds a GPG key to a user.
+async fn add_gpg_key(user: &TestUser, key: &str) -> i64 {
+    let key = user.client.post("/user/gpg_keys", json!({ "key": key })).await.expect(201).json();
+    key["id"].as_i64().expect("an ID")
+}
+
 /// Adds the key to a user.
 async fn add_key(user: &TestUser) -> Value {
     user.client.post("/user/keys", json!({"title": "Laptop", "key": KEY})).await.expect(201).json()
@@ -47,12 +66,12 @@ async fn add_key(user: &TestUser) -> Value {
 async fn ssh_signature_of_the_committer_is_verified(server: TestServer) {
     let project = Project::with_commits(&server, "signed", Visibility::Public).await;
     let sha = signed_commit(&project, "Signed", SIGNATURE);
-    let unknown = json!({"signature_type": "SSH", "verification_status": "unknown_key", "key": null});
+    let unknown = expected("SSH", "unknown_key", json!({}));
     assert_eq!(signature(&server, &project, &sha).await, unknown);
     let ada = server.create_user("ada").await;
     assert_eq!(ada.row.email, "ada@example.com");
     let key = add_key(&ada).await;
-    let verified = json!({"signature_type": "SSH", "verification_status": "verified", "key": key});
+    let verified = expected("SSH", "verified", json!({ "key": key }));
     assert_eq!(signature(&server, &project, &sha).await, verified);
     assert_eq!(signature(&server, &project, &sha[..10]).await, verified);
     let tag = server.anonymous().get(&url(&project, &sha)).await.expect(200).header("etag").to_owned();
@@ -62,7 +81,7 @@ async fn ssh_signature_of_the_committer_is_verified(server: TestServer) {
     assert!(server.statements() - before <= 2, "{:?}", server.statement_texts(before));
     // Another commit with the same signature.
     let other = signed_commit(&project, "Changed", SIGNATURE);
-    let unverified = json!({"signature_type": "SSH", "verification_status": "unverified", "key": null});
+    let unverified = expected("SSH", "unverified", json!({}));
     assert_eq!(signature(&server, &project, &other).await, unverified);
     ada.client.delete(&format!("/user/keys/{}", key["id"])).await.expect(204);
     assert_eq!(signature(&server, &project, &sha).await, unknown);
@@ -93,19 +112,72 @@ async fn key_of_another_user_is_not_verified(server: TestServer) {
 async fn signatures_in_other_formats_are_not_verified(server: TestServer) {
     let project = Project::with_commits(&server, "formats", Visibility::Public).await;
     for (text, kind, status) in [
-        ("-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----", "PGP", "unknown_key"),
-        ("-----BEGIN PGP MESSAGE-----\n\nx\n-----END PGP MESSAGE-----", "PGP", "unknown_key"),
+        ("-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----", "PGP", "unverified"),
+        ("-----BEGIN PGP MESSAGE-----\n\nx\n-----END PGP MESSAGE-----", "PGP", "unverified"),
         ("-----BEGIN SIGNED MESSAGE-----\nx\n-----END SIGNED MESSAGE-----", "X509", "unverified"),
         ("-----BEGIN SSH SIGNATURE-----\nU1NI\n-----END SSH SIGNATURE-----", "SSH", "unverified"),
         ("-----BEGIN SSH SIGNATURE-----", "SSH", "unverified"),
     ] {
         let sha = signed_commit(&project, "m", text);
-        let expected = json!({"signature_type": kind, "verification_status": status, "key": null});
-        assert_eq!(signature(&server, &project, &sha).await, expected);
+        assert_eq!(signature(&server, &project, &sha).await, expected(kind, status, json!({})));
     }
     let large = signed_commit(&project, "m", &"x".repeat(70_000));
     let refused = server.root().get(&url(&project, &large)).await.expect(400);
     assert!(refused.message().contains("too large"), "{}", refused.message());
+}
+
+async fn openpgp_signature_of_the_committer_is_verified(server: TestServer) {
+    let project = Project::with_commits(&server, "openpgp", Visibility::Public).await;
+    let sha = signed_commit(&project, "Signed", openpgp::ADA_SIGNATURE.trim());
+    let unknown = expected("PGP", "unknown_key", json!({ "gpg_key_primary_keyid": openpgp::ADA_SUBKEY_ID }));
+    assert_eq!(signature(&server, &project, &sha).await, unknown);
+    let ada = server.create_user("ada").await;
+    let key = add_gpg_key(&ada, openpgp::ADA).await;
+    let db = server.backend.database.read();
+    let subkey = gpg_key_ids::Entity::find().filter(gpg_key_ids::Column::KeyId.eq(openpgp::ADA_SUBKEY_ID)).one(db);
+    let subkey = subkey.await.expect("a query").expect("a subkey").id;
+    let verified = expected(
+        "PGP",
+        "verified",
+        json!({
+            "gpg_key_id": key, "gpg_key_primary_keyid": openpgp::ADA_KEY_ID, "gpg_key_subkey_id": subkey,
+            "gpg_key_user_name": "Ada Lovelace", "gpg_key_user_email": "ada@example.com",
+        }),
+    );
+    assert_eq!(signature(&server, &project, &sha).await, verified);
+    let before = server.statements();
+    signature(&server, &project, &sha).await;
+    assert!(server.statements() - before <= 2, "{:?}", server.statement_texts(before));
+    // Another commit with the same signature.
+    let other = signed_commit(&project, "Changed", openpgp::ADA_SIGNATURE.trim());
+    let unverified = expected("PGP", "unverified", json!({ "gpg_key_primary_keyid": openpgp::ADA_SUBKEY_ID }));
+    assert_eq!(signature(&server, &project, &other).await, unverified);
+    // A signature by a primary key.
+    let sha_of_rsa = signed_commit(&project, "Signed", openpgp::RSA_SIGNATURE.trim());
+    let rsa = add_gpg_key(&ada, openpgp::RSA).await;
+    let shown = signature(&server, &project, &sha_of_rsa).await;
+    assert_eq!((&shown["verification_status"], &shown["gpg_key_id"]), (&json!("verified"), &json!(rsa)));
+    assert_eq!(shown["gpg_key_subkey_id"], json!(null));
+    ada.client.post(&format!("/user/gpg_keys/{key}/revoke"), json!({})).await.expect(202);
+    assert_eq!(signature(&server, &project, &sha).await, unknown);
+}
+
+async fn openpgp_key_must_state_the_address_of_the_committer(server: TestServer) {
+    let project = Project::with_commits(&server, "addresses", Visibility::Public).await;
+    // The commit is by ada@example.com, and the key states ben@example.com.
+    let sha = signed_commit(&project, "Signed", openpgp::BEN_SIGNATURE.trim());
+    let (root, ben) = (server.root(), server.create_user("ben").await);
+    add_gpg_key(&ben, openpgp::BEN).await;
+    let status = async || signature(&server, &project, &sha).await["verification_status"].clone();
+    assert_eq!(status().await, "other_user");
+    let ada = json!({"email": "ADA@example.com", "skip_confirmation": true});
+    root.post(&format!("/users/{}/emails", ben.id), ada).await.expect(201);
+    assert_eq!(status().await, "same_user_different_email");
+    let changed = json!({"email": "benjamin@example.com", "skip_reconfirmation": true});
+    root.put(&format!("/users/{}", ben.id), changed).await.expect(200);
+    assert_eq!(status().await, "unverified_key");
+    root.delete(&format!("/users/{}", ben.id)).await.expect(204);
+    assert_eq!(status().await, "unknown_key");
 }
 
 async fn unsigned_and_unknown_commits_have_no_signature(server: TestServer) {
@@ -146,6 +218,8 @@ on_every_database![
     ssh_signature_of_the_committer_is_verified,
     key_of_another_user_is_not_verified,
     signatures_in_other_formats_are_not_verified,
+    openpgp_signature_of_the_committer_is_verified,
+    openpgp_key_must_state_the_address_of_the_committer,
     unsigned_and_unknown_commits_have_no_signature,
     signature_requires_access_to_the_code,
 ];

@@ -24,7 +24,7 @@ use crate::code::snippets;
 use crate::delivery::feature_flags_clients::FlagsProject;
 use crate::delivery::variables;
 use crate::support::users::TestUser;
-use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database, openpgp, spaces};
 
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
@@ -33,9 +33,10 @@ const FINGERPRINT: &str = "SHA256:LZJ2f+fWkE6KROMr6AoFjpP+uFcWfJrvl4vhaMuy7HU";
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.
-const OWN_THINGS: [&str; 10] = [
+const OWN_THINGS: [&str; 11] = [
     "get_own_email",
     "get_own_key",
+    "get_own_gpg_key",
     "get_commit_signature",
     "get_vulnerability",
     "download_group_export",
@@ -225,6 +226,8 @@ struct Fixture<'a> {
     impersonation_token: i64,
     /// An SSH key of the target.
     key: i64,
+    /// A GPG key of the target.
+    gpg_key: i64,
     /// A public snippet outside of projects.
     snippet: i64,
     /// The instance ID of the feature flag clients of the first project.
@@ -265,6 +268,8 @@ impl<'a> Fixture<'a> {
         let impersonation = create_token(&server.backend, &Actor::system(), new).await.expect("a token").0;
         let key = json!({ "title": "laptop", "key": KEY });
         let key = target.client.post("/user/keys", key).await.expect(201);
+        let gpg_key = json!({ "key": openpgp::ADA });
+        let gpg_key = target.client.post("/user/gpg_keys", gpg_key).await.expect(201);
         let mut built = Vec::new();
         for (visibility, name) in
             [(Visibility::Private, "private"), (Visibility::Internal, "internal"), (Visibility::Public, "public")]
@@ -290,6 +295,7 @@ impl<'a> Fixture<'a> {
             root: server.root(),
             impersonation_token: impersonation.id,
             key: spaces::id(&key.json()),
+            gpg_key: spaces::id(&gpg_key.json()),
             instance_id: FlagsProject::of(&server.root(), space.project.id).await.instance_id,
             snippet: snippets::snippet(&server.root(), "", "there", json!({"visibility": "public"})).await,
             spaces: built,

@@ -88,6 +88,7 @@ impl Fixture<'_> {
             ("user_id", _) => number(self.members[0].id),
             ("impersonation_token_id", _) => number(self.impersonation_token),
             ("key_id", ResourceKind::Project) => number(space.deploy_key),
+            ("key_id", _) if operation.path.contains("/gpg_keys/") => number(self.gpg_key),
             ("key_id", _) => number(self.key),
             ("token_id", ResourceKind::Group) => number(space.group_deploy_token),
             ("token_id", _) if operation.id.contains("deploy_token") => number(space.deploy_token),
@@ -201,6 +202,7 @@ impl Fixture<'_> {
                 body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
             }
             // A new name each time, and no setting that affects other responses.
+            "create_own_gpg_key" | "create_user_gpg_key" => body["key"] = json!("none"),
             "create_own_key" | "create_user_key" | "create_deploy_key" | "create_public_deploy_key" => {
                 body["key"] = json!("none")
             }

@@ -7,7 +7,7 @@ use storage::entities::{deploy_keys, project_deploy_keys, user_keys, users};
 use crate::accounts::users::listing::{UserProfile, full_profile};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::ssh_keys::is_sha256_fingerprint;
+use crate::kernel::public_keys::ssh::is_sha256_fingerprint;
 
 /// An SSH key of a user, or a deploy key.
 #[derive(Debug, Clone)]

@@ -14,8 +14,8 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::kernel::public_keys::ssh::{PublicKey, malformed};
 use crate::kernel::query::page_of;
-use crate::kernel::ssh_keys::{PublicKey, malformed};
 
 /// Maximum number of keys of a user.
 const MAX_KEYS: u64 = 100;

@@ -23,6 +23,7 @@ mod auditing;
 mod avatar;
 pub mod deletion;
 pub mod emails;
+pub mod gpg_keys;
 mod identicon;
 pub mod identities;
 pub mod key_lookups;

@@ -1,0 +1,4 @@
+//! Public keys of users and projects.
+
+pub mod openpgp;
+pub mod ssh;
