@@ -34,6 +34,7 @@ use crate::receive_pack::{read_advertisement, read_report as read_push_report};
 use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
 use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
+use crate::upload_pack::{Discovery, FetchReader, FetchVersion, RemoteRefs, read_discovery, read_refs};
 use crate::{form, json};
 
 pub use crates::cargo_publication;
@@ -42,7 +43,7 @@ pub use crates::cargo_publication;
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 15] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
@@ -58,6 +59,7 @@ pub const TARGETS: [(&str, Check); 15] = [
     ("scanner_report", scanner_report),
     ("scim_filter", scim_filter),
     ("scim_patch", scim_patch),
+    ("upload_pack", upload_pack),
 ];
 
 /// Parses packets up to a flush packet. Their payloads must be the input without the lengths.
@@ -111,6 +113,39 @@ pub fn receive_pack(input: &[u8]) {
             ),
             Err(error) => assert!(is_plain(&error.to_string())),
         }
+    }
+}
+
+/// Parses the responses of a remote repository to a fetch. Names and IDs can be part of commands, texts have no control
+/// characters, and the pack does not depend on the pieces in which the response arrives.
+pub fn upload_pack(input: &[u8]) {
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let listed = match read_discovery(input) {
+        Ok(Discovery::Refs(found)) => Ok(found),
+        Ok(Discovery::Commands) => Ok(RemoteRefs::default()),
+        Err(error) => Err(error),
+    };
+    for found in [listed, read_refs(input)] {
+        match found {
+            Ok(found) => {
+                for target in found.refs {
+                    let line = format!("{} {} {}", target.id, target.id, target.name);
+                    assert!(PushCommand::parse(&line).is_some(), "{line:?}");
+                }
+            }
+            Err(error) => assert!(is_plain(&error.to_string())),
+        }
+    }
+    for version in [FetchVersion::V0, FetchVersion::V2] {
+        let read = |length: usize| {
+            let mut reader = FetchReader::new(version);
+            let mut pack = Vec::new();
+            for piece in input.chunks(length) {
+                pack.extend(reader.feed(piece)?);
+            }
+            reader.finish().map(|()| pack)
+        };
+        assert_eq!(read(1).ok(), read(input.len().max(1)).ok());
     }
 }
 
