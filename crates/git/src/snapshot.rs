@@ -83,7 +83,7 @@ async fn send(sender: &ChunkSender, files: &RepositoryFiles, objects: &Path) -> 
     for (name, content) in [
         ("HEAD", head_file.as_bytes()),
         ("config", CONFIG.as_bytes()),
-        ("packed-refs", &files.references),
+        ("packed-refs", files.references.as_slice()),
     ] {
         head.extend_from_slice(&header(name, content.len() as u64)?);
         head.extend_from_slice(content);

@@ -123,8 +123,8 @@ pub fn read_discovery(body: &[u8]) -> Result<Discovery, RemoteResponseError> {
                 is_first = false;
                 found.capabilities = capabilities(text);
                 found.check_object_format()?;
-                let head = found.capabilities.iter();
-                let head = head.filter_map(|own| own.strip_prefix(SYMREF_OF_HEAD)).next();
+                let mut own = found.capabilities.iter();
+                let head = own.find_map(|own| own.strip_prefix(SYMREF_OF_HEAD));
                 found.head = head.map(str::to_owned);
             }
             let (id, name) = reference.split_at_checked(ID_DIGITS).ok_or(Malformed)?;
@@ -413,7 +413,7 @@ mod tests {
         let answers = packets(&[b"acknowledgments\n", b"NAK\n"]);
         let answers = answers.strip_suffix(b"0000").expect("a flush packet");
         let rest = packets(&[b"packfile\n", b"\x02x", b"\x01PACK", b"\x01 rest"]);
-        let new = [answers, DELIMITER, &rest].concat();
+        let new = [answers, &DELIMITER[..], &rest[..]].concat();
         for length in [1, 3, 7, 1000] {
             assert_eq!(
                 pack(FetchVersion::V0, &old, length),

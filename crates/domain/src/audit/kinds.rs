@@ -252,9 +252,7 @@ kinds! {
     RemoteMirrorChanged = "remote_mirror_changed", Change "remote_mirror", [Project];
     /// A remote mirror of a project was deleted.
     RemoteMirrorDeleted = "remote_mirror_deleted", Remove "remote_mirror", [Project];
-    /// A pull mirror of a project was created.
-    PullMirrorCreated = "pull_mirror_created", Add "pull_mirror", [Project];
-    /// The settings of a pull mirror changed.
+    /// A pull mirror of a project was created, or its settings changed.
     PullMirrorChanged = "pull_mirror_changed", Change "pull_mirror", [Project];
     /// A cluster was added.
     ClusterAdded = "cluster_added", Add "cluster", [Project];

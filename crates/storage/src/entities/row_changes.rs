@@ -57,7 +57,6 @@ timestamped_rows!(
     project_hooks,
     projects,
     protected_branches,
-    pull_mirrors,
     push_rules,
     release_links,
     releases,

@@ -75,7 +75,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess) -> Result<PullMirror
 
 async fn find(db: &impl ConnectionTrait, project_id: i64) -> Result<Model> {
     let found = pull_mirrors::of_project(project_id).one(db).await?;
-    found.ok_or(Error::Rejected(NOT_MIRRORED.into()))
+    found.ok_or_else(|| Error::Rejected(NOT_MIRRORED.into()))
 }
 
 /// Creates or changes the pull mirror of a project. The caller becomes the user on whose behalf the project is updated. A
@@ -118,7 +118,9 @@ pub async fn set(backend: &Backend, access: &ProjectAccess, change: PullMirrorCh
                         .map_err(|error| Error::attribute("url", error.to_string()))?;
                     store_url(backend, transaction, &project, found.as_ref(), &url).await?
                 }
-                false => found.clone().ok_or(Error::Rejected(NOT_MIRRORED.into()))?,
+                false => found
+                    .clone()
+                    .ok_or_else(|| Error::Rejected(NOT_MIRRORED.into()))?,
             };
             let mut row = projects::ActiveModel {
                 id: Set(project.id),
@@ -260,8 +262,9 @@ async fn record_change(
     before: (Option<&Model>, &projects::Model),
     after: (&Model, &projects::Model),
 ) -> Result<()> {
-    let ((Some(mirror), project), (changed, updated)) = (before, after) else {
-        let event = event(AuditKind::PullMirrorCreated, access, after.0);
+    let (changed, updated) = after;
+    let (Some(mirror), project) = before else {
+        let event = event(access, changed).to(described(changed, updated));
         return audit::record(transaction, &access.caller, event).await;
     };
     let is_changed =
@@ -270,15 +273,13 @@ async fn record_change(
     if from == to && !is_changed {
         return Ok(());
     }
-    let event = event(AuditKind::PullMirrorChanged, access, changed)
-        .from(from)
-        .to(to);
+    let event = event(access, changed).from(from).to(to);
     audit::record(transaction, &access.caller, event).await
 }
 
-fn event(kind: AuditKind, access: &ProjectAccess, mirror: &Model) -> AuditEvent {
+fn event(access: &ProjectAccess, mirror: &Model) -> AuditEvent {
     let target = AuditTarget::new("PullMirror", mirror.id, origin(mirror));
-    AuditEvent::new(kind, access.audit_entity(), target)
+    AuditEvent::new(AuditKind::PullMirrorChanged, access.audit_entity(), target)
 }
 
 /// Returns the server of a mirror. Paths and usernames can contain secrets.

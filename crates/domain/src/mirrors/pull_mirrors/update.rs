@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn empty_pack_has_a_valid_checksum() {
         let (content, checksum) = EMPTY_PACK.split_at(EMPTY_PACK.len() - 20);
-        assert_eq!(Sha1::digest(content).as_slice(), checksum);
+        assert_eq!(Sha1::digest(content).to_vec(), checksum);
     }
 
     #[test]
