@@ -179,7 +179,7 @@ async fn snapshots_require_an_administrator(server: TestServer) {
     let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let path = format!("/projects/{}/snapshot", project.id);
     let owner = server.create_user("owner").await;
-    join(&server.root(), &format!("/projects/{}", project.id), owner.id, 50).await;
+    join(&server.root(), &format!("/projects/{}", project.id), owner.id, 40).await;
     owner.client.get(&path).await.expect(403);
     server.anonymous().get(&path).await.expect(401);
     server.root().get("/projects/999999/snapshot").await.expect(404);

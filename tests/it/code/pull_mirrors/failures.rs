@@ -173,7 +173,10 @@ async fn updates_stop_after_many_failures_until_one_is_started(server: TestServe
     let row = pull.row().await;
     assert_eq!((row.failures, row.next_update_at), (MAX_FAILURES, None));
     assert_eq!(enqueue_due(&server.backend).await.expect("a number"), 0);
-    // A request starts an update again, also one that changes the URL.
+    // A request starts an update again, also one that enables the mirror or changes the URL.
+    assert_eq!(pull.set(json!({ "enabled": true })).await["update_status"], "scheduled");
+    server.finish_jobs().await;
+    assert_eq!(pull.row().await.failures, 1);
     assert_eq!(pull.error().await, "the connection failed");
     assert_eq!(pull.row().await.failures, 1);
     pull.set(json!({ "url": address(&server.base, "root", ROOT_TOKEN, &source.path) })).await;

@@ -345,10 +345,7 @@ mod tests {
 
     #[test]
     fn request_of_version_2_is_a_command() {
-        let refs = RemoteRefs {
-            version: FetchVersion::V2,
-            ..RemoteRefs::default()
-        };
+        let refs = read_refs(b"0000").expect("an empty list");
         let body = fetch_body(&refs, &request());
         assert!(
             body.starts_with("0012command=fetch\n0001000ethin-pack\n"),

@@ -145,7 +145,8 @@ pub async fn set(backend: &Backend, access: &ProjectAccess, change: PullMirrorCh
             }
             let updated = row_changes::update_if_changed(transaction, &project, row).await?;
             let is_new_remote = found.as_ref() != Some(&mirror);
-            let mirror = match updated.mirror && (is_new_remote || !project.mirror) {
+            let has_stopped = change.enabled == Some(true) && mirror.next_update_at.is_none();
+            let mirror = match updated.mirror && (is_new_remote || has_stopped || !project.mirror) {
                 true => schedule::schedule_now(backend, transaction, mirror.id).await?,
                 false => mirror,
             };
