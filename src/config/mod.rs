@@ -57,7 +57,7 @@ pub struct ConfigOptions {
     /// Version of the reference service that the API reports with --compat [default: 17.11.0-ee]
     #[arg(long, env = "HOLDFAST_COMPAT_VERSION")]
     pub compat_version: Option<String>,
-    /// Allow webhooks and remote mirrors to loopback and private addresses
+    /// Allow webhooks, remote mirrors and pull mirrors to loopback and private addresses
     #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_webhooks: Option<bool>,
     /// Comma-separated networks of trusted proxies, such as 10.0.0.0/8; their X-Forwarded-For header
@@ -124,6 +124,9 @@ pub struct ConfigOptions {
     /// Maximum size of a file of a package, in bytes [default: 5 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PACKAGE_FILE_BYTES")]
     pub max_package_file_bytes: Option<u64>,
+    /// Minutes between the updates of a pull mirror; at least 1 [default: 30]
+    #[arg(long, env = "HOLDFAST_PULL_MIRROR_MINUTES")]
+    pub pull_mirror_minutes: Option<u32>,
     /// Days after which untagged images are deleted; 0 never deletes them [default: 0]
     #[arg(long, env = "HOLDFAST_UNTAGGED_IMAGE_DAYS")]
     pub untagged_image_days: Option<u32>,
@@ -193,7 +196,7 @@ pub struct ServerSettings {
     pub compat: bool,
     /// Version of the reference service that the API reports with `compat`.
     pub compat_version: String,
-    /// Whether webhooks and remote mirrors may reach local addresses.
+    /// Whether webhooks, remote mirrors and pull mirrors may reach local addresses.
     pub allow_local_webhooks: bool,
     /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Networks,
@@ -231,6 +234,8 @@ pub struct ServerSettings {
     pub max_layer_bytes: u64,
     /// Maximum size of a file of a package, in bytes.
     pub max_package_file_bytes: u64,
+    /// Minutes between the updates of a pull mirror.
+    pub pull_mirror_minutes: u32,
     /// Days after which untagged images are deleted; 0 never deletes them.
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of a group can create.
@@ -260,6 +265,8 @@ const MAX_LAYER_BYTES: u64 = 10 << 30;
 const MAX_PACKAGE_FILE_BYTES: u64 = 5 << 30;
 /// Default of the free disk space below which low space is reported.
 const LOW_DISK_BYTES: u64 = 1 << 30;
+/// Default of the minutes between the updates of a pull mirror.
+const PULL_MIRROR_MINUTES: u32 = 30;
 /// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
@@ -316,6 +323,7 @@ impl ConfigOptions {
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
             max_package_file_bytes: self.max_package_file_bytes.or(under.max_package_file_bytes),
+            pull_mirror_minutes: self.pull_mirror_minutes.or(under.pull_mirror_minutes),
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
             max_scim_users: self.max_scim_users.or(under.max_scim_users),
             object_store_url: self.object_store_url.or(under.object_store_url),
@@ -407,6 +415,7 @@ impl ConfigOptions {
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             max_package_file_bytes: self.max_package_file_bytes.unwrap_or(MAX_PACKAGE_FILE_BYTES),
+            pull_mirror_minutes: self.pull_mirror_minutes.unwrap_or(PULL_MIRROR_MINUTES).max(1),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),
             low_disk_bytes: self.low_disk_bytes.unwrap_or(LOW_DISK_BYTES),

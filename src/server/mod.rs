@@ -23,6 +23,7 @@ use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
 use domain::kernel::cache::Caches;
 use domain::kernel::fetch_counter::FetchCounter;
 use domain::kernel::{Backend, BackendParts, Instance};
+use domain::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
 use domain::mirrors::jobs::update_remote_mirror::UpdateRemoteMirror;
 use domain::mirrors::schedule::MirrorUpdates;
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
@@ -65,6 +66,8 @@ const QUIET_TIME: Duration = Duration::from_millis(500);
 const MAX_DELIVERIES: usize = 64;
 /// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
 const MAX_MIRROR_UPDATES: usize = 4;
+/// Number of concurrent updates of pull mirrors. Each can receive a pack, which Git then checks.
+const MAX_PULL_MIRROR_UPDATES: usize = 4;
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
@@ -150,6 +153,8 @@ async fn open_as(
         max_layer_bytes: settings.max_layer_bytes,
         max_package_file_bytes: settings.max_package_file_bytes,
         max_json_file_bytes: settings.max_json_file_bytes,
+        max_push_bytes: settings.max_push_bytes,
+        pull_mirror_minutes: settings.pull_mirror_minutes,
         untagged_image_days: settings.untagged_image_days,
         max_scim_users: settings.max_scim_users,
         data_dir: settings.data_dir.clone(),
@@ -365,8 +370,13 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     // Remote repositories may be slow too.
     let (mirrors, others) = others.divide(&[UpdateRemoteMirror::KIND]);
+    let (pulls, others) = others.divide(&[UpdatePullMirror::KIND]);
     let mirrorer = RunnerOptions {
         concurrency: MAX_MIRROR_UPDATES,
+        ..options.clone()
+    };
+    let puller = RunnerOptions {
+        concurrency: MAX_PULL_MIRROR_UPDATES,
         ..options.clone()
     };
     let importer = RunnerOptions {
@@ -380,12 +390,14 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     let runner = JobRunner::new(backend.database.clone(), others, options);
     let importer = JobRunner::new(backend.database.clone(), imports, importer);
     let mirrorer = JobRunner::new(backend.database.clone(), mirrors, mirrorer);
+    let puller = JobRunner::new(backend.database.clone(), pulls, puller);
     let deliverer = JobRunner::new(backend.database.clone(), deliveries, deliverer);
     tokio::join!(
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),
         importer.run(stopping.clone().cancelled_owned()),
         mirrorer.run(stopping.clone().cancelled_owned()),
+        puller.run(stopping.clone().cancelled_owned()),
         worker::restrict_data_directory(data_dir, stopping.clone()),
         worker::recur(backend, stopping),
     );

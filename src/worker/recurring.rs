@@ -11,6 +11,7 @@ use domain::delivery::pipeline_schedules;
 use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
+use domain::mirrors::pull_mirrors::schedule as pull_mirrors;
 use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::review::merge_requests;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval of most of the work.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
-/// Interval of looking for due pipeline schedules, whose times have a resolution of one minute.
+/// Interval of looking for due pipeline schedules and updates of pull mirrors, whose times have a resolution of one minute.
 const SCHEDULES: Duration = Duration::from_secs(10);
 /// Interval of the garbage collections of packages and of the container registry, which scans all its images.
 const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
@@ -68,6 +69,7 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
 /// Returns an error if the database fails.
 pub async fn run_due(backend: &Backend) -> Result<()> {
     pipeline_schedules::enqueue_due(backend).await?;
+    pull_mirrors::enqueue_due(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -103,6 +105,7 @@ async fn run_schedules(backend: &Backend, clock: &mut ObservedClock) -> Result<(
         }
         clock.was_set_back = false;
     }
+    pull_mirrors::enqueue_due(backend).await?;
     pipeline_schedules::enqueue_due(backend).await.map(drop)
 }
 

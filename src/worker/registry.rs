@@ -4,7 +4,7 @@ use domain::code::jobs::{create_repository, delete_merged_branches, maintain_rep
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
-use domain::mirrors::updates;
+use domain::mirrors::{pull_mirrors, updates};
 use domain::packages::jobs::collect_package_garbage;
 use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
@@ -43,6 +43,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .attempt(imports::run_job)
         .run(merge_requests::run_update_head_ref)
         .attempt(updates::run_job)
+        .run(pull_mirrors::update::run_job)
         .run(maintain_repository::run)
         .run(prune_repository::run)
         .run(auto_merge::run)

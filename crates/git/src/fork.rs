@@ -149,7 +149,7 @@ fn commit_graph(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Creates a hard link, or a copy if the file system has no hard links.
-fn link(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
         // Linked by an earlier attempt.

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 use super::{Error, Result};
 
 /// Directories of a new repository, parents first.
@@ -153,6 +155,11 @@ pub(super) fn is_repository(path: &Path) -> bool {
     path.join("HEAD").is_file()
 }
 
+/// Creates an empty temporary directory below the root, which is deleted on drop, or later if the server is killed.
+pub(super) fn temporary_directory(root: &Path) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(STAGING_PREFIX).tempdir_in(root)
+}
+
 /// Creates a repository in a temporary directory and renames it to `path`, which is two directories below
 /// `root`.
 pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
@@ -166,7 +173,7 @@ pub(super) fn create_with(
     default_branch: &str,
     fill: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
-    let staged = tempfile::Builder::new().prefix(STAGING_PREFIX).tempdir_in(root)?;
+    let staged = temporary_directory(root)?;
     for directory in DIRECTORIES {
         fs::create_dir(staged.path().join(directory))?;
     }

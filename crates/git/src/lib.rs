@@ -44,6 +44,7 @@ mod refs;
 mod repository;
 mod revision;
 mod slots;
+mod snapshot;
 mod spool;
 mod store;
 mod stream;

@@ -3,6 +3,7 @@
 //! A program that waits for a slow client keeps its memory. So if another program needs memory, the rest of the output is
 //! stored in a file, from which the client reads, and the program ends (ADR 44).
 
+use std::future::Future;
 use std::io::{self, Cursor};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -74,6 +75,36 @@ impl ByteStream {
         tokio::spawn(bzip2_stream::compress(self.chunks, sender, IDLE));
         Self { chunks: receiver }
     }
+}
+
+/// Sends the chunks of a stream that this server produces itself.
+pub(super) struct ChunkSender(mpsc::Sender<io::Result<Bytes>>);
+
+impl ChunkSender {
+    /// Sends a chunk.
+    ///
+    /// # Errors
+    /// An error if the client is gone or accepts nothing within the idle limit.
+    pub(super) async fn send(&self, chunk: Bytes) -> Result<()> {
+        send(&self.0, chunk).await
+    }
+}
+
+/// Returns the stream of the chunks that `work` sends within `limit`. The stream ends in an error if `work` fails.
+pub(super) fn produced<F, Fut>(limit: Duration, work: F) -> ByteStream
+where
+    F: FnOnce(ChunkSender) -> Fut,
+    Fut: Future<Output = Result<()>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    let work = work(ChunkSender(sender.clone()));
+    tokio::spawn(async move {
+        let done = tokio::time::timeout(limit, work);
+        if let Err(error) = done.await.unwrap_or(Err(Error::Timeout)) {
+            send_failure(&sender, io::Error::other(error)).await;
+        }
+    });
+    ByteStream { chunks: receiver }
 }
 
 /// Execution of a push that was received.

@@ -4,6 +4,7 @@
 //! inputs of its target.
 
 mod crates;
+mod remotes;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -30,19 +31,19 @@ use crate::npm::{
     DocumentError, MAX_DEPRECATION_LENGTH, MAX_MANIFEST_BYTES, NpmDocument, NpmTag, read_document,
 };
 use crate::pkt_line::{LENGTH_DIGITS, PacketHeader, PushCommand, without_capabilities};
-use crate::receive_pack::{read_advertisement, read_report as read_push_report};
 use crate::registry::{ImageName, RegistryPath, RepositoryResource, accepts_large_body, is_registry_path};
 use crate::reports::{Finding, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH, ReportError, read_report};
 use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, parse_filter};
 use crate::{form, json};
 
 pub use crates::cargo_publication;
+pub use remotes::{receive_pack, upload_pack};
 
 /// Calls a parser with an input and fails if a property does not hold.
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 15] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
@@ -58,6 +59,7 @@ pub const TARGETS: [(&str, Check); 15] = [
     ("scanner_report", scanner_report),
     ("scim_filter", scim_filter),
     ("scim_patch", scim_patch),
+    ("upload_pack", upload_pack),
 ];
 
 /// Parses packets up to a flush packet. Their payloads must be the input without the lengths.
@@ -88,29 +90,6 @@ pub fn pkt_line(input: &[u8]) {
             );
         }
         rest = after;
-    }
-}
-
-/// Parses the responses of a remote repository. Names and IDs can be sent back in commands, and texts have no control
-/// characters.
-pub fn receive_pack(input: &[u8]) {
-    let is_plain = |text: &str| !text.chars().any(char::is_control);
-    if let Ok(found) = read_advertisement(input) {
-        for target in found.refs {
-            let line = format!("{} {} {}", target.id, target.id, target.name);
-            assert!(PushCommand::parse(&line).is_some(), "{line:?}");
-        }
-    }
-    for sideband in [false, true] {
-        match read_push_report(input, sideband) {
-            Ok(report) => assert!(
-                report
-                    .rejected
-                    .iter()
-                    .all(|(name, reason)| is_plain(name) && is_plain(reason))
-            ),
-            Err(error) => assert!(is_plain(&error.to_string())),
-        }
     }
 }
 

@@ -19,3 +19,4 @@ pub mod receive_pack;
 pub mod registry;
 pub mod reports;
 pub mod scim;
+pub mod upload_pack;

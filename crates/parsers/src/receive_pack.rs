@@ -14,7 +14,7 @@ pub const MAX_REPORT_BYTES: usize = 8 << 20;
 /// Maximum number of characters of a text of the remote repository.
 const MAX_TEXT_CHARS: usize = 200;
 /// Number of hex digits of an object ID.
-const ID_DIGITS: usize = 40;
+pub(crate) const ID_DIGITS: usize = 40;
 /// Name in the only line of the list of an empty repository.
 const NO_REFS: &str = "capabilities^{}";
 
@@ -54,7 +54,7 @@ impl Advertisement {
 
 /// The reason why a response of a remote repository cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReceivePackError {
+pub enum RemoteResponseError {
     /// It violates the protocol.
     #[error("the response is not valid in the Git protocol")]
     Malformed,
@@ -72,16 +72,16 @@ pub enum ReceivePackError {
     Remote(String),
 }
 
-use ReceivePackError::{Incomplete, Malformed, ObjectFormat, Remote, TooLarge};
+use RemoteResponseError::{Incomplete, Malformed, ObjectFormat, Remote, TooLarge};
 
 /// Packets of a response.
-struct Packets<'a> {
-    rest: &'a [u8],
+pub(crate) struct Packets<'a> {
+    pub(crate) rest: &'a [u8],
 }
 
 impl<'a> Packets<'a> {
     /// Returns the payload of the next packet, or `None` for a flush packet.
-    fn next(&mut self) -> Result<Option<&'a [u8]>, ReceivePackError> {
+    pub(crate) fn next(&mut self) -> Result<Option<&'a [u8]>, RemoteResponseError> {
         let (digits, rest) = self.rest.split_first_chunk::<LENGTH_DIGITS>().ok_or(Incomplete)?;
         self.rest = rest;
         match PacketHeader::parse(*digits).ok_or(Malformed)? {
@@ -99,7 +99,7 @@ impl<'a> Packets<'a> {
 ///
 /// # Errors
 /// Returns an error if the response violates the protocol or a limit, or contains an error of the remote repository.
-pub fn read_advertisement(body: &[u8]) -> Result<Advertisement, ReceivePackError> {
+pub fn read_advertisement(body: &[u8]) -> Result<Advertisement, RemoteResponseError> {
     if body.len() > MAX_ADVERTISEMENT_BYTES {
         return Err(TooLarge);
     }
@@ -142,7 +142,7 @@ pub fn read_advertisement(body: &[u8]) -> Result<Advertisement, ReceivePackError
 }
 
 /// Adds the reference of a line `<id> <name>`.
-fn add_ref(found: &mut Advertisement, line: &[u8]) -> Result<(), ReceivePackError> {
+fn add_ref(found: &mut Advertisement, line: &[u8]) -> Result<(), RemoteResponseError> {
     let (id, name) = line.split_at_checked(ID_DIGITS).ok_or(Malformed)?;
     let name = name.strip_prefix(b" ").ok_or(Malformed)?;
     let is_id = id.iter().all(u8::is_ascii_hexdigit);
@@ -163,7 +163,7 @@ fn add_ref(found: &mut Advertisement, line: &[u8]) -> Result<(), ReceivePackErro
     Ok(())
 }
 
-fn capabilities(line: &[u8]) -> Vec<String> {
+pub(crate) fn capabilities(line: &[u8]) -> Vec<String> {
     let list = line.splitn(2, |byte| *byte == 0).nth(1).unwrap_or_default();
     let text = String::from_utf8_lossy(list);
     text.split_whitespace().map(str::to_owned).collect()
@@ -184,7 +184,7 @@ pub struct PushReport {
 /// # Errors
 /// Returns an error if the response violates the protocol or a limit, or if the remote repository could not store the
 /// objects.
-pub fn read_report(body: &[u8], sideband: bool) -> Result<PushReport, ReceivePackError> {
+pub fn read_report(body: &[u8], sideband: bool) -> Result<PushReport, RemoteResponseError> {
     if body.len() > MAX_REPORT_BYTES {
         return Err(TooLarge);
     }
@@ -220,7 +220,7 @@ pub fn read_report(body: &[u8], sideband: bool) -> Result<PushReport, ReceivePac
 }
 
 /// Returns the content of the first sideband.
-fn unwrapped(body: &[u8]) -> Result<Vec<u8>, ReceivePackError> {
+fn unwrapped(body: &[u8]) -> Result<Vec<u8>, RemoteResponseError> {
     let mut packets = Packets { rest: body };
     let mut report = Vec::new();
     while let Some(payload) = packets.next()? {
@@ -234,12 +234,12 @@ fn unwrapped(body: &[u8]) -> Result<Vec<u8>, ReceivePackError> {
     Ok(report)
 }
 
-fn without_line_break(line: &[u8]) -> &[u8] {
+pub(crate) fn without_line_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// Returns the start of a text without control characters.
-fn clean(text: &[u8]) -> String {
+pub(crate) fn clean(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let plain = text.trim().chars().take(MAX_TEXT_CHARS);
     plain.map(|c| if c.is_control() { ' ' } else { c }).collect()

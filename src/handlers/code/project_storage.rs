@@ -1,11 +1,13 @@
 //! Storage of the repositories of projects.
 
 use domain::identity::access::ProjectAccess;
+use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::operations::project_storage;
 
 use crate::api::routes::ProjectStorageApi;
 use crate::app::App;
+use crate::views::code::snapshot as view;
 use contract::{HousekeepingTask, ProjectStorage, StartHousekeepingRequest};
 
 /// Name of the only storage.
@@ -26,6 +28,11 @@ impl ProjectStorageApi for App {
 
     async fn update_repository_size(&self, access: ProjectAccess) -> Result<()> {
         project_storage::update_repository_size(&self.backend, &access).await
+    }
+
+    async fn get_project_snapshot(&self, access: ProjectAccess) -> Result<Download> {
+        let stream = project_storage::snapshot(&self.backend, &access).await?;
+        Ok(view::download(&access.project.path, stream))
     }
 
     async fn get_project_storage(&self, access: ProjectAccess) -> Result<ProjectStorage> {

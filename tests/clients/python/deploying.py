@@ -104,6 +104,25 @@ class Deploying:
             mirrors.delete(each.id)
         equal(mirrors.list(), [])
 
+    def pull_mirror(self):
+        manager, url = self.project.pull_mirror, "https://git.example.com/mirror.git"
+        refused(400, manager.get)
+        made = manager.create({"url": url})
+        holds(made, url=url, enabled=False, update_status="none", last_error=None)
+        made.only_mirror_protected_branches = True
+        made.save()
+        secret = manager.create({"url": url, "auth_user": "user", "auth_password": "secret"})
+        equal(secret.url, url.replace("//", "//*****:*****@"))
+        holds(manager.get(), url=secret.url, enabled=False, only_mirror_protected_branches=True)
+        # A disabled mirror is not updated.
+        refused(400, manager.start)
+        refused(400, manager.create, {"url": "ssh://git@git.example.com/mirror.git"})
+
+    def snapshot(self):
+        archive = self.walk.root.projects.get(self.project.id).snapshot()
+        equal((archive[257:262], b"packed-refs" in archive), (b"ustar", True))
+        refused(403, self.project.snapshot)
+
     def freeze_periods(self):
         """The client has no class for freeze periods, so the walk requests their paths."""
         her, all = self.walk.her, f"/projects/{self.project.id}/freeze_periods"
@@ -205,6 +224,6 @@ class Deploying:
         self.other.delete()
 
     STEPS = [
-        "variables", "deploy_keys", "deploy_tokens", "remote_mirrors", "freeze_periods", "user_lists", "feature_flags",
-        "feature_gates", "the_rest",
+        "variables", "deploy_keys", "deploy_tokens", "remote_mirrors", "pull_mirror", "snapshot", "freeze_periods",
+        "user_lists", "feature_flags", "feature_gates", "the_rest",
     ]

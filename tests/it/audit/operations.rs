@@ -43,6 +43,7 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("create_remote_mirror", "remote_mirror_created"),
     ("update_remote_mirror", "remote_mirror_changed"),
     ("delete_remote_mirror", "remote_mirror_deleted"),
+    ("set_pull_mirror", "pull_mirror_changed"),
     ("create_cluster", "cluster_added"),
     ("delete_cluster", "cluster_removed"),
     ("delete_registry_repository", "registry_repository_deleted"),
@@ -369,7 +370,7 @@ const UNRECORDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("the log of deliveries records it", &["test_project_hook", "resend_project_hook_delivery"]),
-    ("the mirror records its updates", &["sync_remote_mirror"]),
+    ("the mirror records its updates", &["sync_remote_mirror", "start_pull_mirror"]),
     ("a display choice of the caller", &["star_project", "unstar_project", "set_own_status"]),
     (
         "a read that is sent as POST",

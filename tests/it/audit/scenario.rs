@@ -336,6 +336,9 @@ impl Scenario<'_> {
         let one = format!("{mirrors}/{}", mirror["id"]);
         self.put("update_remote_mirror", &one, json!({ "enabled": true })).await;
         self.delete("delete_remote_mirror", &one).await;
+        let pull = format!("{path}/mirror/pull");
+        self.put("set_pull_mirror", &pull, json!({ "url": url })).await;
+        self.put("set_pull_mirror", &pull, json!({ "only_mirror_protected_branches": true })).await;
         let platform = json!({ "api_url": "https://kubernetes.example.com", "token": "cluster-token" });
         let body = json!({ "name": "engine-room", "platform_kubernetes_attributes": platform });
         let cluster = self.post("create_cluster", &format!("{path}/clusters/user"), body).await;

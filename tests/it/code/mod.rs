@@ -6,6 +6,7 @@ pub mod deploy_keys;
 pub mod project_storage;
 pub mod protected_branches;
 pub mod protected_tags;
+pub mod pull_mirrors;
 pub mod push_rules;
 pub mod remote_mirrors;
 pub mod repositories;

@@ -6,6 +6,7 @@ use serde_json::json;
 use storage::entities::Visibility;
 
 use crate::support::code::Project;
+use crate::support::git::Work;
 use crate::support::spaces::join;
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -111,7 +112,84 @@ async fn tasks_require_maintainer(server: TestServer) {
     server.anonymous().post(&format!("{path}/repository_size"), json!({})).await.expect(401);
 }
 
+/// Unpacks a snapshot and returns its directory.
+async fn unpacked(client: &Client, project: i64) -> Work {
+    let response = client.get(&format!("/projects/{project}/snapshot")).await.expect(200);
+    assert_eq!(response.header("content-type"), "application/x-tar");
+    assert!(
+        response.header("content-disposition").starts_with("attachment"),
+        "{}",
+        response.header("content-disposition")
+    );
+    let work = Work::empty();
+    tar::Archive::new(&response.body[..]).unpack(&work.path).expect("an archive");
+    work
+}
+
+async fn snapshot_is_a_repository_with_all_refs(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    project.git(&["update-ref", "refs/keep-around/x", "feature/x"]);
+    let root = server.root();
+    let work = unpacked(&root, project.id).await;
+    assert_eq!(work.git(&["for-each-ref"]).await, project.git(&["for-each-ref"]));
+    let mut names: Vec<_> =
+        std::fs::read_dir(&work.path).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["HEAD", "config", "objects", "packed-refs", "refs"]);
+    work.git(&["clone", "--quiet", ".", "copy"]).await;
+    assert_eq!(work.below("copy").git(&["rev-parse", "HEAD"]).await, project.id("main"));
+    work.git(&["fsck", "--strict", "--no-dangling"]).await;
+}
+
+async fn snapshots_of_forks_and_empty_repositories_are_complete(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let root = server.root();
+    let body = json!({ "path": "fork", "name": "Fork" });
+    let fork = root.post(&format!("/projects/{}/fork", project.id), body).await.expect(201).json();
+    server.finish_jobs().await;
+    let fork = fork["id"].as_i64().expect("an ID");
+    let body = json!({"branch": "main", "content": "x", "commit_message": "Add a file"});
+    root.post(&format!("/projects/{fork}/repository/files/own"), body).await.expect(201);
+    let work = unpacked(&root, fork).await;
+    work.git(&["fsck", "--strict", "--no-dangling"]).await;
+    work.git(&["clone", "--quiet", ".", "copy"]).await;
+    assert!(work.path.join("copy/own").is_file() && work.path.join("copy/README.md").is_file());
+    let empty = Project::empty(&server, "empty", Visibility::Public).await;
+    unpacked(&root, empty.id).await.git(&["clone", "--quiet", ".", "copy"]).await;
+}
+
+async fn snapshots_during_pushes_have_all_objects(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let root = server.root();
+    let pushes = async {
+        for number in 0..12 {
+            let body = json!({"branch": "main", "content": "x", "commit_message": "Add a file"});
+            root.post(&format!("/projects/{}/repository/files/file-{number}", project.id), body).await.expect(201);
+        }
+    };
+    let snapshots = async {
+        for _ in 0..4 {
+            unpacked(&root, project.id).await.git(&["fsck", "--full", "--no-dangling"]).await;
+        }
+    };
+    tokio::join!(pushes, snapshots);
+}
+
+async fn snapshots_require_an_administrator(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let path = format!("/projects/{}/snapshot", project.id);
+    let owner = server.create_user("owner").await;
+    join(&server.root(), &format!("/projects/{}", project.id), owner.id, 40).await;
+    owner.client.get(&path).await.expect(403);
+    server.anonymous().get(&path).await.expect(401);
+    server.root().get("/projects/999999/snapshot").await.expect(404);
+}
+
 on_every_database![
+    snapshot_is_a_repository_with_all_refs,
+    snapshots_of_forks_and_empty_repositories_are_complete,
+    snapshots_during_pushes_have_all_objects,
+    snapshots_require_an_administrator,
     storage_is_the_directory_of_the_repository,
     prune_writes_one_pack_and_keeps_recent_objects,
     scheduled_task_is_not_scheduled_twice,

@@ -23,6 +23,7 @@ const CALLERS: &[(&str, usize, &str)] = &[
     ("crates/domain/src/code/commits/cherry_pick.rs", 1, "requests_of_the_api_respect_protected_refs"),
     ("crates/domain/src/code/commits/commit.rs", 1, "requests_of_the_api_respect_protected_refs"),
     ("crates/domain/src/code/jobs/delete_merged_branches.rs", 1, "jobs_respect_protected_refs"),
+    ("crates/domain/src/code/mirrored_push.rs", 1, "mirrors_respect_protected_refs"),
     ("crates/domain/src/code/receive_pack.rs", 1, "pushes_respect_protected_refs"),
     ("crates/domain/src/code/ref_updates.rs", 1, "`update_refs` itself"),
     ("crates/domain/src/code/tags.rs", 2, "requests_of_the_api_respect_protected_refs"),
@@ -37,6 +38,7 @@ const CALLERS: &[(&str, usize, &str)] = &[
 /// Source files that change HEAD of a repository, with the reason.
 const HEAD_CHANGES: &[(&str, usize, &str)] = &[
     ("crates/domain/src/code/ref_updates.rs", 2, "a formerly empty repository"),
+    ("crates/domain/src/mirrors/pull_mirrors/update.rs", 1, "a formerly empty repository"),
     ("crates/domain/src/spaces/projects/edit.rs", 2, "change_of_default_branch_moves_no_ref"),
     ("crates/domain/src/spaces/repository_import.rs", 1, "only the command line, with access to all files, calls it"),
 ];
@@ -252,6 +254,29 @@ async fn jobs_respect_protected_refs(server: TestServer) {
     assert!(!sample.project.references("refs/heads/").contains(&"merged".to_owned()));
 }
 
+async fn mirrors_respect_protected_refs(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    source.git(&["branch", "new", "feature/x"]);
+    source.git(&["branch", "target", "feature/x"]);
+    source.git(&["tag", "new", "main"]);
+    source.git(&["tag", "old", "main~1"]);
+    source.git(&["update-ref", "refs/heads/main", "feature/x"]);
+    let root = server.root();
+    let mirror = format!("/projects/{}/mirror/pull", sample.project.id);
+    let url = address(&server.base, "root", ROOT_TOKEN, &source.path);
+    let body = json!({ "url": url, "enabled": true, "mirror_overwrites_diverged_branches": true });
+    sample.protect().await;
+    root.put(&mirror, body).await.expect(200);
+    server.finish_jobs().await;
+    sample.assert_unchanged("mirror");
+    let state = root.get(&mirror).await.expect(200).json();
+    let error = state["last_error"].as_str().expect("an error");
+    for name in ["refs/heads/new", "refs/heads/target", "refs/heads/main", "refs/tags/new", "refs/tags/old"] {
+        assert!(error.contains(name), "{name}: {error}");
+    }
+}
+
 async fn change_of_default_branch_moves_no_ref(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.protect().await;
@@ -293,6 +318,7 @@ on_every_database![
     pushes_respect_protected_refs,
     merges_respect_protected_refs,
     jobs_respect_protected_refs,
+    mirrors_respect_protected_refs,
     change_of_default_branch_moves_no_ref,
     new_repositories_are_filled_in_spite_of_protections,
 ];

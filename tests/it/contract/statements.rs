@@ -6,7 +6,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 use storage::entities::{now, releases as rows};
 
-use crate::code::{deploy_keys, protected_branches, protected_tags, snippets};
+use crate::code::{deploy_keys, protected_branches, protected_tags, pull_mirrors, snippets};
 use crate::delivery::{
     clusters, commit_statuses, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods,
     pipeline_schedules, pipeline_triggers, pipelines, variables,
@@ -182,6 +182,7 @@ impl Ids {
             root.post(&format!("{in_project}/packages/protection/rules"), rule).await.expect(201);
             // Only the first ten are created.
             root.post(&format!("{in_project}/remote_mirrors"), json!({ "url": "https://h.example.com/" })).await;
+            pull_mirrors::mirror(&root, &in_project).await;
             // Only the first twenty are created.
             let check = json!({ "name": title, "external_url": format!("https://checks.example.com/{number}") });
             root.post(&format!("{in_project}/external_status_checks"), check).await;

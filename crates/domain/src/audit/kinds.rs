@@ -258,6 +258,8 @@ kinds! {
     RemoteMirrorChanged = "remote_mirror_changed", Change "remote_mirror", [Project];
     /// A remote mirror of a project was deleted.
     RemoteMirrorDeleted = "remote_mirror_deleted", Remove "remote_mirror", [Project];
+    /// A pull mirror of a project was created, or its settings changed.
+    PullMirrorChanged = "pull_mirror_changed", Change "pull_mirror", [Project];
     /// A cluster was added.
     ClusterAdded = "cluster_added", Add "cluster", [Project];
     /// A cluster was removed.

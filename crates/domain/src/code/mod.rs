@@ -9,6 +9,7 @@ pub mod deploy_keys;
 pub mod fetch_statistics;
 pub mod files;
 pub mod jobs;
+pub mod mirrored_push;
 pub mod protected_refs;
 pub mod push_decision;
 pub mod push_events;

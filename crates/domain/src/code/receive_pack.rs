@@ -51,6 +51,7 @@ pub async fn receive(
         rules: push_rules(&updates, verdicts),
         max_bytes,
         message: push_options::message(access, &updates, merge_request.is_some()),
+        ..ReceivePolicy::default()
     };
     let decider = decider(backend, access, updates);
     let names = push.commands().iter().map(|command| command.reference.clone());

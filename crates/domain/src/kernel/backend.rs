@@ -71,6 +71,10 @@ pub struct Instance {
     pub max_package_file_bytes: u64,
     /// Maximum size of a file in a JSON response, in bytes.
     pub max_json_file_bytes: u64,
+    /// Maximum size of a pack that is pushed to a repository or fetched by a mirror, in bytes.
+    pub max_push_bytes: u64,
+    /// Minutes between the updates of a pull mirror.
+    pub pull_mirror_minutes: u32,
     /// Days after which untagged images are deleted; 0 disables the deletion.
     pub untagged_image_days: u32,
     /// Maximum number of accounts that the identity provider of one group may create.

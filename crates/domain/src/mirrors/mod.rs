@@ -1,8 +1,9 @@
 //! Remote mirrors: repositories to which projects push their branches and tags. This module has their settings; [`schedule`]
-//! decides when a mirror is updated, and [`updates`] pushes.
+//! decides when a mirror is updated, and [`updates`] pushes. [`pull_mirrors`] are repositories from which projects fetch.
 
 pub mod jobs;
 mod plan;
+pub mod pull_mirrors;
 pub mod schedule;
 pub mod updates;
 

@@ -25,11 +25,11 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum duration of an update.
-const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Number of ref updates in one push. Servers limit the number.
 const MAX_COMMANDS: usize = 1000;
 /// Maximum length of a recorded error in characters.
-const MAX_ERROR_CHARS: usize = 1000;
+pub(super) const MAX_ERROR_CHARS: usize = 1000;
 /// Number of refs that an error names.
 const MAX_NAMED_REFS: usize = 10;
 
@@ -212,7 +212,7 @@ async fn update(
 }
 
 /// Returns whether a branch or tag is mirrored. `rules` are those of protected branches if only these are mirrored.
-fn is_selected(rules: Option<&[RefRule]>, reference: &str) -> bool {
+pub(super) fn is_selected(rules: Option<&[RefRule]>, reference: &str) -> bool {
     match (rules, reference.strip_prefix("refs/heads/")) {
         (Some(rules), Some(branch)) => branch_protection::is_protected(rules, branch),
         _ => true,
@@ -374,7 +374,7 @@ fn result(diverged: &[String], rejected: &[(String, String)]) -> UpdateResult {
 }
 
 /// Returns the first lines of a list, and a line with the number of the others.
-fn named(lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+pub(super) fn named(lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let others = lines.len().saturating_sub(MAX_NAMED_REFS);
     let mut named: Vec<String> = lines.take(MAX_NAMED_REFS).collect();
     if others > 0 {

@@ -1,6 +1,6 @@
 //! Housekeeping and size of the repository of a project.
 
-use git::RepositoryId;
+use git::{ByteStream, RepositoryId};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::projects;
@@ -8,6 +8,7 @@ use storage::jobs::{self, Job};
 
 use crate::code::jobs::maintain_repository::MaintainRepository;
 use crate::code::jobs::prune_repository::PruneRepository;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -72,6 +73,14 @@ pub async fn update_repository_size(backend: &Backend, access: &ProjectAccess) -
         .exec(backend.database.write())
         .await?;
     Ok(())
+}
+
+/// Streams a tar archive with the repository of a project.
+///
+/// # Errors
+/// Returns `NotFound` if the project has no repository, and `Busy` if too many transfers are in progress.
+pub async fn snapshot(backend: &Backend, access: &ProjectAccess) -> Result<ByteStream> {
+    Ok(repository_access::open(backend, access).snapshot().await?)
 }
 
 /// Returns the directory of the repository of a project, below the directory of all repositories.

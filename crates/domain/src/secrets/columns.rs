@@ -22,6 +22,8 @@ pub enum EncryptedColumn {
     StatusCheckSharedSecret,
     /// The username and password in the URL of a remote mirror.
     RemoteMirrorCredentials,
+    /// The username and password in the URL of a pull mirror.
+    PullMirrorCredentials,
     /// The value of a CI/CD variable.
     CiVariableValue,
     /// The value of a variable of a pipeline schedule.
@@ -96,6 +98,12 @@ impl EncryptedColumn {
                 "remote_mirrors",
                 "credentials_encrypted",
                 "remote_mirrors.credentials",
+                &["id"],
+            ),
+            Self::PullMirrorCredentials => (
+                "pull_mirrors",
+                "credentials_encrypted",
+                "pull_mirrors.credentials",
                 &["id"],
             ),
             Self::CiVariableValue => ("ci_variables", "value_encrypted", "ci_variables.value", &["id"]),

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::RefCommand;
 use super::decision::{DecisionPipes, FORWARD, HookRules, REFUSED};
+use super::push::ReceivePolicy;
 use super::push_directory::PushDirectory;
 use crate::{Error, Repository, Result};
 
@@ -69,7 +70,10 @@ list() {
 while :; do
   status=0
   while read -r old new reason; do
-    if ! git merge-base --is-ancestor "$old" "$new" >/dev/null 2>&1; then
+    if git merge-base --is-ancestor "$old" "$new" >/dev/null 2>&1; then continue; fi
+    if [ -e "$HOLDFAST_PUSH/skipped" ]; then
+      printf '%s\n' "$reason" >>"$HOLDFAST_PUSH/skipped"
+    else
       printf '%s\n' "$reason" >&2
       status=1
     fi
@@ -108,7 +112,32 @@ cat >"$HOLDFAST_PUSH/applied"
 cat "$HOLDFAST_PUSH/message" >&2
 "#;
 
-const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
+/// Runs before each reference moves, only in pushes that skip references. The reason of an update that must be a fast-forward
+/// is the name of the reference there.
+const UPDATE: &str = r#"#!/bin/sh
+# Refuses the update of a reference that pre-receive has skipped.
+if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
+while IFS= read -r name; do
+  if [ "$name" = "$1" ]; then exit 1; fi
+done <"$HOLDFAST_PUSH/skipped"
+exit 0
+"#;
+
+/// File with the names of skipped references. It exists only in pushes that skip references.
+const SKIPPED: &str = "skipped";
+
+const SCRIPTS: [(&str, &str); 3] = [
+    ("pre-receive", PRE_RECEIVE),
+    ("post-receive", POST_RECEIVE),
+    ("update", UPDATE),
+];
+
+/// Returns the scripts of a push. The script for each reference would delay all other pushes.
+fn scripts(skips: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCRIPTS
+        .into_iter()
+        .filter(move |(name, _)| skips || *name != "update")
+}
 
 /// Hook scripts that are known to run, and the directory of one push.
 pub(super) struct InstalledHooks {
@@ -144,9 +173,10 @@ impl InstalledHooks {
 pub(super) async fn install(
     repository: &Repository,
     rules: &HookRules,
-    message: &str,
+    policy: &ReceivePolicy,
 ) -> Result<InstalledHooks> {
-    let (store, message) = (repository.clone(), message.to_owned());
+    let (store, message) = (repository.clone(), policy.message.clone());
+    let skips = policy.skips_diverged;
     let (rejected, forward) = (rules.rejected(), rules.forward());
     repository
         .blocking(move |_| {
@@ -154,10 +184,14 @@ pub(super) async fn install(
             let version = hex::encode(Sha256::digest(content));
             let shared = store.shared();
             let root = shared.root().join(".hooks");
-            let directory = root.join(version.get(..16).unwrap_or(&version));
+            let version = version.get(..16).unwrap_or(&version);
+            let directory = match skips {
+                true => root.join(format!("{version}-skipping")),
+                false => root.join(version),
+            };
             fs::create_dir_all(&directory)?;
             let mut known = shared.hooks_run.load(Ordering::Acquire);
-            for (name, script) in SCRIPTS {
+            for (name, script) in scripts(skips) {
                 let path = directory.join(name);
                 if !is_in_place(&path, script) {
                     write_script(&directory, &path, script)?;
@@ -165,7 +199,7 @@ pub(super) async fn install(
                 }
             }
             if !known {
-                for (name, _) in SCRIPTS {
+                for (name, _) in scripts(skips) {
                     probe(&directory.join(name))?;
                 }
                 shared.hooks_run.store(true, Ordering::Release);
@@ -174,6 +208,9 @@ pub(super) async fn install(
             fs::write(push.path().join(REFUSED), rejected)?;
             fs::write(push.path().join(FORWARD), forward)?;
             fs::write(push.path().join(MESSAGE), message)?;
+            if skips {
+                fs::write(push.path().join(SKIPPED), "")?;
+            }
             DecisionPipes::create(push.path())?;
             Ok(InstalledHooks { directory, push })
         })

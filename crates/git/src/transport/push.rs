@@ -52,6 +52,9 @@ pub struct ReceivePolicy {
     pub max_bytes: Option<u64>,
     /// Text for the pusher after references have moved; can be empty.
     pub message: String,
+    /// If true, an update that is no fast-forward but must be one is skipped, and the other commands are executed. The reason
+    /// of each such update is the full name of its reference.
+    pub skips_diverged: bool,
 }
 
 /// A push that was received and is being executed.
@@ -245,7 +248,7 @@ impl ReceivingPush<'_> {
     /// Installs the hooks for one execution of the program.
     async fn prepare(&self) -> Result<(InstalledHooks, HookRules, DecisionPipes)> {
         let rules = HookRules::new(&self.commands, &self.policy.rules);
-        let hooks = hooks::install(&self.repository, &rules, &self.policy.message).await?;
+        let hooks = hooks::install(&self.repository, &rules, &self.policy).await?;
         // Opened before the program starts, so that the hook finds the pipes open while this server runs.
         let pipes = DecisionPipes::open(hooks.push_directory())?;
         Ok((hooks, rules, pipes))

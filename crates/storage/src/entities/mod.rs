@@ -106,6 +106,8 @@ pub mod projects;
 pub mod protected_branches;
 pub mod protected_ref_grants;
 pub mod protected_tags;
+pub mod pull_mirror_refs;
+pub mod pull_mirrors;
 pub mod push_rules;
 pub mod recovery_codes;
 pub mod ref_rules;

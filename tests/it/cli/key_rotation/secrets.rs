@@ -71,7 +71,8 @@ impl Instance {
         root.put("/application/settings", json!({ "allow_local_requests_from_hooks_and_services": true })).await;
         root.post(&format!("{PROJECT}/hooks"), hook).await.expect(201);
         let mirror = json!({ "url": "http://ada:mirror-password@127.0.0.1:1/" });
-        root.post(&format!("{PROJECT}/remote_mirrors"), mirror).await.expect(201);
+        root.post(&format!("{PROJECT}/remote_mirrors"), mirror.clone()).await.expect(201);
+        root.put(&format!("{PROJECT}/mirror/pull"), mirror).await.expect(200);
         let check = json!({
             "name": "Check", "external_url": "https://checks.example.com/", "shared_secret": "check-secret",
         });

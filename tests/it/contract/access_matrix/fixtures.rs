@@ -8,7 +8,9 @@ use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, 
 
 use super::ROLES;
 use crate::audit;
-use crate::code::{deploy_keys, protected_branches, protected_tags, push_rules, remote_mirrors, snippets};
+use crate::code::{
+    deploy_keys, protected_branches, protected_tags, pull_mirrors, push_rules, remote_mirrors, snippets,
+};
 use crate::delivery::{
     clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
     pipeline_triggers, pipelines, variables,
@@ -181,6 +183,7 @@ pub async fn create_space<'a>(
     let on_epic = format!("{in_group}/epics/{}", epic.0);
     let asset = json!({ "name": "there", "url": "https://h.example.com/there", "filepath": "/there" });
     let release = releases::release(&root, &in_project, "v1", json!({ "assets": { "links": [asset] } })).await;
+    pull_mirrors::mirror(&root, &in_project).await;
     let (label, group_label) =
         (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
     Space {

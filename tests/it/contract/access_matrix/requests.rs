@@ -229,6 +229,8 @@ impl Fixture<'_> {
             "create_project" => body = json!({ "path": format!("project-{number}") }),
             "fork_project" => body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") }),
             "share_project" => body["group_id"] = json!(MISSING),
+            // No update of a server that does not exist.
+            "set_pull_mirror" => body["enabled"] = json!(false),
             // Other jobs must remain without access.
             "update_job_token_scope" => body["enabled"] = json!(true),
             "add_job_token_scope_project" => body["target_project_id"] = json!(space.project.id),

@@ -1,9 +1,11 @@
-//! Client for pushes to remote repositories over smart HTTP. Users choose their URLs, and they may be hostile.
+//! Client for pushes to and fetches from remote repositories over smart HTTP. Users choose their URLs, and they may be
+//! hostile.
 //!
 //! Addresses are checked as for webhooks: literal addresses in the URL, and resolved names when the connection is opened, which
 //! uses the addresses of that lookup. Redirects are not followed. Programs of Git need no network: they only write the pack
-//! that the client sends (ADR 67).
+//! that the client sends (ADR 67), and read the pack that it receives (ADR 72).
 
+mod fetch;
 mod progress;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,8 @@ use crate::integrations::tls;
 use crate::integrations::webhooks::{self, Resolver, UnreachableHost};
 use crate::secrets::Secret;
 
-pub use self::url::{RejectedRemote, RemoteUrl};
+pub use self::fetch::{FetchRequest, PackFailure, RemotePack};
+pub use self::url::{RejectedRemote, RemoteUrl, UrlChange};
 use progress::{UploadProgress, WatchedStream};
 
 const SERVICE: &str = "git-receive-pack";
@@ -100,7 +103,7 @@ impl RemoteFailure {
     }
 }
 
-/// Pushes to remote repositories. Cloning is cheap.
+/// Pushes to and fetches from remote repositories. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct GitRemoteClient {
     shared: Arc<Clients>,

@@ -1,7 +1,7 @@
 //! URL of a remote repository. The credentials are stored separately, so that they are never displayed.
 
-use percent_encoding::percent_decode_str;
-use url::{ParseError, Url};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::{Origin, ParseError, Url};
 
 use crate::integrations::webhooks;
 use crate::secrets::Secret;
@@ -79,6 +79,67 @@ impl RemoteUrl {
             credentials: Some(Secret::new(credentials)),
         })
     }
+}
+
+/// A change of a stored URL. Absent parts do not change.
+#[derive(Debug, Clone, Default)]
+pub struct UrlChange {
+    /// The URL, which can contain credentials.
+    pub url: Option<String>,
+    /// The username. An empty one is removed.
+    pub user: Option<String>,
+    /// The password. An empty one is removed.
+    pub password: Option<Secret<String>>,
+}
+
+impl RemoteUrl {
+    /// Changes a stored URL. A URL with another scheme, host or port does not keep the stored credentials, which are meant for
+    /// one server. Masked credentials in a URL are not new ones: a client sends the URL that it has read.
+    ///
+    /// # Errors
+    /// Returns why the URL is not accepted.
+    pub fn changed(stored: Option<Self>, change: UrlChange, local: bool) -> Result<Self, RejectedRemote> {
+        let given = change.url.map(|url| Self::parse(url.trim(), local)).transpose()?;
+        let target = given.as_ref().or(stored.as_ref());
+        let target = target.ok_or(RejectedRemote::Invalid)?.shown.clone();
+        let kept = stored.filter(|stored| origin(&stored.shown) == origin(&target));
+        let known = given
+            .and_then(|given| given.credentials)
+            .filter(|credentials| !is_masked(credentials))
+            .or_else(|| kept.and_then(|kept| kept.credentials));
+        let known = known.as_ref().map(decoded);
+        let (known_user, known_password) = match known {
+            Some(known) => (known.user, known.password),
+            None => (String::new(), None),
+        };
+        let user = change.user.unwrap_or(known_user);
+        let password = change.password.or(known_password);
+        let password = password.filter(|password| !password.expose().is_empty());
+        let mut url = Url::parse(&target).map_err(|_| RejectedRemote::Invalid)?;
+        if user.is_empty() && password.is_none() {
+            let is_plain = url.username().is_empty() && url.password().is_none();
+            if is_plain {
+                return Self::parse(&target, local);
+            }
+        }
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let password = password.map(|password| encoded(password.expose()));
+        url.set_username(&encoded(&user))
+            .and_then(|()| url.set_password(password.as_deref()))
+            .map_err(|()| RejectedRemote::Invalid)?;
+        Self::parse(url.as_str(), local)
+    }
+}
+
+fn origin(shown: &str) -> Option<Origin> {
+    Url::parse(shown).ok().map(|url| url.origin())
+}
+
+/// Returns whether credentials are those of a displayed URL.
+fn is_masked(credentials: &Secret<String>) -> bool {
+    let RemoteCredentials { user, password } = decoded(credentials);
+    let masked_password = password.is_none_or(|password| password.expose() == MASK);
+    masked_password && (user == MASK || user.is_empty())
 }
 
 /// Username and password, decoded.
@@ -211,6 +272,70 @@ mod tests {
         assert!(plain.credentials.is_none());
         let url = service(&plain.shown, "git-receive-pack").expect("a URL");
         assert_eq!(url.as_str(), "https://example.com/a.git/git-receive-pack");
+    }
+
+    fn changed(
+        stored: &str,
+        url: Option<&str>,
+        user: Option<&str>,
+        password: Option<&str>,
+    ) -> (String, String) {
+        let stored = (!stored.is_empty()).then(|| RemoteUrl::parse(stored, false).expect("a URL"));
+        let change = UrlChange {
+            url: url.map(str::to_owned),
+            user: user.map(str::to_owned),
+            password: password.map(|password| Secret::new(password.to_owned())),
+        };
+        let url = RemoteUrl::changed(stored, change, false).expect("a URL");
+        let credentials = url.credentials.as_ref().map(decoded);
+        let credentials = credentials.map(|found| {
+            let password = found.password.map(Secret::into_exposed);
+            format!("{} {}", found.user, password.unwrap_or_default())
+        });
+        (url.shown, credentials.unwrap_or_default())
+    }
+
+    #[test]
+    fn credentials_remain_while_the_server_is_the_same() {
+        let stored = "https://ada:p%40ss@example.com/a.git";
+        let shown = "https://*****:*****@example.com/a.git";
+        let same = (shown.to_owned(), "ada p@ss".to_owned());
+        assert_eq!(changed(stored, None, None, None), same);
+        assert_eq!(changed(stored, Some(shown), None, None), same);
+        let moved = changed(stored, Some("https://example.com:443/b"), None, None);
+        assert_eq!(moved.1, "ada p@ss");
+        assert!(moved.0.ends_with("/b"), "{moved:?}");
+        for other in [
+            "https://example.org/a.git",
+            "http://example.com/a.git",
+            "https://example.com:1/a.git",
+        ] {
+            assert_eq!(
+                changed(stored, Some(other), None, None),
+                (other.to_owned(), String::new())
+            );
+        }
+        let elsewhere = changed(stored, Some("https://*****:*****@example.org/a"), None, None);
+        assert_eq!(elsewhere, ("https://example.org/a".to_owned(), String::new()));
+        assert_eq!(
+            changed(stored, None, Some("bob"), None),
+            (shown.to_owned(), "bob p@ss".to_owned())
+        );
+        assert_eq!(
+            changed(stored, None, None, Some("1%41:@")),
+            (shown.to_owned(), "ada 1%41:@".to_owned())
+        );
+        let removed = changed(stored, None, Some(""), Some(""));
+        assert_eq!(removed, ("https://example.com/a.git".to_owned(), String::new()));
+        let new = changed("", Some("https://example.com/a"), Some("u:v"), Some("w"));
+        assert_eq!(
+            new,
+            ("https://*****:*****@example.com/a".to_owned(), "u:v w".to_owned())
+        );
+        assert_eq!(
+            changed("", Some("HTTPS://Example.com/x"), None, None),
+            ("HTTPS://Example.com/x".to_owned(), String::new())
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::WebhookPassword => "the webhooks are sent without the password of their URL",
         EncryptedColumn::StatusCheckSharedSecret => "requests to the external status checks are not signed",
         EncryptedColumn::RemoteMirrorCredentials => "the remote mirrors are updated without credentials",
+        EncryptedColumn::PullMirrorCredentials => "the pull mirrors are updated without credentials",
         EncryptedColumn::CiVariableValue => "the CI/CD variables are deleted",
         EncryptedColumn::ScheduleVariableValue => "the variables of pipeline schedules are deleted",
         EncryptedColumn::PipelineVariableValue => "the variables of pipelines are deleted",
@@ -95,7 +96,8 @@ fn removal(column: EncryptedColumn) -> String {
         | EncryptedColumn::WebhookToken
         | EncryptedColumn::WebhookPassword
         | EncryptedColumn::StatusCheckSharedSecret
-        | EncryptedColumn::RemoteMirrorCredentials => {
+        | EncryptedColumn::RemoteMirrorCredentials
+        | EncryptedColumn::PullMirrorCredentials => {
             format!("UPDATE {table} SET {name} = NULL WHERE id = $1 AND {name} = $2")
         }
         EncryptedColumn::CiVariableValue

@@ -42,7 +42,9 @@ impl Hook {
     async fn new() -> Self {
         let sample = TestRepository::with_history();
         let rules = HookRules::new(&[], &PushRules::default());
-        let installed = hooks::install(&sample.repository, &rules, "").await.unwrap();
+        let installed = hooks::install(&sample.repository, &rules, &ReceivePolicy::default())
+            .await
+            .unwrap();
         Self { sample, installed }
     }
 

@@ -290,6 +290,32 @@ async fn protected_ref_accepts_only_fast_forward() {
 }
 
 #[tokio::test]
+async fn diverged_ref_is_skipped_and_other_refs_move() {
+    let sample = TestRepository::with_history();
+    let name = "refs/heads/main".to_owned();
+    let rules = PushRules {
+        fast_forward_only: vec![(name.clone(), name)],
+        ..PushRules::default()
+    };
+    let policy = ReceivePolicy {
+        skips_diverged: true,
+        ..with_rules(rules)
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    succeeds(&clone, &["push", "--quiet", "origin", "main"]).await;
+    assert_eq!(outcomes.recv().await.unwrap().unwrap().len(), 1);
+    let before = sample.id("main");
+    succeeds(&clone, &["commit", "--quiet", "--amend", "-m", "Other"]).await;
+    let output = client(&clone, &["push", "--force", "origin", "main", "main:mainly"]).await;
+    assert!(stderr(&output).contains("hook declined"), "{}", stderr(&output));
+    let applied = outcomes.recv().await.unwrap().unwrap();
+    let names: Vec<&str> = applied.iter().map(|command| command.reference.as_str()).collect();
+    assert_eq!(names, ["refs/heads/mainly"]);
+    assert_eq!(sample.id("main"), before);
+}
+
+#[tokio::test]
 async fn reserved_references_are_rejected_one_by_one() {
     let sample = TestRepository::with_history();
     let kept = sample.id("main").to_string();

@@ -1,0 +1,520 @@
+//! Updates of pull mirrors: a job fetches the branches and tags of the remote repository, pushes them to the project on behalf
+//! of the user of the mirror, and records the result.
+//!
+//! A job runs at least once, and can be interrupted at any point: each update compares the refs again.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Cursor;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use git::{Oid, RefCommand, Repository};
+use parsers::upload_pack::RemoteRefs;
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::pull_mirrors::{ActiveModel, Column, Entity, Model};
+use storage::entities::remote_mirrors::MirrorStatus;
+use storage::entities::{now, projects, pull_mirror_refs, users};
+use storage::jobs::JobFailure;
+use tokio::io::AsyncReadExt;
+use tokio::time::Instant;
+use tokio_util::io::StreamReader;
+
+use super::plan::{self, ComparedRefs};
+use super::{schedule, stored_url};
+use crate::code::mirrored_push::{self, MirroredPush};
+use crate::code::push_decision::{self, ProposedUpdate, Verdict};
+use crate::code::{branch_protection, repository_access};
+use crate::identity::access::ProjectAccess;
+use crate::identity::git_access;
+use crate::instance::settings::allows_local_requests;
+use crate::integrations::git_remotes::{FetchRequest, PackFailure, RemoteFailure, RemoteRepository};
+use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::InstancePlan;
+use crate::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
+use crate::mirrors::plan::Refs;
+use crate::mirrors::updates::{MAX_ERROR_CHARS, TIME_LIMIT, is_selected, named};
+
+/// Number of ref updates in one push.
+const MAX_COMMANDS: usize = 1000;
+/// Maximum number of objects that a fetch names as present.
+const MAX_PRESENT: usize = 20_000;
+/// ID of a reference that does not exist.
+const NO_OBJECT: &str = "0000000000000000000000000000000000000000";
+/// A pack without objects.
+const EMPTY_PACK: &[u8] =
+    b"PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
+
+/// Result of an update.
+enum UpdateResult {
+    Finished,
+    /// The update succeeded, but these refs did not move.
+    Incomplete(String),
+    Failed(String),
+}
+
+impl From<RemoteFailure> for UpdateResult {
+    fn from(failure: RemoteFailure) -> Self {
+        Self::Failed(failure.text)
+    }
+}
+
+impl From<Error> for UpdateResult {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Rejected(text) => Self::Failed(text.into_owned()),
+            Error::Busy => Self::Failed("too many Git transfers are in progress".to_owned()),
+            error => {
+                tracing::warn!(%error, "failed to update a pull mirror");
+                Self::Failed("the server failed to update the repository".to_owned())
+            }
+        }
+    }
+}
+
+impl From<git::Error> for UpdateResult {
+    fn from(error: git::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// Runs the job. A failure is recorded in the mirror, and is no failure of the job: a later update tries again.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobFailure> {
+    let db = backend.database.read();
+    let Some(mirror) = Entity::find_by_id(job.mirror_id).one(db).await? else {
+        return Ok(());
+    };
+    let project = projects::not_deleted().filter(projects::Column::Id.eq(mirror.project_id));
+    let Some(project) = project.one(db).await? else {
+        return Ok(());
+    };
+    let is_updated = project.mirror
+        && !project.archived
+        && project.marked_for_deletion_on.is_none()
+        && backend.instance.plan >= InstancePlan::Starter;
+    if !is_updated {
+        return Ok(cancel(&backend, mirror.id).await?);
+    }
+    let started_at = now();
+    let row = ActiveModel {
+        update_status: Set(MirrorStatus::Started),
+        last_update_started_at: Set(Some(started_at)),
+        ..Default::default()
+    };
+    Entity::update_many()
+        .set(row)
+        .filter(Column::Id.eq(mirror.id))
+        .exec(backend.database.write())
+        .await?;
+    let deadline = Instant::now() + TIME_LIMIT;
+    let updating = update(&backend, &mirror, &project, deadline);
+    let result = match tokio::time::timeout_at(deadline, updating).await {
+        Ok(result) => result.unwrap_or_else(|result| result),
+        Err(_) => UpdateResult::Failed("the update took too long".to_owned()),
+    };
+    Ok(record(&backend, &mirror, started_at, &result).await?)
+}
+
+/// Ends an update that was scheduled before the mirror was disabled, or the project was archived.
+async fn cancel(backend: &Backend, mirror_id: i64) -> Result<()> {
+    let row = ActiveModel {
+        update_status: Set(MirrorStatus::None),
+        ..Default::default()
+    };
+    Entity::update_many()
+        .set(row)
+        .filter(Column::Id.eq(mirror_id))
+        .filter(Column::UpdateStatus.is_in([MirrorStatus::Scheduled, MirrorStatus::Started]))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Records the result of an update, unless another update has started.
+async fn record(
+    backend: &Backend,
+    mirror: &Model,
+    started_at: DateTime<Utc>,
+    result: &UpdateResult,
+) -> Result<()> {
+    let ended_at = now();
+    let (status, error, failures) = match result {
+        UpdateResult::Finished => (MirrorStatus::Finished, None, 0),
+        UpdateResult::Incomplete(text) => (MirrorStatus::Failed, Some(text), 0),
+        UpdateResult::Failed(text) => (
+            MirrorStatus::Failed,
+            Some(text),
+            mirror.failures.saturating_add(1),
+        ),
+    };
+    let mut row = ActiveModel {
+        update_status: Set(status),
+        failures: Set(failures),
+        next_update_at: Set(schedule::next_update(backend, failures)),
+        last_update_at: Set(Some(ended_at)),
+        last_error: Set(error.map(|text| text.chars().take(MAX_ERROR_CHARS).collect())),
+        ..Default::default()
+    };
+    if status == MirrorStatus::Finished {
+        row.last_successful_update_at = Set(Some(ended_at));
+    }
+    Entity::update_many()
+        .set(row)
+        .filter(Column::Id.eq(mirror.id))
+        .filter(Column::LastUpdateStartedAt.eq(started_at))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Fetches the differences and pushes them to the project.
+async fn update(
+    backend: &Backend,
+    mirror: &Model,
+    project: &projects::Model,
+    deadline: Instant,
+) -> Result<UpdateResult, UpdateResult> {
+    let access = mirror_access(backend, project).await?;
+    let url = stored_url(backend, mirror);
+    let remote = RemoteRepository {
+        url: url.shown,
+        credentials: url.credentials,
+        local: allows_local_requests(backend).await?,
+    };
+    let refs = backend.git_remotes.remote_refs(&remote).await?;
+    let targets: Refs = parsed(refs.refs.iter().map(|found| (&found.name, &found.id)));
+    // Without this, an accident in the remote repository would delete the copy too.
+    if targets.is_empty() {
+        return Ok(UpdateResult::Finished);
+    }
+    let db = backend.database.read();
+    let rules = match project.only_mirror_protected_branches {
+        true => Some(branch_protection::rules_of(db, project).await?),
+        false => None,
+    };
+    let is_selected = |name: &String| is_selected(rules.as_deref(), name);
+    let selected: Refs = targets
+        .into_iter()
+        .filter(|(name, _)| is_selected(name))
+        .collect();
+    let recorded = pull_mirror_refs::of_mirror(db, mirror.id)
+        .await
+        .map_err(Error::from)?;
+    let mut recorded: Refs = parsed(recorded.iter());
+    recorded.retain(|name, _| is_selected(name));
+    let repository = repository_access::open(backend, &access);
+    let local: Refs = repository.branches_and_tags().await?.into_iter().collect();
+    let compared = ComparedRefs {
+        local: &local,
+        remote: &selected,
+        recorded: &recorded,
+        overwrites: project.mirror_overwrites_diverged_branches,
+    };
+    let plan = plan::compare(&compared, refs.head.as_deref());
+    let equal = plan
+        .unrecorded
+        .iter()
+        .filter_map(|name| Some((name, selected.get(name)?)));
+    let equal: Vec<(String, String)> = equal.map(|(name, id)| (name.clone(), id.to_string())).collect();
+    let write = backend.database.write();
+    pull_mirror_refs::record(write, mirror.id, &equal)
+        .await
+        .map_err(Error::from)?;
+    pull_mirror_refs::forget(write, mirror.id, &plan.forgotten)
+        .await
+        .map_err(Error::from)?;
+    let mut work = MirrorPull {
+        backend,
+        mirror,
+        access: &access,
+        repository: &repository,
+        remote: &remote,
+        refs: &refs,
+        deadline,
+        present: local.values().copied().collect(),
+        fetched: recorded.values().copied().collect(),
+        diverged: plan.diverged,
+        refused: Vec::new(),
+    };
+    let (commands, forward) = work.permitted(plan.commands).await?;
+    if local.keys().all(|name| !name.starts_with("refs/heads/")) {
+        work.set_head(&commands).await?;
+    }
+    for batch in commands.chunks(MAX_COMMANDS) {
+        work.push(batch, &forward).await?;
+    }
+    Ok(result(&work.diverged, &work.refused))
+}
+
+/// Returns the access of the user of the mirror, who is authorized as for a push.
+async fn mirror_access(backend: &Backend, project: &projects::Model) -> Result<ProjectAccess, UpdateResult> {
+    let user = match project.mirror_user_id {
+        Some(id) => {
+            let found = users::Entity::find_by_id(id).one(backend.database.read()).await;
+            found.map_err(Error::from)?
+        }
+        None => None,
+    };
+    let Some(user) = user else {
+        return Err(UpdateResult::Failed(
+            "the user of the mirror does not exist; save the mirror as another user".to_owned(),
+        ));
+    };
+    let authorizing = async {
+        let access = ProjectAccess::find(backend, Caller::user(user), &project.id.to_string()).await?;
+        git_access::authorize_push_again(backend, &access).await
+    };
+    authorizing.await.map_err(|error| match error {
+        Error::Unauthorized | Error::Forbidden(_) | Error::NotFound(_) => {
+            UpdateResult::Failed("the user of the mirror cannot push to the project".to_owned())
+        }
+        error => error.into(),
+    })
+}
+
+fn parsed<'a>(refs: impl Iterator<Item = (&'a String, &'a String)>) -> Refs {
+    refs.filter_map(|(name, id)| Some((name.clone(), id.parse().ok()?)))
+        .collect()
+}
+
+/// The pushes of one update.
+struct MirrorPull<'a> {
+    backend: &'a Backend,
+    mirror: &'a Model,
+    access: &'a ProjectAccess,
+    repository: &'a Repository,
+    remote: &'a RemoteRepository,
+    refs: &'a RemoteRefs,
+    deadline: Instant,
+    /// Targets of the branches and tags of the project.
+    present: HashSet<Oid>,
+    /// Objects that were fetched before. The project may have lost them.
+    fetched: HashSet<Oid>,
+    /// Names of the refs that have diverged.
+    diverged: Vec<String>,
+    /// Refs that did not move for another reason, with the reason.
+    refused: Vec<(String, String)>,
+}
+
+impl MirrorPull<'_> {
+    /// Returns the commands that the user of the mirror may execute, and the branches among them that require a fast-forward.
+    async fn permitted(
+        &mut self,
+        commands: Vec<RefCommand>,
+    ) -> Result<(Vec<RefCommand>, HashSet<String>), UpdateResult> {
+        let updates: Vec<ProposedUpdate> = commands.iter().map(ProposedUpdate::from).collect();
+        let verdicts = push_decision::verdicts(self.backend, self.access, &updates).await?;
+        let overwrites = self.access.project.mirror_overwrites_diverged_branches;
+        let targets = commands.iter().filter_map(|command| command.new).collect();
+        let known: HashSet<Oid> = self
+            .repository
+            .existing_objects(targets)
+            .await?
+            .into_iter()
+            .collect();
+        let (mut permitted, mut forward) = (Vec::new(), HashSet::new());
+        for (command, verdict) in commands.into_iter().zip(verdicts) {
+            let name = command.reference.clone();
+            let is_forward = match verdict {
+                Verdict::Rejected(text) | Verdict::Violation(text) => {
+                    self.refused.push((name, text));
+                    continue;
+                }
+                Verdict::Reserved => continue,
+                Verdict::FastForwardOnly(_) => true,
+                Verdict::Accepted => !overwrites && name.starts_with("refs/heads/"),
+            };
+            if let (true, Some(old), Some(new)) = (is_forward, command.old, command.new) {
+                // A branch that remains diverged needs no fetch at each update.
+                if known.contains(&new) && self.is_diverged(old, new).await? {
+                    self.diverged.push(name);
+                    continue;
+                }
+                forward.insert(name);
+            }
+            permitted.push(command);
+        }
+        Ok((permitted, forward))
+    }
+
+    async fn is_diverged(&self, old: Oid, new: Oid) -> Result<bool, UpdateResult> {
+        match self.repository.is_ancestor(old, new).await {
+            Ok(follows) => Ok(!follows),
+            // The history of an object that no ref leads to may be incomplete.
+            Err(git::Error::ObjectNotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Points `HEAD` of an empty repository to the branch of the remote `HEAD`, which becomes the default branch.
+    async fn set_head(&self, commands: &[RefCommand]) -> Result<(), UpdateResult> {
+        let Some(head) = self.refs.head.as_deref() else {
+            return Ok(());
+        };
+        let branch = head.strip_prefix("refs/heads/").unwrap_or_default();
+        if !commands.iter().any(|command| command.reference == head) {
+            return Ok(());
+        }
+        match self.repository.set_default_branch(branch).await {
+            // A push has created a branch meanwhile.
+            Ok(()) | Err(git::Error::BranchNotFound) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Executes commands, with the objects that they need.
+    async fn push(&mut self, batch: &[RefCommand], forward: &HashSet<String>) -> Result<(), UpdateResult> {
+        let head = Bytes::from(command_list(batch));
+        let new = batch.iter().filter_map(|command| command.new);
+        let wanted: HashSet<Oid> = new.filter(|id| !self.present.contains(id)).collect();
+        let names: HashSet<String> = batch
+            .iter()
+            .filter(|command| forward.contains(&command.reference))
+            .map(|command| command.reference.clone())
+            .collect();
+        let received = if wanted.is_empty() {
+            let pack: &[u8] = match batch.iter().all(|command| command.new.is_none()) {
+                true => &[],
+                false => EMPTY_PACK,
+            };
+            let push = self
+                .repository
+                .open_push(Cursor::new(head).chain(pack), false)
+                .await?;
+            mirrored_push::receive(self.backend, self.access, push, names).await?
+        } else {
+            let request = FetchRequest {
+                wanted: wanted.into_iter().collect(),
+                present: self.present_objects().await?,
+                max_bytes: self.backend.instance.max_push_bytes,
+                deadline: Some(self.deadline),
+            };
+            let pack = self
+                .backend
+                .git_remotes
+                .fetch(self.remote, self.refs, &request)
+                .await?;
+            let failure = pack.failure;
+            let body = Cursor::new(head).chain(StreamReader::new(pack.bytes));
+            let push = self.repository.open_push(body, false).await?;
+            let received = mirrored_push::receive(self.backend, self.access, push, names).await;
+            received.map_err(|error| remote_failure(&failure, error))?
+        };
+        self.record(received).await
+    }
+
+    /// Returns the objects that the project has, of which the remote repository may have some.
+    async fn present_objects(&self) -> Result<Vec<Oid>, UpdateResult> {
+        // The remote repository had the objects that were fetched.
+        let fetched = self
+            .repository
+            .existing_objects(self.fetched.iter().copied().collect());
+        let mut present = fetched.await?;
+        let known: HashSet<Oid> = present.iter().copied().collect();
+        present.extend(self.present.iter().filter(|id| !known.contains(id)));
+        present.truncate(MAX_PRESENT);
+        Ok(present)
+    }
+
+    async fn record(&mut self, received: MirroredPush) -> Result<(), UpdateResult> {
+        let (mut set, mut deleted) = (Vec::new(), Vec::new());
+        for command in received.applied {
+            match command.new {
+                Some(id) => {
+                    self.present.insert(id);
+                    set.push((command.reference, id.to_string()));
+                }
+                None => deleted.push(command.reference),
+            }
+        }
+        let db = self.backend.database.write();
+        pull_mirror_refs::record(db, self.mirror.id, &set)
+            .await
+            .map_err(Error::from)?;
+        pull_mirror_refs::forget(db, self.mirror.id, &deleted)
+            .await
+            .map_err(Error::from)?;
+        self.diverged.extend(received.diverged);
+        self.refused.extend(received.refused);
+        match received.failure {
+            Some(text) => Err(UpdateResult::Failed(text)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the reason why a push with a fetched pack failed.
+fn remote_failure(failure: &PackFailure, error: Error) -> UpdateResult {
+    match failure.get() {
+        Some(failure) => failure.into(),
+        None => error.into(),
+    }
+}
+
+/// Returns the commands of a push in the Git protocol.
+fn command_list(commands: &[RefCommand]) -> String {
+    let id = |id: Option<Oid>| id.map_or_else(|| NO_OBJECT.to_owned(), |id| id.to_string());
+    let mut list = String::new();
+    let mut capabilities = "\0report-status";
+    for command in commands {
+        let (old, new) = (id(command.old), id(command.new));
+        let line = format!("{old} {new} {}{capabilities}\n", command.reference);
+        // Writing to a string cannot fail.
+        let _ = write!(list, "{:04x}{line}", line.len() + 4);
+        capabilities = "";
+    }
+    list.push_str("0000");
+    list
+}
+
+/// Returns the result of an update after the pushes.
+fn result(diverged: &[String], refused: &[(String, String)]) -> UpdateResult {
+    let mut texts = Vec::new();
+    if !diverged.is_empty() {
+        texts.push("Some refs have diverged and have not been updated:".to_owned());
+        texts.extend(named(diverged.iter().cloned()));
+    }
+    if !refused.is_empty() {
+        texts.push("Some refs have not been updated:".to_owned());
+        texts.extend(named(
+            refused.iter().map(|(name, reason)| format!("{name}: {reason}")),
+        ));
+    }
+    match texts.is_empty() {
+        true => UpdateResult::Finished,
+        false => UpdateResult::Incomplete(texts.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha1::{Digest, Sha1};
+
+    use super::*;
+
+    #[test]
+    fn empty_pack_has_a_valid_checksum() {
+        let (content, checksum) = EMPTY_PACK.split_at(EMPTY_PACK.len() - 20);
+        assert_eq!(Sha1::digest(content).to_vec(), checksum);
+    }
+
+    #[test]
+    fn first_command_has_the_capability() {
+        let id: Oid = "1234567890123456789012345678901234567890".parse().expect("an ID");
+        let command = |old, new| RefCommand {
+            old,
+            new,
+            reference: "refs/heads/a".to_owned(),
+        };
+        let list = command_list(&[command(None, Some(id)), command(Some(id), None)]);
+        let expected = format!(
+            "0072{NO_OBJECT} {id} refs/heads/a\0report-status\n0063{id} {NO_OBJECT} refs/heads/a\n0000"
+        );
+        assert_eq!(list, expected.replace("0072", &list[..4]));
+    }
+}
