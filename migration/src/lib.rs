@@ -98,6 +98,8 @@ mod m20261128_000102_accept_crates;
 mod m20261128_000103_create_package_protection_rules;
 mod m20261128_000104_create_job_token_scopes;
 mod m20261128_000105_mark_public_deploy_keys;
+mod m20261128_000108_accept_maven_packages;
+mod m20261128_000109_create_package_cleanup_policies;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -196,6 +198,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000103_create_package_protection_rules::Migration),
             Box::new(m20261128_000104_create_job_token_scopes::Migration),
             Box::new(m20261128_000105_mark_public_deploy_keys::Migration),
+            Box::new(m20261128_000108_accept_maven_packages::Migration),
+            Box::new(m20261128_000109_create_package_cleanup_policies::Migration),
         ]
     }
 }

@@ -11,6 +11,7 @@ use domain::delivery::pipeline_schedules;
 use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
+use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::review::merge_requests;
@@ -68,6 +69,7 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
 /// Returns an error if the database fails.
 pub async fn run_due(backend: &Backend) -> Result<()> {
     pipeline_schedules::enqueue_due(backend).await?;
+    cleanup::enqueue_due(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -153,6 +155,7 @@ async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
     if swept > 0 {
         tracing::info!(swept, "removed old audit events");
     }
+    cleanup::enqueue_due(backend).await?;
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await
         .map_err(Error::internal)

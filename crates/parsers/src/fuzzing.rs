@@ -4,6 +4,7 @@
 //! inputs of its target.
 
 mod crates;
+mod maven;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -37,12 +38,13 @@ use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, 
 use crate::{form, json};
 
 pub use crates::cargo_publication;
+pub use maven::maven_path;
 
 /// Calls a parser with an input and fails if a property does not hold.
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 15] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
@@ -51,6 +53,7 @@ pub const TARGETS: [(&str, Check); 15] = [
     ("form_body", form_body),
     ("group_archive", group_archive),
     ("json_body", json_body),
+    ("maven_path", maven_path),
     ("npm_document", npm_document),
     ("pkt_line", pkt_line),
     ("receive_pack", receive_pack),
