@@ -1,7 +1,7 @@
 //! Cleanup policies of projects: a job deletes older files with the same name from packages, once a day.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sea_orm::sea_query::{Expr, Func, Order, Query, SelectStatement, WindowStatement};
+use sea_orm::sea_query::{Expr, Func, Order, OverStatement, Query, SelectStatement, WindowStatement};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     ExprTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
@@ -259,8 +259,8 @@ async fn older_files(
     kept: i64,
 ) -> Result<Vec<(i64, i64)>> {
     use package_files::Column;
-    let window = WindowStatement::partition_by(Column::PackageId)
-        .add_partition_by(Column::FileName)
+    let window = WindowStatement::new()
+        .partition_by_columns([Column::PackageId, Column::FileName])
         .order_by(Column::Id, Order::Desc)
         .take();
     let ranked: SelectStatement = Query::select()

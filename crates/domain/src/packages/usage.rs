@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QuerySelect};
+use sea_orm::{EntityTrait, ExprTrait, FromQueryResult, JoinType, QuerySelect};
 use storage::entities::package_files;
 use storage::entities::packages::{self, Column, PackageType};
 

@@ -78,11 +78,12 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// Returns a condition for policies that are due. A time later than the next interval was stored before the clock was set back.
+/// Returns a condition for policies that are due. A time more than two intervals away was stored before the clock was set back;
+/// the clocks of nodes differ by less than an interval.
 fn is_due(now: DateTime<Utc>, interval: TimeDelta) -> Condition {
     Condition::any()
         .add(Column::NextRunAt.lte(now))
-        .add(Column::NextRunAt.gt(now + interval))
+        .add(Column::NextRunAt.gt(now + interval + interval))
 }
 
 /// Returns due policies, at most `limit`.

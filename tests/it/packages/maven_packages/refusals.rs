@@ -1,6 +1,6 @@
 //! Refused uploads of Maven files, and hostile paths.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility, fold, now, package_files, packages};
 
