@@ -100,6 +100,8 @@ mod m20261128_000104_create_job_token_scopes;
 mod m20261128_000105_mark_public_deploy_keys;
 mod m20261128_000106_create_pull_mirrors;
 mod m20261128_000107_create_pull_mirror_refs;
+mod m20261128_000108_accept_maven_packages;
+mod m20261128_000109_create_package_cleanup_policies;
 mod m20261128_000110_create_gpg_keys;
 pub mod naming;
 
@@ -201,6 +203,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000105_mark_public_deploy_keys::Migration),
             Box::new(m20261128_000106_create_pull_mirrors::Migration),
             Box::new(m20261128_000107_create_pull_mirror_refs::Migration),
+            Box::new(m20261128_000108_accept_maven_packages::Migration),
+            Box::new(m20261128_000109_create_package_cleanup_policies::Migration),
             Box::new(m20261128_000110_create_gpg_keys::Migration),
         ]
     }

@@ -8,6 +8,7 @@ use domain::kernel::budget_report;
 use domain::kernel::error::Error;
 use domain::operations::disk_space::{DiskMonitor, DiskSpace, SpaceState};
 use domain::operations::repository_sizes::{RepositorySizes, repository_sizes};
+use domain::packages::usage::{StoredPackages, format_name, stored_packages};
 use storage::clock::scheduling_time;
 use storage::database::CacheUsage;
 use storage::jobs::{self, JobStatistics};
@@ -20,7 +21,8 @@ use super::recorder::recorder;
 use super::table::{
     BUDGET_LIMIT, BUDGET_REJECTIONS, BUDGET_USED, BUILD_INFO, CACHE_BYTES, CACHE_ENTRIES, CACHE_LIMIT,
     CONNECTIONS_IDLE, CONNECTIONS_LIMIT, CONNECTIONS_OPEN, DISK_FREE, DISK_LOW, DISK_SIZE, JOB_OLDEST, JOBS,
-    LARGEST_REPOSITORY, READY, REPOSITORIES, REPOSITORY_BYTES, SCRAPE_ERRORS, SCRAPE_SECONDS,
+    LARGEST_REPOSITORY, PACKAGE_BYTES, PACKAGE_FILES, PACKAGES, READY, REPOSITORIES, REPOSITORY_BYTES,
+    SCRAPE_ERRORS, SCRAPE_SECONDS,
 };
 
 /// Maximum time for all statements of a scrape. Prometheus waits ten seconds by default.
@@ -29,7 +31,7 @@ const DATABASE_TIMEOUT: Duration = Duration::from_secs(4);
 const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for which the statistics of jobs are used again. The statement reads the whole queue.
 const JOBS_MAX_AGE: Duration = Duration::from_secs(5);
-/// Time for which the sizes of repositories are used again. The statement reads all projects.
+/// Time for which the sizes of repositories and packages are used again. The statements read all projects and packages.
 const SIZES_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// Returns the use of the response cache.
@@ -52,6 +54,7 @@ struct ScrapeState {
     latest: Option<(Instant, Arc<str>)>,
     jobs: Option<(Instant, Arc<[JobStatistics]>)>,
     sizes: Option<(Instant, RepositorySizes)>,
+    packages: Option<(Instant, Arc<[StoredPackages]>)>,
 }
 
 /// Values that are read for a scrape; `None` if they could not be read.
@@ -60,6 +63,7 @@ struct ScrapeFigures {
     is_database_ready: bool,
     jobs: Option<Arc<[JobStatistics]>>,
     sizes: Option<RepositorySizes>,
+    packages: Option<Arc<[StoredPackages]>>,
     space: Option<DiskSpace>,
     are_repositories_ready: bool,
 }
@@ -145,6 +149,15 @@ impl ScraperParts {
             }
         };
         figures.sizes = Some(sizes);
+        let packages = match recent(&state.packages, SIZES_MAX_AGE) {
+            Some(packages) => packages,
+            None => {
+                let packages: Arc<[StoredPackages]> = stored_packages(&self.backend).await?.into();
+                state.packages = Some((Instant::now(), Arc::clone(&packages)));
+                packages
+            }
+        };
+        figures.packages = Some(packages);
         Ok(())
     }
 
@@ -178,6 +191,7 @@ impl ScraperParts {
         exposition.value(&REPOSITORIES, size(|sizes| sizes.repositories));
         exposition.value(&REPOSITORY_BYTES, size(|sizes| sizes.total_bytes));
         exposition.value(&LARGEST_REPOSITORY, size(|sizes| sizes.largest_bytes));
+        add_packages(&mut exposition, figures.packages.as_deref().unwrap_or_default());
         self.add_disk(&mut exposition, figures);
         exposition.add(&BUILD_INFO, [(&[env!("CARGO_PKG_VERSION")][..], 1.0)]);
         let has_process = process::add(&mut exposition);
@@ -185,7 +199,7 @@ impl ScraperParts {
         exposition.add(
             &SCRAPE_ERRORS,
             [
-                (&["database"][..], missing(sizes.is_none())),
+                (&["database"][..], missing(figures.packages.is_none())),
                 (&["disk"][..], missing(figures.space.is_none())),
                 (&["process"][..], missing(!has_process)),
             ],
@@ -287,4 +301,23 @@ fn add_jobs(exposition: &mut Exposition, jobs: &[JobStatistics]) {
         &JOB_OLDEST,
         ages.iter().map(|(labels, value)| (&labels[..], *value)),
     );
+}
+
+fn add_packages(exposition: &mut Exposition, stored: &[StoredPackages]) {
+    type Number = fn(&StoredPackages) -> i64;
+    let numbers: [(_, Number); 3] = [
+        (&PACKAGES, |stored| stored.packages),
+        (&PACKAGE_FILES, |stored| stored.files),
+        (&PACKAGE_BYTES, |stored| stored.total_bytes),
+    ];
+    for (metric, value) in numbers {
+        let values: Vec<_> = stored
+            .iter()
+            .map(|stored| {
+                let value = number(value(stored).unsigned_abs());
+                ([format_name(stored.package_type)], value)
+            })
+            .collect();
+        exposition.add(metric, values.iter().map(|(labels, value)| (&labels[..], *value)));
+    }
 }

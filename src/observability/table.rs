@@ -1,5 +1,6 @@
 //! The table of all metrics. Code that records a metric uses its name from here, or from the package that records it.
 
+use domain::packages::metric_names as package_names;
 use git::metric_names as git_names;
 use storage::metric_names as storage_names;
 
@@ -311,6 +312,51 @@ pub const LARGEST_REPOSITORY: Metric = Metric::gauge(
     "Size of the largest repository; at most a minute old.",
 )
 .bytes();
+/// Stored package files.
+pub const PACKAGE_UPLOADS: Metric = Metric::counter(
+    package_names::UPLOADS,
+    &["format"],
+    "Files that were stored in packages.",
+);
+/// Bytes of stored package files.
+pub const PACKAGE_UPLOAD_BYTES: Metric = Metric::counter(
+    package_names::UPLOAD_BYTES,
+    &["format"],
+    "Bytes of the files that were stored in packages.",
+)
+.bytes();
+/// Downloads of package files.
+pub const PACKAGE_DOWNLOADS: Metric = Metric::counter(
+    package_names::DOWNLOADS,
+    &["format"],
+    "Downloads of package files. Responses without content, such as status 304, are not counted.",
+);
+/// Bytes of downloads of package files.
+pub const PACKAGE_DOWNLOAD_BYTES: Metric = Metric::counter(
+    package_names::DOWNLOAD_BYTES,
+    &["format"],
+    "Bytes of package files that were read for downloads.",
+)
+.bytes();
+/// Number of packages.
+pub const PACKAGES: Metric = Metric::gauge(
+    "holdfast_packages",
+    &["format"],
+    "Packages of projects; each version is one package. The same on every node; at most a minute old.",
+);
+/// Number of package files.
+pub const PACKAGE_FILES: Metric = Metric::gauge(
+    "holdfast_package_files",
+    &["format"],
+    "Files of packages. The same on every node; at most a minute old.",
+);
+/// Total size of the package files.
+pub const PACKAGE_BYTES: Metric = Metric::gauge(
+    "holdfast_package_files_bytes",
+    &["format"],
+    "Total size of the files of packages. The same on every node; at most a minute old.",
+)
+.bytes();
 /// Free disk space.
 pub const DISK_FREE: Metric = Metric::gauge(
     "holdfast_disk_free_bytes",
@@ -436,6 +482,13 @@ pub const METRICS: &[Metric] = &[
     REPOSITORIES,
     REPOSITORY_BYTES,
     LARGEST_REPOSITORY,
+    PACKAGE_UPLOADS,
+    PACKAGE_UPLOAD_BYTES,
+    PACKAGE_DOWNLOADS,
+    PACKAGE_DOWNLOAD_BYTES,
+    PACKAGES,
+    PACKAGE_FILES,
+    PACKAGE_BYTES,
     DISK_FREE,
     DISK_SIZE,
     DISK_LOW,

@@ -2,8 +2,9 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
-    hook_deliveries, issues, merge_requests, milestones, namespaces, package_protection_rules, packages,
-    pipelines, projects, release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
+    hook_deliveries, issues, merge_requests, milestones, namespaces, package_cleanup_policies,
+    package_protection_rules, packages, pipelines, projects, release_links, remote_mirrors,
+    status_check_responses, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -41,7 +42,8 @@ convert_enum! {
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }
     contract::PackageProtectionLevel = package_protection_rules::ProtectionLevel { Maintainer, Owner, Admin }
-    contract::PackageType = packages::PackageType { Generic, Npm, Pypi, Cargo }
+    contract::KeptPackageFiles = package_cleanup_policies::KeptFiles { All, V1, V10, V20, V30, V40, V50 }
+    contract::PackageType = packages::PackageType { Generic, Npm, Pypi, Cargo, Maven }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }
     contract::ReleaseLinkType = release_links::ReleaseLinkType { Other, Runbook, Image, Package }
     contract::StatusCheckStatus = status_check_responses::StatusCheckStatus { Pending, Passed, Failed }

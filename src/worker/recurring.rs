@@ -12,6 +12,7 @@ use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
 use domain::mirrors::pull_mirrors::schedule as pull_mirrors;
+use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::review::merge_requests;
@@ -70,6 +71,7 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
 pub async fn run_due(backend: &Backend) -> Result<()> {
     pipeline_schedules::enqueue_due(backend).await?;
     pull_mirrors::enqueue_due(backend).await?;
+    cleanup::enqueue_due(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -156,6 +158,7 @@ async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
     if swept > 0 {
         tracing::info!(swept, "removed old audit events");
     }
+    cleanup::enqueue_due(backend).await?;
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await
         .map_err(Error::internal)

@@ -5,6 +5,7 @@ use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
 use domain::mirrors::{pull_mirrors, updates};
+use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage;
 use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
@@ -27,6 +28,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
     };
     of.run(collect_registry_garbage::run)
         .run(collect_package_garbage::run)
+        .run(cleanup::run_job)
         .run(create_repository::run)
         .run(deletion::groups::run_job)
         .run(delete_merged_branches::run)

@@ -4,6 +4,7 @@
 //! inputs of its target.
 
 mod crates;
+mod maven;
 mod remotes;
 
 use std::cell::Cell;
@@ -37,13 +38,14 @@ use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, 
 use crate::{form, json};
 
 pub use crates::cargo_publication;
+pub use maven::maven_path;
 pub use remotes::{receive_pack, upload_pack};
 
 /// Calls a parser with an input and fails if a property does not hold.
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 16] = [
+pub const TARGETS: [(&str, Check); 17] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
@@ -52,6 +54,7 @@ pub const TARGETS: [(&str, Check); 16] = [
     ("form_body", form_body),
     ("group_archive", group_archive),
     ("json_body", json_body),
+    ("maven_path", maven_path),
     ("npm_document", npm_document),
     ("pkt_line", pkt_line),
     ("receive_pack", receive_pack),

@@ -12,6 +12,7 @@ pub mod fuzzing;
 pub mod group_archive;
 mod gzip_reader;
 pub mod json;
+pub mod maven;
 pub mod npm;
 pub mod pkt_line;
 pub mod pypi;

@@ -5,7 +5,7 @@ use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::packages::listing::{self, PackageFilter};
-use domain::packages::{deletion, downloads};
+use domain::packages::{cleanup, deletion, downloads};
 
 use crate::api::routes::PackagesApi;
 use crate::app::App;
@@ -13,8 +13,8 @@ use crate::views::enums::Convert;
 use crate::views::packages::package as view;
 use contract::{
     DeletePackageFileRequest, DeletePackageRequest, DownloadPackageFileRequest, GetPackageRequest,
-    ListGroupPackagesRequest, ListPackageFilesRequest, ListPackagesRequest, Package, PackageFile,
-    PackageOrder, SortDirection,
+    ListGroupPackagesRequest, ListPackageFilesRequest, ListPackagesRequest, Package, PackageCleanupPolicy,
+    PackageFile, PackageOrder, SetPackageCleanupPolicyRequest, SortDirection,
 };
 
 fn order(order: Option<PackageOrder>) -> listing::PackageOrder {
@@ -39,6 +39,7 @@ impl PackagesApi for App {
             package_type: request.package_type.map(Convert::convert),
             name: request.package_name,
             version: request.package_version,
+            include_versionless: request.include_versionless,
             status: request.status.map(Convert::convert),
         };
         let page = listing::list(&self.backend, &access, &filter, &page).await?;
@@ -58,6 +59,7 @@ impl PackagesApi for App {
             package_type: request.package_type.map(Convert::convert),
             name: request.package_name,
             version: request.package_version,
+            include_versionless: request.include_versionless,
             status: request.status.map(Convert::convert),
         };
         let exclude_subgroups = request.exclude_subgroups;
@@ -104,5 +106,22 @@ impl PackagesApi for App {
     ) -> Result<Download> {
         let (package_id, file_id) = (request.package_id, request.package_file_id);
         downloads::open_by_id(&self.backend, &access, package_id, file_id).await
+    }
+
+    async fn get_package_cleanup_policy(&self, access: ProjectAccess) -> Result<PackageCleanupPolicy> {
+        cleanup::get(&self.backend, &access)
+            .await
+            .map(view::cleanup_policy)
+    }
+
+    async fn set_package_cleanup_policy(
+        &self,
+        access: ProjectAccess,
+        request: SetPackageCleanupPolicyRequest,
+    ) -> Result<PackageCleanupPolicy> {
+        let kept = request.body.keep_n_duplicated_package_files.convert();
+        cleanup::set(&self.backend, &access, kept)
+            .await
+            .map(view::cleanup_policy)
     }
 }

@@ -26,6 +26,9 @@ impl App {
             PackageScope::Group { group_id, .. } => {
                 format!("{base}/api/v4/groups/{group_id}/-/packages/pypi")
             }
+            PackageScope::NamedProject { project_id, .. } => {
+                format!("{base}/api/v4/projects/{project_id}/packages/pypi")
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! Packages and their files.
 
+use domain::packages::cleanup::CleanupPolicy;
 use domain::packages::listing::{self, PackageDetail};
 use serde_json::Value;
 use storage::entities::{package_files, packages};
 
 use crate::views::enums::Convert;
 use contract::{
-    GenericPackageSelection, Message, Package, PackageFile, PackageLinks, PackageTag, PackageVersion,
+    GenericPackageSelection, Message, Package, PackageCleanupPolicy, PackageFile, PackageLinks, PackageTag,
+    PackageVersion,
 };
 
 /// Returns a package; `base` is the base URL.
@@ -23,7 +25,8 @@ pub fn package(base: &str, detail: PackageDetail) -> Package {
     });
     Package {
         id: row.id,
-        version: row.version,
+        // The metadata of a Maven artifact has no version.
+        version: Some(row.version).filter(|version| !version.is_empty()),
         package_type: row.package_type.convert(),
         status: row.status.convert(),
         links: PackageLinks {
@@ -81,6 +84,15 @@ pub fn file(row: package_files::Model) -> PackageFile {
         file_md5: row.md5,
         file_sha1: row.sha1,
         file_sha256: row.sha256,
+    }
+}
+
+/// Returns a cleanup policy.
+#[must_use]
+pub fn cleanup_policy(policy: CleanupPolicy) -> PackageCleanupPolicy {
+    PackageCleanupPolicy {
+        keep_n_duplicated_package_files: policy.kept_files.convert(),
+        next_run_at: policy.next_run_at.map(Into::into),
     }
 }
 

@@ -113,6 +113,7 @@ mod tests {
             md5: "m".to_owned(),
             sha1: "s".to_owned(),
             sha256: "abc".to_owned(),
+            sha512: None,
             requires_python: requires_python.map(str::to_owned),
             created_at: now(),
         }

@@ -1,5 +1,6 @@
-"""Walks through packages with the unmodified programs `npm`, `twine`, `pip` and `cargo`."""
+"""Walks through packages with the unmodified programs `npm`, `twine`, `pip` and `cargo`, and with the requests of `mvn`."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -219,6 +220,32 @@ class Packages:
         equal(self.cargo("run", "--quiet", folder=folder, project=project), "1.0.0\n")
         project.delete()
 
+    def maven_packages(self):
+        """Sends the requests of `mvn deploy`, which `tests/clients/maven` runs."""
+        client, group = self.walk.her, "com/example/gear"
+        repository = f"/projects/{self.project.id}/packages/maven/{group}"
+
+        def put(path, content):
+            return client.http_request("put", f"{repository}/{path}", post_data=content, raw=True)
+
+        for version in ("1.0", "1.1"):
+            content = f"gear {version}".encode()
+            put(f"{version}/gear-{version}.jar", content)
+            put(f"{version}/gear-{version}.jar.sha1", hashlib.sha1(content).hexdigest().encode())
+            refused(409, put, f"{version}/gear-{version}.jar.md5", b"0" * 32)
+            put("maven-metadata.xml", client.http_request("get", f"{repository}/maven-metadata.xml").content)
+        equal(client.http_request("get", f"{repository}/1.1/gear-1.1.jar").content, b"gear 1.1")
+        listed = self.project.packages.list(package_type="maven", include_versionless=True, get_all=True)
+        equal([(each.name, each.version) for each in listed], [(group, "1.0"), (group, None), (group, "1.1")])
+        policy = f"/projects/{self.project.id}/packages/cleanup_policy"
+        client.http_put(policy, post_data={"keep_n_duplicated_package_files": "10"})
+        equal(client.http_get(policy)["keep_n_duplicated_package_files"], "10")
+        listed[2].delete()
+        metadata = client.http_request("get", f"{repository}/maven-metadata.xml").text
+        equal(metadata.count("<version>"), 1)
+        listed[0].delete()
+        refused(404, client.http_request, "get", f"{repository}/maven-metadata.xml")
+
     def protected_packages(self):
         rules = self.project.package_protection_rules
         attributes = {"package_name_pattern": "gear*", "package_type": "cargo", "minimum_access_level_for_push": "maintainer",
@@ -250,4 +277,4 @@ class Packages:
         self.directory.cleanup()
 
     STEPS = ["npm_packages", "npm_tags_and_deprecation", "npm_registries", "python_packages", "cargo_packages",
-             "public_crates", "protected_packages", "the_end"]
+             "public_crates", "maven_packages", "protected_packages", "the_end"]

@@ -55,6 +55,8 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("upload_crate", "package_published"),
     ("yank_crate", "package_yanked"),
     ("unyank_crate", "package_unyanked"),
+    ("upload_maven_file", "package_published"),
+    ("set_package_cleanup_policy", "package_cleanup_policy_changed"),
     ("create_package_protection_rule", "package_protection_rule_created"),
     ("update_package_protection_rule", "package_protection_rule_changed"),
     ("delete_package_protection_rule", "package_protection_rule_deleted"),
@@ -415,6 +417,7 @@ const OTHER_KINDS: &[&str] = &[
     "verified_domain_removed",
     "scim_user_changed",
     "package_file_added",
+    "package_files_cleaned_up",
     "package_deprecation_changed",
 ];
 

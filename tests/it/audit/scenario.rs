@@ -11,7 +11,7 @@ use storage::entities::{AccessLevel, audit_events, settings};
 
 use super::operations::RECORDED;
 use super::{last_id, names_after};
-use crate::packages::{self, cargo_packages, npm_packages, python_packages, upload};
+use crate::packages::{self, cargo_packages, maven_packages, npm_packages, python_packages, upload};
 use crate::registry::container_registry;
 use crate::spaces::scim::{Provider, user_attributes};
 use crate::support::authenticator::{disable, recovery_codes, start_setup};
@@ -289,6 +289,10 @@ impl Scenario<'_> {
             let changed = cargo_packages::set_yanked(&self.root, project, "gear", "1.0.0", yanked).await;
             self.check(operation, changed).await;
         }
+        let stored = maven_packages::put(&self.root, project, "com/gear/1.0/gear-1.0.jar", "x").await;
+        self.check("upload_maven_file", stored).await;
+        let policy = json!({ "keep_n_duplicated_package_files": "10" });
+        self.put("set_package_cleanup_policy", &format!("{path}/packages/cleanup_policy"), policy).await;
         let rules = format!("{path}/packages/protection/rules");
         let rule = json!({
             "package_name_pattern": "a", "package_type": "npm", "minimum_access_level_for_push": "owner",

@@ -8,7 +8,7 @@ use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Map, Value, json};
 
 /// Operations that create a resource without a path of its own, or a path that does not extend theirs.
-const WITHOUT_LINKS: [&str; 19] = [
+const WITHOUT_LINKS: [&str; 20] = [
     "add_epic_issue",
     "add_issue_spent_time",
     "add_merge_request_spent_time",
@@ -19,6 +19,7 @@ const WITHOUT_LINKS: [&str; 19] = [
     "create_fork_relation",
     "create_group_push_rule",
     "create_issue_todo",
+    "create_merge_request_pipeline",
     "create_merge_request_todo",
     "create_personal_access_token",
     "create_pipeline",

@@ -9,6 +9,7 @@ use domain::operations::disk_space::DiskMonitor;
 use futures_util::future::join_all;
 use holdfast::observability::scrape::Scraper;
 use holdfast::observability::table::{METRICS, Metric, MetricType, UNDOCUMENTED_STATUS};
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use storage::database::{Database, DatabaseOptions};
@@ -82,6 +83,11 @@ async fn server_reports_every_metric_of_the_table(site: Site) {
     root.get("//docs").await;
     root.get("//-/liveness").await.expect(200);
     root.get("/projects/root%2Fp/repository/archive.tar").await.expect(200);
+    let package = "/projects/root%2Fp/packages/maven/com/gear/1.0/gear.jar";
+    root.send(root.request(Method::PUT, package).body("12345")).await.expect(200);
+    for _ in 0..2 {
+        assert_eq!(root.get(package).await.expect(200).text(), "12345");
+    }
     let work = Work::empty();
     let address = server.address("p");
     work.git(&["clone", "--quiet", &address, "c"]).await;
@@ -131,6 +137,18 @@ async fn server_reports_every_metric_of_the_table(site: Site) {
         assert_eq!(value("holdfast_scrape_errors", &[("part", part)]), Some(0.0), "{part}");
     }
     assert_eq!(value("holdfast_repositories", &[]), Some(1.0));
+    let maven = [("format", "maven")];
+    for (name, expected) in [
+        ("holdfast_package_uploads_total", 1.0),
+        ("holdfast_package_upload_bytes_total", 5.0),
+        ("holdfast_package_downloads_total", 2.0),
+        ("holdfast_package_download_bytes_total", 10.0),
+        ("holdfast_packages", 1.0),
+        ("holdfast_package_files", 1.0),
+        ("holdfast_package_files_bytes", 5.0),
+    ] {
+        assert_eq!(value(name, &maven), Some(expected), "{name}");
+    }
     assert_eq!(value("holdfast_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), Some(1.0));
     assert!(value("holdfast_database_statement_seconds_count", &[]) > Some(10.0));
     assert!(value("holdfast_database_wait_seconds_count", &[]) > Some(10.0));

@@ -2,10 +2,12 @@
 
 mod access;
 pub mod cargo_packages;
+mod cleanup;
 mod credentials;
 mod deletion;
 mod generic;
 mod lists;
+pub mod maven_packages;
 pub mod npm_packages;
 pub mod protection;
 pub mod python_packages;

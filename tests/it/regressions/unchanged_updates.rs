@@ -289,6 +289,11 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
             )
             .shown_at(rules),
             Update::new(
+                &["package_cleanup_policies"],
+                format!("{work}/packages/cleanup_policy"),
+                json!({ "keep_n_duplicated_package_files": "20" }),
+            ),
+            Update::new(
                 &["protected_branches"],
                 format!("{work}/repository/branches/main/protect"),
                 json!({ "developers_can_push": true, "developers_can_merge": false }),

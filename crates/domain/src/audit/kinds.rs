@@ -274,6 +274,10 @@ kinds! {
     PackageDeleted = "package_deleted", Remove "package", [Project];
     /// A file of a package was deleted.
     PackageFileDeleted = "package_file_deleted", Remove "package_file", [Project];
+    /// The cleanup policy of packages deleted older files with the same name.
+    PackageFilesCleanedUp = "package_files_cleaned_up", Remove "package_files", [Project];
+    /// The cleanup policy of packages changed.
+    PackageCleanupPolicyChanged = "package_cleanup_policy_changed", Change "package_cleanup_policy", [Project];
     /// The deprecation of a version of a package changed.
     PackageDeprecationChanged = "package_deprecation_changed", Change "package_deprecation", [Project];
     /// A tag of a package was created or moved to another version.

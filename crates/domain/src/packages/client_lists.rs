@@ -31,6 +31,15 @@ pub enum PackageScope<'a> {
         /// The group.
         group_id: i64,
     },
+    /// A project that the name of a package names, if the caller can read its packages.
+    NamedProject {
+        /// The caller.
+        caller: &'a Caller,
+        /// The project.
+        project_id: i64,
+        /// The namespace of the project.
+        namespace_id: i64,
+    },
 }
 
 impl<'a> PackageScope<'a> {
@@ -47,16 +56,17 @@ impl<'a> PackageScope<'a> {
     pub(super) fn caller(&self) -> &Caller {
         match self {
             Self::Project(access) => &access.caller,
-            Self::Group { caller, .. } => caller,
+            Self::Group { caller, .. } | Self::NamedProject { caller, .. } => caller,
         }
     }
 
-    /// Returns the error for a package that is not in the scope. In a group, a client without credentials is asked for
-    /// them, because the package can be in a project that the client cannot see.
+    /// Returns the error for a package that is not in the scope. Unless the project is in the path, a client without
+    /// credentials is asked for them, because the package can be in a project that the client cannot see.
     pub(super) fn not_found(&self) -> Error {
         match self {
-            Self::Group { caller, .. } if !caller.is_known() => Error::Unauthorized,
-            Self::Group { .. } | Self::Project(_) => Error::not_found("Package"),
+            Self::Project(_) => Error::not_found("Package"),
+            _ if !self.caller().is_known() => Error::Unauthorized,
+            _ => Error::not_found("Package"),
         }
     }
 
@@ -73,11 +83,18 @@ impl<'a> PackageScope<'a> {
             Self::Group { caller, group_id } => {
                 query.filter(Column::ProjectId.in_subquery(readable_projects(caller, *group_id, false)))
             }
+            Self::NamedProject {
+                caller,
+                project_id,
+                namespace_id,
+            } => query
+                .filter(Column::ProjectId.eq(*project_id))
+                .filter(Column::ProjectId.in_subquery(readable_projects(caller, *namespace_id, true))),
         })
     }
 
     /// Selects the packages of a format that are in lists.
-    fn listed(&self, kind: PackageType) -> Result<Select<packages::Entity>> {
+    pub(super) fn listed(&self, kind: PackageType) -> Result<Select<packages::Entity>> {
         let query = packages::Entity::find()
             .filter(Column::PackageType.eq(kind))
             .filter(Column::Status.eq(PackageStatus::Default));

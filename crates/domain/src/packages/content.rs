@@ -4,7 +4,7 @@ use bytes::Bytes;
 use md5::Md5;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use sha1::Sha1;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 use storage::entities::now;
 use storage::entities::package_blobs::{ActiveModel, Model, attach};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -31,6 +31,8 @@ pub struct StoredContent {
     pub sha1: String,
     /// The SHA-256 in hex.
     pub sha256: String,
+    /// The SHA-512 in hex.
+    pub sha512: String,
 }
 
 /// Stores a received file.
@@ -82,7 +84,8 @@ async fn write(
     mut reader: impl AsyncRead + Unpin + Send,
 ) -> Result<StoredContent> {
     let limit = backend.instance.max_package_file_bytes;
-    let (mut md5, mut sha1, mut sha256) = (Md5::new(), Sha1::new(), Sha256::new());
+    let (mut md5, mut sha1) = (Md5::new(), Sha1::new());
+    let (mut sha256, mut sha512) = (Sha256::new(), Sha512::new());
     let mut writer = backend.objects.write(&blob.key);
     let mut size = 0_u64;
     loop {
@@ -99,6 +102,7 @@ async fn write(
         md5.update(&chunk);
         sha1.update(&chunk);
         sha256.update(&chunk);
+        sha512.update(&chunk);
         writer.push(Bytes::from(chunk)).await?;
     }
     if size == 0 {
@@ -111,6 +115,7 @@ async fn write(
         md5: hex::encode(md5.finalize()),
         sha1: hex::encode(sha1.finalize()),
         sha256: hex::encode(sha256.finalize()),
+        sha512: hex::encode(sha512.finalize()),
     })
 }
 

@@ -12,8 +12,9 @@ use storage::entities::{fold, now, package_blobs, package_files, package_metadat
 
 use super::access::check_enabled;
 use super::content::{self, StoredContent};
-use super::deletion::{file_target, package_target};
+use super::deletion::{enqueue_collection, file_target, package_target};
 use super::protection::{self, PackageChange, ProtectedName};
+use super::usage::count_upload;
 use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -22,6 +23,8 @@ use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of files of a package.
 const MAX_FILES: u64 = 1_000;
+/// Maximum number of files of a Maven package. Each deployment of a snapshot adds files with new names.
+const MAX_MAVEN_FILES: u64 = 10_000;
 
 /// A file to publish.
 #[derive(Debug, Clone)]
@@ -55,6 +58,8 @@ pub struct NewPackageFile {
 pub enum DuplicateRule {
     /// A further file with the same name is added.
     Allow,
+    /// The file replaces the file with the same name.
+    ReplaceFile,
     /// The package can exist, but not the file.
     RefuseFile,
     /// The package must not exist.
@@ -82,8 +87,8 @@ pub enum AddFileError {
     #[error("the file exists already")]
     FileExists,
     /// The package has the maximum number of files.
-    #[error("the package has too many files (maximum is {MAX_FILES})")]
-    TooManyFiles,
+    #[error("the package has too many files (maximum is {0})")]
+    TooManyFiles(u64),
     /// The package has the maximum number of versions.
     #[error("the package has too many versions (maximum is {0}); delete old versions")]
     TooManyVersions(u64),
@@ -121,8 +126,9 @@ pub async fn add_file(
         }
         Err(error) => Err(error.into()),
     };
-    if added.is_err() {
-        content::discard(backend, content).await;
+    match &added {
+        Ok((package, _)) => count_upload(package.package_type, content.size),
+        Err(_) => content::discard(backend, content).await,
     }
     added
 }
@@ -151,7 +157,7 @@ async fn add(
     // Locked, because a package can be deleted without the lock of the project.
     let (package, kind) = match existing.lock_exclusive().one(transaction).await? {
         Some(package) => {
-            check_duplicate(transaction, new, &package).await?;
+            resolve_duplicate(transaction, new, &package).await?;
             let package = touch(transaction, package, new.status, at).await?;
             (package, AuditKind::PackageFileAdded)
         }
@@ -174,7 +180,8 @@ async fn add(
     Ok((package, file))
 }
 
-async fn check_duplicate(
+/// Refuses a duplicate, or deletes the file that the new file replaces.
+async fn resolve_duplicate(
     transaction: &DatabaseTransaction,
     new: &NewPackageFile,
     package: &packages::Model,
@@ -183,16 +190,28 @@ async fn check_duplicate(
         return Err(AddFileError::PackageExists);
     }
     let files = package_files::of_package(package.id);
+    let same = package_files::Column::DistinctName.eq(new.file_name.as_str());
     if new.on_duplicate == DuplicateRule::RefuseFile {
-        let same = files
-            .clone()
-            .filter(package_files::Column::DistinctName.eq(new.file_name.as_str()));
+        let same = files.clone().filter(same);
         if same.one(transaction).await?.is_some() {
             return Err(AddFileError::FileExists);
         }
+    } else if new.on_duplicate == DuplicateRule::ReplaceFile {
+        let deleted = package_files::Entity::delete_many()
+            .filter(package_files::Column::PackageId.eq(package.id))
+            .filter(same)
+            .exec(transaction)
+            .await?;
+        if deleted.rows_affected > 0 {
+            enqueue_collection(transaction).await?;
+        }
     }
-    match files.count(transaction).await? >= MAX_FILES {
-        true => Err(AddFileError::TooManyFiles),
+    let limit = match new.package_type {
+        PackageType::Maven => MAX_MAVEN_FILES,
+        _ => MAX_FILES,
+    };
+    match files.count(transaction).await? >= limit {
+        true => Err(AddFileError::TooManyFiles(limit)),
         false => Ok(()),
     }
 }
@@ -304,6 +323,7 @@ async fn insert_file(
         md5: Set(content.md5.clone()),
         sha1: Set(content.sha1.clone()),
         sha256: Set(content.sha256.clone()),
+        sha512: Set(Some(content.sha512.clone())),
         requires_python: Set(new.requires_python.clone()),
         created_at: Set(at),
         ..Default::default()

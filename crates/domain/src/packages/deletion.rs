@@ -1,7 +1,10 @@
 //! Deletes packages and their files. The objects of the files are deleted by a job.
 
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
-use storage::entities::{package_files, packages};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use storage::entities::package_files;
+use storage::entities::packages::{self, PackageType};
 use storage::jobs;
 
 use super::access::check_enabled;
@@ -99,7 +102,29 @@ async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64
     found.ok_or_else(|| Error::not_found(""))
 }
 
+/// Deletes a package. The metadata of a Maven artifact is deleted with the last version, because it lists the version.
 async fn remove_package(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    package: &packages::Model,
+) -> Result<()> {
+    remove_row(transaction, access, package).await?;
+    if package.package_type == PackageType::Maven && !package.version.is_empty() {
+        let rest = packages::of_project(package.project_id)
+            .filter(packages::Column::PackageType.eq(PackageType::Maven))
+            .filter(packages::Column::LookupName.eq(package.lookup_name.as_str()))
+            .order_by_desc(packages::Column::Version)
+            .one(transaction)
+            .await?;
+        // No version is less than the empty one of the metadata.
+        if let Some(metadata) = rest.filter(|rest| rest.version.is_empty()) {
+            remove_row(transaction, access, &metadata).await?;
+        }
+    }
+    enqueue_collection(transaction).await
+}
+
+async fn remove_row(
     transaction: &DatabaseTransaction,
     access: &ProjectAccess,
     package: &packages::Model,
@@ -113,27 +138,32 @@ async fn remove_package(
     packages::Entity::delete_by_id(package.id)
         .exec(transaction)
         .await?;
-    enqueue_collection(transaction).await
+    Ok(())
 }
 
-async fn enqueue_collection(transaction: &DatabaseTransaction) -> Result<()> {
+/// Enqueues the job that deletes the objects of deleted files.
+pub(super) async fn enqueue_collection(transaction: &DatabaseTransaction) -> Result<()> {
     jobs::enqueue(transaction, &CollectPackageGarbage {})
         .await
         .map_err(Error::internal)
 }
 
+/// Returns the name and the version of a package.
+fn full_name(package: &packages::Model) -> String {
+    match package.version.is_empty() {
+        true => package.name.clone(),
+        false => format!("{} {}", package.name, package.version),
+    }
+}
+
 /// Returns a package as the object of an audit event.
 pub(super) fn package_target(package: &packages::Model) -> AuditTarget {
-    AuditTarget::new(
-        "Package",
-        package.id,
-        format!("{} {}", package.name, package.version),
-    )
+    AuditTarget::new("Package", package.id, full_name(package))
 }
 
 /// Returns a file of a package as the object of an audit event.
 pub(super) fn file_target(package: &packages::Model, file: &package_files::Model) -> AuditTarget {
-    let text = format!("{} {}: {}", package.name, package.version, file.file_name);
+    let text = format!("{}: {}", full_name(package), file.file_name);
     AuditTarget::new("PackageFile", file.id, text)
 }
 

@@ -8,6 +8,7 @@ use storage::entities::{now, package_blobs, package_files};
 
 use super::access::check_enabled;
 use super::client_lists::PackageScope;
+use super::usage::count_download;
 use crate::accounts::uploads;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -30,6 +31,21 @@ pub async fn open_by_name(
     version: Option<&str>,
     file_name: &str,
 ) -> Result<Download> {
+    let query = files_by_name(scope, kind, lookup_name, version, file_name)?;
+    Ok(open(backend, query).await?.1)
+}
+
+/// Selects the files with a name, of packages with this name and version, or of any version.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the packages of the project are disabled.
+pub(super) fn files_by_name(
+    scope: &PackageScope<'_>,
+    kind: PackageType,
+    lookup_name: &str,
+    version: Option<&str>,
+    file_name: &str,
+) -> Result<Select<package_files::Entity>> {
     let mut query = package_files::Entity::find()
         .filter(package_files::Column::FileName.eq(file_name))
         .filter(Column::PackageType.eq(kind))
@@ -37,7 +53,7 @@ pub async fn open_by_name(
     if let Some(version) = version {
         query = query.filter(Column::Version.eq(version));
     }
-    open(backend, scope.limit(query)?).await
+    scope.limit(query)
 }
 
 /// Opens the file with a SHA-256 and a name.
@@ -55,7 +71,7 @@ pub async fn open_by_digest(
         .filter(package_files::Column::Sha256.eq(sha256))
         .filter(package_files::Column::FileName.eq(file_name))
         .filter(Column::PackageType.eq(kind));
-    open(backend, scope.limit(query)?).await
+    Ok(open(backend, scope.limit(query)?).await?.1)
 }
 
 /// Opens a file of a package by its ID.
@@ -72,11 +88,36 @@ pub async fn open_by_id(
     let query = package_files::of_package(package_id)
         .filter(package_files::Column::Id.eq(file_id))
         .filter(Column::ProjectId.eq(access.project.id));
-    open(backend, query).await
+    Ok(open(backend, query).await?.1)
+}
+
+/// Returns the newest file of a query, whose conditions can contain columns of packages.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the query has no file.
+pub(super) async fn find(
+    backend: &Backend,
+    query: Select<package_files::Entity>,
+) -> Result<package_files::Model> {
+    let found = query
+        .find_also_related(packages::Entity)
+        .order_by_desc(package_files::Column::Id)
+        .limit(1)
+        .one(backend.database.read())
+        .await?;
+    found
+        .map(|(file, _)| file)
+        .ok_or_else(|| Error::not_found("File"))
 }
 
 /// Opens the newest file of a query, whose conditions can contain columns of packages.
-async fn open(backend: &Backend, query: Select<package_files::Entity>) -> Result<Download> {
+///
+/// # Errors
+/// Returns `Error::NotFound` if the query has no file.
+pub(super) async fn open(
+    backend: &Backend,
+    query: Select<package_files::Entity>,
+) -> Result<(package_files::Model, Download)> {
     let found = query
         .find_also_related(packages::Entity)
         .find_also_related(package_blobs::Entity)
@@ -88,20 +129,21 @@ async fn open(backend: &Backend, query: Select<package_files::Entity>) -> Result
         return Err(Error::not_found("File"));
     };
     record_download(backend, &package).await?;
-    let objects = backend.objects.clone();
+    let (objects, kind) = (backend.objects.clone(), package.package_type);
     let mut headers = uploads::safe_headers();
     headers.push(("X-Checksum-SHA256", file.sha256.clone()));
-    Ok(Download {
+    let download = Download {
         content_type: "application/octet-stream".to_owned(),
-        file_name: file.file_name,
+        file_name: file.file_name.clone(),
         attachment: true,
-        etag: Some(file.sha256),
+        etag: Some(file.sha256.clone()),
         headers,
         content: DownloadContent::Seekable {
             size: u64::try_from(file.size).unwrap_or(0),
-            open: Box::new(move |start, end| objects.read(&blob.key, start, end)),
+            open: Box::new(move |start, end| count_download(kind, objects.read(&blob.key, start, end))),
         },
-    })
+    };
+    Ok((file, download))
 }
 
 async fn record_download(backend: &Backend, package: &packages::Model) -> Result<()> {

@@ -49,6 +49,8 @@ pub struct PackageFilter {
     pub name: Option<String>,
     /// Only packages with this version.
     pub version: Option<String>,
+    /// Whether packages without a version are included: the metadata of Maven artifacts.
+    pub include_versionless: bool,
     /// Only packages with this status; by default those that are not hidden.
     pub status: Option<PackageStatus>,
 }
@@ -169,6 +171,9 @@ fn filtered(mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity>
     if let Some(version) = &filter.version {
         query = query.filter(Column::Version.eq(version.as_str()));
     }
+    if !filter.include_versionless {
+        query = query.filter(Column::Version.ne(""));
+    }
     let column = match filter.order {
         PackageOrder::CreatedAt => Column::CreatedAt,
         PackageOrder::Name => Column::NameKey,
@@ -284,6 +289,7 @@ fn versions_part(package: &packages::Model) -> RelatedPart {
         .and_where(Column::LookupName.eq(package.lookup_name.as_str()))
         .and_where(Column::Status.eq(PackageStatus::Default))
         .and_where(Column::Id.ne(package.id))
+        .and_where(Column::Version.ne(""))
         .order_by(Column::Id, Order::Desc)
         .limit(MAX_VERSIONS)
         .take();

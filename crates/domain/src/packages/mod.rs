@@ -1,4 +1,4 @@
-//! Packages of projects: generic files, npm, PyPI and Cargo
+//! Packages of projects: generic files, npm, PyPI, Cargo and Maven
 //! (`docs/adr/0064-store-each-package-file-as-an-object-of-its-own.md`).
 //!
 //! A package is one version. The content of each file is one object in the object storage. The row of an object is written
@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod cargo;
+pub mod cleanup;
 pub mod client_lists;
 pub mod content;
 pub mod creation;
@@ -17,9 +18,12 @@ pub mod generic;
 pub mod integrity;
 pub mod jobs;
 pub mod listing;
+pub mod maven;
+pub mod metric_names;
 pub mod npm;
 pub mod protection;
 pub mod pypi;
+pub mod usage;
 
 pub use storage::entities::packages::{PackageStatus, PackageType};
 

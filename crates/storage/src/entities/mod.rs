@@ -81,6 +81,7 @@ pub mod oauth_applications;
 pub mod oauth_grants;
 pub mod oauth_tokens;
 pub mod package_blobs;
+pub mod package_cleanup_policies;
 pub mod package_files;
 pub mod package_metadata;
 pub mod package_protection_rules;

@@ -24,6 +24,8 @@ pub struct Model {
     pub sha1: String,
     /// The SHA-256 in hex.
     pub sha256: String,
+    /// The SHA-512 in hex; none if the file was stored before SHA-512 was computed.
+    pub sha512: Option<String>,
     /// The versions of Python that the file supports.
     pub requires_python: Option<String>,
     /// When the row was created.

@@ -16,6 +16,8 @@ pub enum PackageType {
     Pypi,
     /// A crate of Cargo.
     Cargo,
+    /// A version of a Maven artifact, or the metadata of an artifact.
+    Maven,
 }
 
 /// Status of a package.
@@ -47,7 +49,7 @@ pub struct Model {
     pub name_key: String,
     /// The name in the form that the format compares; unique within the project with the format and the version.
     pub lookup_name: String,
-    /// The version.
+    /// The version; empty for the metadata of a Maven artifact.
     pub version: String,
     /// The status.
     pub status: PackageStatus,

@@ -16,7 +16,7 @@ use crate::delivery::{
     pipeline_triggers, pipelines, variables,
 };
 use crate::identity::deploy_tokens::deploy_token;
-use crate::packages::{self, cargo_packages, npm_packages, python_packages};
+use crate::packages::{self, cargo_packages, maven_packages, npm_packages, python_packages};
 use crate::planning::{boards, epics, issues, labels, milestones};
 use crate::registry::container_registry;
 use crate::releases;
@@ -91,6 +91,8 @@ pub struct Space<'a> {
     pub status_check: i64,
     /// A generic package `there` and its file.
     pub package: (i64, i64),
+    /// Path of a Maven file of the project, whose name is the full path of the project.
+    pub maven_file: String,
     /// Path of the group two levels above the group, which is the scope of the npm packages.
     pub top: String,
     pub own_approval_rule: i64,
@@ -154,7 +156,11 @@ pub async fn create_space<'a>(
     let versions = root.get(&format!("{on_merge_request}/versions")).await.expect(200).json();
     let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
     let top_path = format!("space-{name}");
+    let full_path = root.get(&format!("/projects/{}", project.id)).await.expect(200).json();
+    let full_path = full_path["path_with_namespace"].as_str().expect("a path").to_owned();
+    let maven_file = format!("{full_path}/1.0/there.jar");
     for project in [project.id, packed] {
+        maven_packages::put(&root, project, &maven_file, "there").await.expect(200);
         npm_packages::publish(&root, project, &format!("@{top_path}/there"), "1.0.0").await.expect(200);
         python_packages::upload(&root, project, "there", "1.0").await.expect(201);
         cargo_packages::publish(&root, project, "there", "1.0.0").await.expect(200);
@@ -205,6 +211,7 @@ pub async fn create_space<'a>(
         cluster: clusters::cluster(&root, &in_project, "*").await,
         registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
         top: top_path,
+        maven_file,
         package: packages::package(&root, &in_project, "there", "v1").await,
         release_link: spaces::id(&release["assets"]["links"][0]),
         approval_rule: spaces::id(&rule),

@@ -33,7 +33,7 @@ const FINGERPRINT: &str = "SHA256:LZJ2f+fWkE6KROMr6AoFjpP+uFcWfJrvl4vhaMuy7HU";
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.
-const OWN_THINGS: [&str; 11] = [
+const OWN_THINGS: [&str; 12] = [
     "get_own_email",
     "get_own_key",
     "get_own_gpg_key",
@@ -46,6 +46,7 @@ const OWN_THINGS: [&str; 11] = [
     "list_group_npm_package_tags",
     "get_group_python_package",
     "download_group_python_package",
+    "download_group_maven_file",
 ];
 
 /// An ID that does not exist.

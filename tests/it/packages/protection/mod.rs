@@ -84,7 +84,7 @@ async fn invalid_rules_are_refused(server: TestServer) {
         ("package_name_pattern", json!("a\nb"), "package_name_pattern is invalid"),
         ("package_name_pattern", json!("a\u{0}"), "package_name_pattern is invalid"),
         ("package_name_pattern", json!("x".repeat(256)), "package_name_pattern"),
-        ("package_type", json!("maven"), "package_type does not have a valid value"),
+        ("package_type", json!("conan"), "package_type does not have a valid value"),
         (
             "minimum_access_level_for_push",
             json!("developer"),

@@ -6,10 +6,10 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::{
-    AccessLevel, access_tokens, job_tokens, known_addresses, members, namespaces, now, oauth_grants,
-    oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities, sessions,
-    taken_emails, two_factor_secrets, unexpired, user_emails, user_identities, user_keys, user_statuses,
-    users,
+    AccessLevel, access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now,
+    oauth_grants, oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities,
+    sessions, taken_emails, two_factor_secrets, unexpired, user_emails, user_identities, user_keys,
+    user_statuses, users,
 };
 use storage::jobs;
 
@@ -151,6 +151,7 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
         taken_emails,
         user_identities,
         scim_identities,
+        gpg_keys,
         user_keys,
         user_statuses,
         project_stars

@@ -1,3 +1,4 @@
 //! Jobs of packages.
 
+pub mod clean_up_packages;
 pub mod collect_package_garbage;

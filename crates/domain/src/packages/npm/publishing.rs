@@ -192,7 +192,7 @@ async fn publish(
         }
         AddFileError::Failed(error) => error,
         error @ AddFileError::TooManyVersions(_) => Error::parameter(error.to_string()),
-        error @ (AddFileError::TooManyFiles | AddFileError::SimilarName(_)) => {
+        error @ (AddFileError::TooManyFiles(_) | AddFileError::SimilarName(_)) => {
             Error::Rejected(error.to_string().into())
         }
     })?;

@@ -55,7 +55,7 @@ impl<'a> ProtectedName<'a> {
 /// Returns a name or pattern in the form that a format compares.
 fn compared_form(kind: PackageType, text: &str) -> String {
     match kind {
-        PackageType::Generic | PackageType::Npm => text.to_owned(),
+        PackageType::Generic | PackageType::Npm | PackageType::Maven => text.to_owned(),
         PackageType::Pypi => normalize(text),
         PackageType::Cargo => CrateName::canonical_form(text),
     }
@@ -83,6 +83,15 @@ pub async fn check(
             PackageChange::Delete => "Package is deletion protected.",
         })),
     }
+}
+
+/// Returns whether a rule of the project requires an access level for deletions of a package.
+pub(super) fn is_deletion_protected(rules: &[Model], name: ProtectedName<'_>) -> bool {
+    rules.iter().any(|rule| {
+        rule.package_type == name.package_type
+            && rule.delete_level.is_some()
+            && name.matches(&rule.name_pattern)
+    })
 }
 
 /// Returns whether all rules that match the name allow the change.
@@ -145,6 +154,13 @@ mod tests {
             (PackageType::Cargo, "Gear-*", "gear_ratio", true),
             (PackageType::Cargo, "gear_ratio", "GEAR-RATIO", true),
             (PackageType::Cargo, "gear-ratio", "gearratio", false),
+            (
+                PackageType::Maven,
+                "com/engines/*",
+                "com/engines/gear/ratio",
+                true,
+            ),
+            (PackageType::Maven, "com/engines/*", "com/Engines/gear", false),
         ] {
             assert_eq!(matches(kind, pattern, name), expected, "{pattern} {name}");
         }

@@ -16,6 +16,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 use crate::packages::PackageType;
+use crate::packages::usage::format_name;
 use crate::spaces::projects::lock_for_insert;
 
 pub use storage::entities::package_protection_rules::ProtectionLevel;
@@ -218,12 +219,7 @@ fn event(kind: AuditKind, access: &ProjectAccess, rule: &Model) -> AuditEvent {
 
 /// Returns a rule for an audit event.
 fn described(rule: &Model) -> String {
-    let kind = match rule.package_type {
-        PackageType::Generic => "generic",
-        PackageType::Npm => "npm",
-        PackageType::Pypi => "pypi",
-        PackageType::Cargo => "cargo",
-    };
+    let kind = format_name(rule.package_type);
     let level = |level: Option<ProtectionLevel>| match level {
         None => "none",
         Some(ProtectionLevel::Maintainer) => "maintainer",
