@@ -41,7 +41,7 @@ impl MigrationTrait for Migration {
     }
 
     async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        drop(manager, &[IDS, KEYS]).await
+        drop(manager, &[KEYS, IDS]).await
     }
 
     fn use_transaction(&self) -> Option<bool> {
