@@ -136,10 +136,12 @@ fn remove_stale_lock(repository: &Path, name: &str) -> Result<bool> {
     let Some(modified) = modified(&path)? else {
         return Ok(false);
     };
-    let is_old = modified.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE);
+    let now = SystemTime::now();
+    let is_old = now.duration_since(modified).is_ok_and(|age| age > STALE_LOCK_AGE);
+    // After the clock was set back, files of running programs are older than the start too.
+    let is_before = |start| modified < start && start <= now;
     // A program that packs references can run for longer after its server was killed.
-    let is_stale =
-        is_old || (name != PACKED_REFS && lone_start(repository)?.is_some_and(|start| modified < start));
+    let is_stale = is_old || (name != PACKED_REFS && lone_start(repository)?.is_some_and(is_before));
     if is_stale {
         tracing::warn!(path = %path.display(), "removed a stale lock file");
         fs::remove_file(path)?;
@@ -232,7 +234,22 @@ mod tests {
             "a lock from after the start"
         );
 
+        let start = fixture.root.path().join("lone-start");
+        let set_start = |time| {
+            File::options()
+                .write(true)
+                .open(&start)
+                .unwrap()
+                .set_modified(time)
+                .unwrap()
+        };
+        let hour = Duration::from_secs(3600);
         lock(&path, 10);
+        set_start(SystemTime::now() + hour);
+        let refused = advance_main(&fixture, second, first).await;
+        assert!(matches!(refused, Err(Error::Locked)), "the clock was set back");
+
+        set_start(SystemTime::now());
         advance_main(&fixture, second, first).await.unwrap();
         assert_eq!(fixture.git(&["rev-parse", "main"]).trim(), first.to_string());
 

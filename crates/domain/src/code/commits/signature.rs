@@ -99,8 +99,9 @@ pub async fn get_signature(
     let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
     let missing = || Error::not_found("Signature");
-    let signed = repository.commit_signature(id).await?.ok_or_else(missing)?;
-    let text = String::from_utf8_lossy(&signed.signature);
+    let CommitSignature { signature, content } =
+        repository.commit_signature(id).await?.ok_or_else(missing)?;
+    let text = String::from_utf8_lossy(&signature);
     let format = SignatureFormat::of(&text).ok_or_else(missing)?;
     let email = repository.commit(id).await?.committer.email;
     let mut found = VerifiedSignature {
@@ -111,11 +112,10 @@ pub async fn get_signature(
     };
     match format {
         SignatureFormat::Ssh => {
-            (found.status, found.key) = verify_ssh(backend, &text, &signed, &email).await?
+            (found.status, found.key) = verify_ssh(backend, &text, &content, &email).await?
         }
         SignatureFormat::OpenPgp => {
-            (found.status, found.openpgp) =
-                verify_openpgp(backend, &text, signed.content.clone(), &email).await?;
+            (found.status, found.openpgp) = verify_openpgp(backend, &text, content, &email).await?;
         }
         SignatureFormat::X509 => {}
     }
@@ -125,10 +125,10 @@ pub async fn get_signature(
 async fn verify_ssh(
     backend: &Backend,
     text: &str,
-    signed: &CommitSignature,
+    content: &[u8],
     email: &str,
 ) -> Result<(VerificationStatus, Option<user_keys::Model>)> {
-    let checked = ssh_signatures::check(text, GIT_NAMESPACE, &signed.content);
+    let checked = ssh_signatures::check(text, GIT_NAMESPACE, content);
     let Some(checked) = checked.filter(|checked| checked.is_valid) else {
         return Ok((VerificationStatus::Unverified, None));
     };
