@@ -17,7 +17,9 @@ async fn gpg_keys_can_be_created_read_and_deleted(server: TestServer) {
     let expected = json!({ "id": created["id"], "key": ADA.trim(), "created_at": created["created_at"] });
     assert_eq!(created, expected);
     let one = format!("/user/gpg_keys/{}", created["id"]);
-    assert_eq!(ada.get(&one).await.expect(200).json(), created);
+    let read = ada.get(&one).await.expect(200);
+    assert_eq!(read.json(), created);
+    ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
     assert_eq!(ada.get("/user/gpg_keys").await.expect(200).json(), json!([created]));
     let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.delete(&one).await.expect(412);
