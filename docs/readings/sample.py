@@ -16,17 +16,19 @@ import yaml
 GROUPS = {
     "accounts": "users user_emails user_keys user_status two_factor_authentication personal_access_tokens impersonation_tokens "
     "project_access_tokens deploy_tokens applications custom_attributes project_uploads application_settings metadata "
-    "feature_gates audit_events",
+    "feature_gates audit_events gpg_keys job_token_scopes statistics",
     "spaces": "projects project_forks project_members project_shares project_stars groups group_members "
     "group_single_sign_on namespaces badges scim",
     "code": "branches protected_branches commits repositories repository_files tags protected_tags push_rules deploy_keys "
-    "snippets project_snippets templates",
+    "snippets project_snippets templates project_storage pull_mirrors remote_mirrors",
     "delivery": "pipelines pipeline_schedules pipeline_triggers commit_statuses deployments environments freeze_periods "
-    "variables clusters feature_flags feature_flag_user_lists metrics_dashboards releases release_links",
+    "variables clusters feature_flags feature_flag_user_lists feature_flag_clients metrics_dashboards releases release_links",
+    "packages": "packages package_protection_rules generic_packages npm_packages python_packages maven_packages "
+    "cargo_packages",
     "planning": "issues epics epic_issues labels milestones boards",
-    "review": "merge_requests merges merge_request_approvals notes award_emoji todos events",
+    "review": "merge_requests merges merge_request_versions approvals approval_rules external_status_checks notes award_emoji todos events",
     "other": "container_registry vulnerabilities group_transfers project_hooks openapi webhooks webhook_parts parameters "
-    "parameter_groups responses headers schemas security",
+    "parameter_groups responses headers schemas security arazzo samples",
 }
 KEYS = ("summary", "description", "title")
 # Maximum number of characters of a text in the sample.

@@ -19,3 +19,13 @@ pub mod security;
 pub mod spaces;
 pub mod transfers;
 pub mod webhooks;
+
+use contract::Message;
+
+/// Returns the body of a response with the status 202.
+#[must_use]
+pub fn accepted() -> Message {
+    Message {
+        message: "202 Accepted".to_owned(),
+    }
+}

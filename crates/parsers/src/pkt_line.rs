@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 
 /// Number of hex digits of the length at the start of a packet.
 pub const LENGTH_DIGITS: usize = 4;
+/// The end of a list of packets.
+pub const FLUSH: &str = "0000";
 /// Number of hex digits of an object ID.
 const ID_DIGITS: usize = 40;
 
@@ -28,6 +30,12 @@ impl PacketHeader {
             length => NonZeroUsize::new(length.checked_sub(LENGTH_DIGITS)?).map(Self::Payload),
         }
     }
+}
+
+/// Returns a packet with a text, which can have at most 65,516 bytes.
+#[must_use]
+pub fn packet(text: &str) -> String {
+    format!("{:04x}{text}", text.len() + LENGTH_DIGITS)
 }
 
 /// A requested creation, update or deletion of a reference, with the IDs in hex digits.
@@ -88,6 +96,12 @@ mod tests {
         ] {
             assert_eq!(PacketHeader::parse(digits), None, "{digits:?}");
         }
+    }
+
+    #[test]
+    fn packet_starts_with_its_length() {
+        assert_eq!(packet("done\n"), "0009done\n");
+        assert_eq!(packet("ä"), "0006ä");
     }
 
     #[test]

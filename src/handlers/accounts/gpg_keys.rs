@@ -8,18 +8,13 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::GpgKeysApi;
 use crate::app::App;
+use crate::views;
 use crate::views::accounts::account::gpg_key;
 use contract::{
     CreateOwnGpgKeyRequest, CreateUserGpgKeyRequest, DeleteOwnGpgKeyRequest, DeleteUserGpgKeyRequest,
     GetOwnGpgKeyRequest, GetUserGpgKeyRequest, GpgKey, Message, RevokeOwnGpgKeyRequest,
     RevokeUserGpgKeyRequest,
 };
-
-fn accepted() -> Message {
-    Message {
-        message: "202 Accepted".to_owned(),
-    }
-}
 
 impl App {
     async fn remove_own_gpg_key(
@@ -85,7 +80,7 @@ impl GpgKeysApi for App {
     ) -> Result<Message> {
         self.remove_own_gpg_key(&access, request.key_id, KeyRemoval::Revocation, None)
             .await?;
-        Ok(accepted())
+        Ok(views::accepted())
     }
 
     async fn list_user_gpg_keys(&self, access: UserAccess, page: PageRequest) -> Result<Page<GpgKey>> {
@@ -121,6 +116,6 @@ impl GpgKeysApi for App {
     ) -> Result<Message> {
         self.remove_user_gpg_key(&access, request.key_id, KeyRemoval::Revocation, None)
             .await?;
-        Ok(accepted())
+        Ok(views::accepted())
     }
 }

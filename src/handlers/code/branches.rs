@@ -66,8 +66,6 @@ impl BranchesApi for App {
 
     async fn delete_merged_branches(&self, access: ProjectAccess) -> Result<Message> {
         branches::delete_merged(&self.backend, &access).await?;
-        Ok(Message {
-            message: "202 Accepted".to_owned(),
-        })
+        Ok(views::accepted())
     }
 }

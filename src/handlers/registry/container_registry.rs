@@ -9,6 +9,7 @@ use domain::registry::tag_cleanup::{self, CleanupRequest};
 
 use crate::api::routes::ContainerRegistryApi;
 use crate::app::App;
+use crate::views;
 use crate::views::registry::{repository, tag, tag_details};
 use contract::{
     DeleteRegistryRepositoryRequest, DeleteRegistryTagRequest, DeleteRegistryTagsRequest,
@@ -72,7 +73,7 @@ impl ContainerRegistryApi for App {
         request: DeleteRegistryRepositoryRequest,
     ) -> Result<Message> {
         delete_repository(&self.backend, &access, request.repository_id).await?;
-        Ok(message("202 Accepted"))
+        Ok(views::accepted())
     }
 
     async fn list_registry_tags(
@@ -99,7 +100,7 @@ impl ContainerRegistryApi for App {
             older_than: request.older_than,
         };
         tag_cleanup::enqueue(&self.backend, &access, request.repository_id, cleanup).await?;
-        Ok(message("202 Accepted"))
+        Ok(views::accepted())
     }
 
     async fn get_registry_tag(

@@ -7,6 +7,7 @@ use domain::review::approvals::{reviews, settings};
 
 use crate::api::routes::ApprovalsApi;
 use crate::app::App;
+use crate::views;
 use crate::views::review::approvals::{approval_permissions, approval_settings, approval_state, approvals};
 use contract::{
     ApprovalSettings, ApproveMergeRequestRequest, GetMergeRequestApprovalStateRequest,
@@ -134,9 +135,7 @@ impl ApprovalsApi for App {
         request: ResetMergeRequestApprovalsRequest,
     ) -> Result<Message> {
         reviews::reset(&self.backend, &access, request.merge_request_iid).await?;
-        Ok(Message {
-            message: "202 Accepted".to_owned(),
-        })
+        Ok(views::accepted())
     }
 }
 

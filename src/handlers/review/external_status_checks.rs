@@ -9,6 +9,7 @@ use domain::review::status_checks::settings::{self, StatusCheckSettings};
 use crate::api::routes::ExternalStatusChecksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views;
 use crate::views::enums::Convert;
 use crate::views::review::external_status_checks::{applied_check, response, status_check};
 use contract::{
@@ -101,8 +102,6 @@ impl ExternalStatusChecksApi for App {
     ) -> Result<Message> {
         let (iid, id) = (request.merge_request_iid, request.check_id);
         responses::retry(&self.backend, &access, iid, id).await?;
-        Ok(Message {
-            message: "202 Accepted".to_owned(),
-        })
+        Ok(views::accepted())
     }
 }

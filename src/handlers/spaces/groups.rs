@@ -13,6 +13,7 @@ use domain::spaces::projects::{self, GroupProjects};
 use crate::api::routes::GroupsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views;
 use crate::views::enums::Convert;
 use crate::views::spaces::group::{detail, group};
 use crate::views::spaces::project::ProjectViewOptions;
@@ -251,9 +252,7 @@ impl GroupsApi for App {
 
     async fn delete_group(&self, access: GroupAccess, request: DeleteGroupRequest) -> Result<Message> {
         deletion::groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
-        Ok(Message {
-            message: "202 Accepted".to_owned(),
-        })
+        Ok(views::accepted())
     }
 
     async fn restore_group(&self, access: GroupAccess) -> Result<Group> {

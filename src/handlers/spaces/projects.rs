@@ -15,6 +15,7 @@ use storage::entities::AccessLevel;
 use crate::api::routes::ProjectsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views;
 use crate::views::enums::Convert;
 use crate::views::spaces::group::project_group;
 use crate::views::spaces::project::{self, languages, project};
@@ -252,9 +253,7 @@ impl ProjectsApi for App {
 
     async fn delete_project(&self, access: ProjectAccess, request: DeleteProjectRequest) -> Result<Message> {
         deletion::projects::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
-        Ok(Message {
-            message: "202 Accepted".to_owned(),
-        })
+        Ok(views::accepted())
     }
 
     async fn list_project_groups(

@@ -9,19 +9,14 @@ use domain::transfers::imports::{self, NewImport};
 
 use crate::api::routes::GroupTransfersApi;
 use crate::app::App;
+use crate::views;
 use crate::views::transfers::group_import::group_import;
 use contract::{DownloadGroupExportRequest, GroupImport, ImportGroupRequest, Message};
-
-fn accepted() -> Message {
-    Message {
-        message: "202 Accepted".to_owned(),
-    }
-}
 
 impl GroupTransfersApi for App {
     async fn export_group(&self, access: GroupAccess) -> Result<Message> {
         exports::enqueue(&self.backend, &access).await?;
-        Ok(accepted())
+        Ok(views::accepted())
     }
 
     async fn download_group_export(
@@ -44,7 +39,7 @@ impl GroupTransfersApi for App {
             parent_id: request.body.parent_id,
         };
         imports::create(&self.backend, &access.caller, new, archive).await?;
-        Ok(accepted())
+        Ok(views::accepted())
     }
 
     async fn get_group_import(&self, access: GroupAccess) -> Result<GroupImport> {

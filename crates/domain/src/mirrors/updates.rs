@@ -4,6 +4,7 @@
 //! repository changes a ref only if it has the target of the comparison.
 
 use std::collections::HashMap;
+use std::iter;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -356,25 +357,37 @@ fn accepted_targets(batch: &[RefCommand], accepted: &[String]) -> Vec<Oid> {
 
 /// Returns the result of an update after the pushes.
 fn result(diverged: &[String], rejected: &[(String, String)]) -> UpdateResult {
-    let mut texts = Vec::new();
-    if !diverged.is_empty() {
-        texts.push("Some refs have diverged and have not been updated on the remote:".to_owned());
-        texts.extend(named(diverged.iter().cloned()));
-    }
-    if !rejected.is_empty() {
-        texts.push("Some refs were rejected by the remote:".to_owned());
-        texts.extend(named(
-            rejected.iter().map(|(name, reason)| format!("{name}: {reason}")),
-        ));
-    }
-    match texts.is_empty() {
-        true => UpdateResult::Finished,
-        false => UpdateResult::Failed(texts.join("\n")),
+    let lists = [
+        (
+            "Some refs have diverged and have not been updated on the remote:",
+            diverged.to_vec(),
+        ),
+        ("Some refs were rejected by the remote:", with_reasons(rejected)),
+    ];
+    match omitted_refs(lists) {
+        None => UpdateResult::Finished,
+        Some(text) => UpdateResult::Failed(text),
     }
 }
 
+/// Returns a text with the refs that an update omitted: lists with their headings. Returns `None` if all lists are empty.
+pub(super) fn omitted_refs(lists: [(&str, Vec<String>); 2]) -> Option<String> {
+    let lists = lists.into_iter().filter(|(_, refs)| !refs.is_empty());
+    let lines =
+        lists.flat_map(|(heading, refs)| iter::once(heading.to_owned()).chain(named(refs.into_iter())));
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Returns a line for each ref with the reason why it was omitted.
+pub(super) fn with_reasons(refs: &[(String, String)]) -> Vec<String> {
+    refs.iter()
+        .map(|(name, reason)| format!("{name}: {reason}"))
+        .collect()
+}
+
 /// Returns the first lines of a list, and a line with the number of the others.
-pub(super) fn named(lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+fn named(lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let others = lines.len().saturating_sub(MAX_NAMED_REFS);
     let mut named: Vec<String> = lines.take(MAX_NAMED_REFS).collect();
     if others > 0 {

@@ -9,10 +9,10 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::public_keys::openpgp::{ContentSignature, PublicKey, SigningKey, UserId};
+use crate::kernel::public_keys::openpgp::{ContentSignature, PublicKey, UserId};
 
 /// Maximum number of OpenPGP keys with the key ID of a signature that are tried.
-const MAX_CANDIDATES: u64 = 10;
+const MAX_CANDIDATES: u64 = 3;
 /// Namespace of the SSH signatures of Git.
 const GIT_NAMESPACE: &str = "git";
 
@@ -161,10 +161,11 @@ async fn is_confirmed(backend: &Backend, user: &users::Model, email: &str) -> Re
 struct ValidKey {
     row: gpg_keys::Model,
     owner: users::Model,
-    key: PublicKey,
-    signed_by: SigningKey,
-    /// The ID of the row of the key ID.
-    key_id_row: i64,
+    /// The key ID of the primary key.
+    primary_key_id: String,
+    user_ids: Vec<UserId>,
+    /// The ID of the row of the subkey, if a subkey signed.
+    subkey_row: Option<i64>,
 }
 
 async fn verify_openpgp(
@@ -198,15 +199,14 @@ async fn verify_openpgp(
     let Some(valid) = verified.await.map_err(Error::internal)? else {
         return Ok((VerificationStatus::Unverified, stated));
     };
-    let user_ids = valid.key.user_ids();
     let email = fold(email);
-    let status = status_of_openpgp(backend, &valid.owner, &user_ids, &email).await?;
-    let named = user_ids.iter().find(|id| fold(&id.email) == email);
+    let status = status_of_openpgp(backend, &valid.owner, &valid.user_ids, &email).await?;
+    let named = valid.user_ids.iter().find(|id| fold(&id.email) == email);
     let signer = OpenPgpSigner {
         gpg_key_id: Some(valid.row.id),
-        primary_key_id: Some(valid.key.key_id()),
-        subkey_id: valid.signed_by.is_subkey.then_some(valid.key_id_row),
-        user_id: named.or(user_ids.first()).cloned(),
+        primary_key_id: Some(valid.primary_key_id),
+        subkey_id: valid.subkey_row,
+        user_id: named.or(valid.user_ids.first()).cloned(),
     };
     Ok((status, signer))
 }
@@ -224,9 +224,9 @@ fn first_valid(
         Some(ValidKey {
             row,
             owner,
-            key,
-            signed_by,
-            key_id_row: key_id.id,
+            primary_key_id: key.key_id(),
+            user_ids: key.user_ids(),
+            subkey_row: signed_by.is_subkey.then_some(key_id.id),
         })
     })
 }

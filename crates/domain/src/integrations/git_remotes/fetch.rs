@@ -1,6 +1,5 @@
 //! Fetches from remote repositories: the list of their branches and tags, and packs, which are streamed.
 
-use std::fmt::Write as _;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +9,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use git::Oid;
+use parsers::pkt_line::{FLUSH, packet};
 use parsers::receive_pack::MAX_ADVERTISEMENT_BYTES;
 use parsers::upload_pack::{Discovery, FetchReader, FetchVersion, RemoteRefs, read_discovery, read_refs};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -242,11 +242,6 @@ impl PackDownload {
     }
 }
 
-/// Returns a packet with a line.
-fn packet(line: &str) -> String {
-    format!("{:04x}{line}", line.len() + 4)
-}
-
 /// Returns the command that lists the branches and tags in version 2.
 fn list_body() -> String {
     let mut body = packet("command=ls-refs\n") + "0001";
@@ -258,7 +253,7 @@ fn list_body() -> String {
     ] {
         body.push_str(&packet(line));
     }
-    body + "0000"
+    body + FLUSH
 }
 
 /// Returns the request of a pack without negotiation: all wanted and all present objects at once.
@@ -294,15 +289,14 @@ fn fetch_body(refs: &RemoteRefs, request: &FetchRequest) -> String {
         )));
     }
     if refs.version == FetchVersion::V0 {
-        body.push_str("0000");
+        body.push_str(FLUSH);
     }
     for id in &request.present {
-        // Writing to a string cannot fail.
-        let _ = writeln!(body, "0032have {id}");
+        body.push_str(&packet(&format!("have {id}\n")));
     }
     body.push_str(&packet("done\n"));
     if refs.version == FetchVersion::V2 {
-        body.push_str("0000");
+        body.push_str(FLUSH);
     }
     body
 }

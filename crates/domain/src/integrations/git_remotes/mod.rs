@@ -12,7 +12,6 @@ mod tests;
 mod url;
 
 use std::error::Error as _;
-use std::fmt::Write as _;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +21,7 @@ use ::url::Url;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use git::RefCommand;
+use parsers::pkt_line::{FLUSH, packet};
 use parsers::receive_pack::{
     Advertisement, MAX_ADVERTISEMENT_BYTES, MAX_REPORT_BYTES, PushReport, read_advertisement, read_report,
 };
@@ -279,20 +279,21 @@ fn request_head(advertisement: &Advertisement, commands: &[RefCommand]) -> Bytes
             capabilities.push_str(capability);
         }
     }
-    let mut head = String::new();
+    push_commands(commands, &capabilities).into()
+}
+
+/// Returns the packets of the commands of a push. The capabilities are part of the first one.
+pub(crate) fn push_commands(commands: &[RefCommand], capabilities: &str) -> String {
+    let id = |id: Option<git::Oid>| id.map_or_else(|| NO_OBJECT.to_owned(), |id| id.to_string());
+    let mut list = String::new();
     for (number, command) in commands.iter().enumerate() {
-        let id = |id: Option<git::Oid>| id.map_or_else(|| NO_OBJECT.to_owned(), |id| id.to_string());
-        let mut line = format!("{} {} {}", id(command.old), id(command.new), command.reference);
-        if number == 0 {
-            line.push('\0');
-            line.push_str(&capabilities);
-        }
-        line.push('\n');
-        // Writing to a string cannot fail.
-        let _ = write!(head, "{:04x}{line}", line.len() + 4);
+        let (old, new, reference) = (id(command.old), id(command.new), &command.reference);
+        list.push_str(&packet(&match number {
+            0 => format!("{old} {new} {reference}\0{capabilities}\n"),
+            _ => format!("{old} {new} {reference}\n"),
+        }));
     }
-    head.push_str("0000");
-    head.into()
+    list + FLUSH
 }
 
 /// Waits for the response to an upload.

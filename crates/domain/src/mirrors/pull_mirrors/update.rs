@@ -4,7 +4,6 @@
 //! A job runs at least once, and can be interrupted at any point: each update compares the refs again.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::io::Cursor;
 
 use bytes::Bytes;
@@ -28,21 +27,21 @@ use crate::code::{branch_protection, repository_access};
 use crate::identity::access::ProjectAccess;
 use crate::identity::git_access;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::git_remotes::{FetchRequest, PackFailure, RemoteFailure, RemoteRepository};
+use crate::integrations::git_remotes::{
+    FetchRequest, PackFailure, RemoteFailure, RemoteRepository, push_commands,
+};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 use crate::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
 use crate::mirrors::plan::Refs;
-use crate::mirrors::updates::{MAX_ERROR_CHARS, TIME_LIMIT, is_selected, named};
+use crate::mirrors::updates::{MAX_ERROR_CHARS, TIME_LIMIT, is_selected, omitted_refs, with_reasons};
 
 /// Number of ref updates in one push.
 const MAX_COMMANDS: usize = 1000;
 /// Maximum number of objects that a fetch names as present.
 const MAX_PRESENT: usize = 20_000;
-/// ID of a reference that does not exist.
-const NO_OBJECT: &str = "0000000000000000000000000000000000000000";
 /// A pack without objects.
 const EMPTY_PACK: &[u8] =
     b"PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
@@ -369,7 +368,7 @@ impl MirrorPull<'_> {
 
     /// Executes commands, with the objects that they need.
     async fn push(&mut self, batch: &[RefCommand], forward: &HashSet<String>) -> Result<(), UpdateResult> {
-        let head = Bytes::from(command_list(batch));
+        let head = Bytes::from(push_commands(batch, "report-status"));
         let new = batch.iter().filter_map(|command| command.new);
         let wanted: HashSet<Oid> = new.filter(|id| !self.present.contains(id)).collect();
         let names: HashSet<String> = batch
@@ -456,38 +455,18 @@ fn remote_failure(failure: &PackFailure, error: Error) -> UpdateResult {
     }
 }
 
-/// Returns the commands of a push in the Git protocol.
-fn command_list(commands: &[RefCommand]) -> String {
-    let id = |id: Option<Oid>| id.map_or_else(|| NO_OBJECT.to_owned(), |id| id.to_string());
-    let mut list = String::new();
-    let mut capabilities = "\0report-status";
-    for command in commands {
-        let (old, new) = (id(command.old), id(command.new));
-        let line = format!("{old} {new} {}{capabilities}\n", command.reference);
-        // Writing to a string cannot fail.
-        let _ = write!(list, "{:04x}{line}", line.len() + 4);
-        capabilities = "";
-    }
-    list.push_str("0000");
-    list
-}
-
 /// Returns the result of an update after the pushes.
 fn result(diverged: &[String], refused: &[(String, String)]) -> UpdateResult {
-    let mut texts = Vec::new();
-    if !diverged.is_empty() {
-        texts.push("Some refs have diverged and have not been updated:".to_owned());
-        texts.extend(named(diverged.iter().cloned()));
-    }
-    if !refused.is_empty() {
-        texts.push("Some refs have not been updated:".to_owned());
-        texts.extend(named(
-            refused.iter().map(|(name, reason)| format!("{name}: {reason}")),
-        ));
-    }
-    match texts.is_empty() {
-        true => UpdateResult::Finished,
-        false => UpdateResult::Incomplete(texts.join("\n")),
+    let lists = [
+        (
+            "Some refs have diverged and have not been updated:",
+            diverged.to_vec(),
+        ),
+        ("Some refs have not been updated:", with_reasons(refused)),
+    ];
+    match omitted_refs(lists) {
+        None => UpdateResult::Finished,
+        Some(text) => UpdateResult::Incomplete(text),
     }
 }
 
@@ -501,20 +480,5 @@ mod tests {
     fn empty_pack_has_a_valid_checksum() {
         let (content, checksum) = EMPTY_PACK.split_at(EMPTY_PACK.len() - 20);
         assert_eq!(Sha1::digest(content).to_vec(), checksum);
-    }
-
-    #[test]
-    fn first_command_has_the_capability() {
-        let id: Oid = "1234567890123456789012345678901234567890".parse().expect("an ID");
-        let command = |old, new| RefCommand {
-            old,
-            new,
-            reference: "refs/heads/a".to_owned(),
-        };
-        let list = command_list(&[command(None, Some(id)), command(Some(id), None)]);
-        let expected = format!(
-            "0072{NO_OBJECT} {id} refs/heads/a\0report-status\n0063{id} {NO_OBJECT} refs/heads/a\n0000"
-        );
-        assert_eq!(list, expected.replace("0072", &list[..4]));
     }
 }

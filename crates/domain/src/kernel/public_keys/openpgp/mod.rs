@@ -3,6 +3,7 @@
 //! A key consists of a primary key, its user IDs and its subkeys. Anyone can add parts to a key, so each part counts only if
 //! the primary key signed it.
 
+mod packets;
 #[cfg(test)]
 mod tests;
 
@@ -45,14 +46,15 @@ pub struct SigningKey {
 
 impl PublicKey {
     /// Parses one ASCII-armored public key. Returns `None` for other texts, for several keys, and for a key of an obsolete or
-    /// unknown version.
+    /// unknown version, and for keys with more bits than the server accepts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.matches(BEGIN).count() != 1 || !text.starts_with(BEGIN) || !text.ends_with(END) {
             return None;
         }
-        let (mut keys, _) = SignedPublicKey::from_string_many(text).ok()?;
+        let packets = packets::of_key(text)?;
+        let mut keys = SignedPublicKey::from_bytes_many(packets.as_slice()).ok()?;
         let key = keys.next()?.ok()?;
         let is_known = matches!(key.primary_key.version(), KeyVersion::V4 | KeyVersion::V6);
         let is_single = keys.next().is_none();
@@ -87,15 +89,21 @@ impl PublicKey {
     /// Returns whether the key can sign contents at a time: it is not revoked, has a user ID, and had not expired.
     #[must_use]
     pub fn is_usable(&self, time: DateTime<Utc>) -> bool {
+        self.valid_statement(time).is_some()
+    }
+
+    /// Returns the newest signature that states the expiration of the key, if the key can sign contents at a time.
+    fn valid_statement(&self, time: DateTime<Utc>) -> Option<&Signature> {
         let primary = &self.0.primary_key;
         let revocations = &self.0.details.revocation_signatures;
         let is_revoked = revocations
             .iter()
             .any(|signature| signature.verify_key(primary).is_ok());
-        let Some(statement) = self.newest_statement() else {
-            return false;
-        };
-        !is_revoked && is_within(primary.created_at(), statement.key_expiration_time(), time)
+        if is_revoked {
+            return None;
+        }
+        self.newest_statement()
+            .filter(|statement| is_within(primary.created_at(), statement.key_expiration_time(), time))
     }
 
     /// Returns the user IDs that the primary key signed and did not revoke, the primary user ID first.
@@ -168,15 +176,15 @@ impl PublicKey {
     #[must_use]
     pub fn verify(&self, signature: &ContentSignature, content: &[u8]) -> Option<SigningKey> {
         let time = signature.created_at()?;
-        if signature.has_broken_hash() || signature.is_expired(time) || !self.is_usable(time) {
+        if signature.has_broken_hash() || signature.is_expired(time) {
             return None;
         }
+        let flags = self.valid_statement(time)?.key_flags();
         let signed_by = |key_id: KeyId, is_subkey| SigningKey {
             key_id: hexadecimal(&key_id),
             is_subkey,
         };
         let primary = &self.0.primary_key;
-        let flags = self.newest_statement()?.key_flags();
         // Old keys do not state what they are for.
         let is_for_signing = flags.sign() || flags == pgp::packet::KeyFlags::default();
         if is_for_signing && signature.0.verify(primary, content).is_ok() {
@@ -217,7 +225,8 @@ impl ContentSignature {
     /// Parses one ASCII-armored signature of a binary or a text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (mut signatures, _) = DetachedSignature::from_string_many(text.trim()).ok()?;
+        let packets = packets::of_signatures(text.trim())?;
+        let mut signatures = DetachedSignature::from_bytes_many(packets.as_slice()).ok()?;
         let signature = signatures.next()?.ok()?;
         signatures.next().is_none().then_some(Self(signature))
     }

@@ -186,6 +186,63 @@ fn armored(packets: &[u8]) -> String {
     format!("{}\n\n{}\n{}", super::BEGIN, lines.join("\n"), super::END)
 }
 
+/// Returns a number of the OpenPGP format: all bits are 1, except those of the last byte.
+fn number(bits: u16, last: u8) -> Vec<u8> {
+    let mut bytes = vec![u8::MAX; usize::from(bits) / 8];
+    *bytes.last_mut().unwrap() = last;
+    [bits.to_be_bytes().to_vec(), bytes].concat()
+}
+
+/// Returns the packet of a subkey.
+fn subkey(algorithm: u8, numbers: &[Vec<u8>]) -> Vec<u8> {
+    let body = [&[4, 0, 0, 0, 1, algorithm], numbers.concat().as_slice()].concat();
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    // The tag in the new format, and a length of four bytes.
+    [[0xc0 | 14, 0xff].as_slice(), &length, &body].concat()
+}
+
+#[test]
+fn keys_with_large_numbers_are_not_parsed() {
+    // With `y = p - 1` and an even `q`, the library accepts the numbers of a DSA key, after it computed a power of `y`.
+    let dsa = |p, q| {
+        subkey(
+            17,
+            &[number(p, 0xff), number(q, 0xfe), number(8, 2), number(p, 0xfe)],
+        )
+    };
+    let rsa = |bits| subkey(1, &[number(bits, 0xff), number(24, 1)]);
+    let ada = key(ADA).0.to_bytes().unwrap();
+    let is_accepted = |subkey: &[u8]| PublicKey::parse(&armored(&[&ada, subkey].concat())).is_some();
+    assert!(is_accepted(&dsa(3072, 256)));
+    assert!(!is_accepted(&dsa(3072, 264)));
+    assert!(!is_accepted(&dsa(3080, 256)));
+    assert!(!is_accepted(&dsa(16384, 16384)));
+    assert!(is_accepted(&rsa(8192)));
+    assert!(!is_accepted(&rsa(8200)));
+    assert!(!is_accepted(&subkey(17, &[])));
+    assert!(is_accepted(&rsa(2048).repeat(97)));
+    assert!(
+        !is_accepted(&rsa(2048).repeat(98)),
+        "with the primary key and its subkeys"
+    );
+}
+
+#[test]
+fn signatures_with_other_packets_are_not_parsed() {
+    let signature = ContentSignature::parse(ADA_SIGNATURE)
+        .unwrap()
+        .0
+        .to_bytes()
+        .unwrap();
+    assert!(ContentSignature::parse(&armored(&signature)).is_some());
+    let key = subkey(1, &[number(2048, 0xff), number(24, 1)]);
+    let marker = [0xc0 | 10, 3, b'P', b'G', b'P'];
+    for other in [key.as_slice(), &marker] {
+        assert!(ContentSignature::parse(&armored(&[&signature, other].concat())).is_none());
+        assert!(ContentSignature::parse(&armored(&[other, &signature].concat())).is_none());
+    }
+}
+
 #[test]
 fn damaged_signatures_are_not_accepted() {
     for text in [
