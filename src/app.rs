@@ -1,13 +1,13 @@
 //! The application: handlers over a backend, and the complete request pipeline.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Route};
 
 use crate::api::edge::Edge;
 use crate::api::response_cache::ResponseCache;
-use crate::api::routes::{Routes, add_all};
+use crate::api::routes::{OperationsEndpoint, Routes, add_all};
 use crate::config::ServerSettings;
 use crate::observability::scrape::CacheUsageSource;
 use crate::web;
@@ -45,14 +45,14 @@ pub fn services(
         cache.clone(),
     );
     let usage: CacheUsageSource = Arc::new(move || cache.usage());
-    let routes = web::docs::add_documents(Route::new())
+    let others = web::docs::add_documents(Route::new())
         .nest("/docs", web::docs::routes())
         .nest("/-", web::health::routes(backend, Some(usage)))
         .at("/-/session", web::sign_in::session_route(backend))
         .nest("/users", web::sign_in::routes(backend))
         .nest("/oauth", web::oauth::routes(backend))
         .at(web::oauth::METADATA_PATH, web::oauth::metadata_route(backend))
-        .nest("/", routes().into_route(&edge).at("/", web::docs::root_route()));
+        .at("/", web::docs::root_route());
     let git = GitHttpMiddleware {
         backend: backend.clone(),
         max_push_bytes: settings.max_push_bytes,
@@ -66,7 +66,7 @@ pub fn services(
     let registry = RegistryMiddleware {
         backend: backend.clone(),
     };
-    routes
+    OperationsEndpoint::new(edge, routes(), others)
         .with(git)
         .with(uploads)
         .with(pages)
@@ -76,8 +76,11 @@ pub fn services(
 
 /// Returns the routes of the contract.
 #[must_use]
-pub fn routes() -> Routes<App> {
-    let mut routes = Routes::default();
-    add_all(&mut routes);
-    routes
+pub fn routes() -> &'static Routes<App> {
+    static ROUTES: LazyLock<Routes<App>> = LazyLock::new(|| {
+        let mut routes = Routes::default();
+        add_all(&mut routes);
+        routes
+    });
+    &ROUTES
 }

@@ -1,15 +1,16 @@
 //! The routes of the contract, and the generated handler traits. See `generator::emit`.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 
 use contract::operation::Operation;
 use contract::table::operations;
+use poem::error::MethodNotAllowedError;
 use poem::http::Method;
-use poem::{Endpoint, Request, Response, Route, RouteMethod};
+use poem::{Endpoint, Request, Response};
 
 use crate::api::edge::Edge;
 use crate::api::exchange::Exchange;
+use crate::api::route_tree::RouteTree;
 
 pub use generated::*;
 
@@ -19,16 +20,23 @@ pub type Process<H> = for<'a> fn(&'a Edge<H>, Exchange<'a>) -> ResponseFuture<'a
 /// A future response.
 pub type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
-/// Collects the routes of a handler.
+/// One operation with its code.
+struct OperationRoute<H> {
+    operation: &'static Operation,
+    process: Process<H>,
+}
+
+/// The routes of the operations of a handler.
 pub struct Routes<H> {
-    /// By path template.
-    paths: BTreeMap<&'static str, Vec<(&'static Operation, Process<H>)>>,
+    tree: RouteTree<OperationRoute<H>>,
+    operations: Vec<&'static Operation>,
 }
 
 impl<H> Default for Routes<H> {
     fn default() -> Self {
         Self {
-            paths: BTreeMap::new(),
+            tree: RouteTree::default(),
+            operations: Vec::new(),
         }
     }
 }
@@ -37,63 +45,63 @@ impl<H: Send + Sync + 'static> Routes<H> {
     /// Adds the route of the operation at a position of the operation table.
     pub fn add(&mut self, position: usize, process: Process<H>) {
         let operation = &operations()[position];
-        self.paths
-            .entry(operation.path)
-            .or_default()
-            .push((operation, process));
+        let route = OperationRoute { operation, process };
+        self.tree.insert(operation.path, operation.rest, route);
+        self.operations.push(operation);
     }
 
     /// Returns the operations that have a route.
     pub fn operations(&self) -> impl Iterator<Item = &'static Operation> {
-        self.paths.values().flatten().map(|(operation, _)| *operation)
-    }
-
-    /// Returns the router to a handler.
-    pub fn into_route(self, edge: &Edge<H>) -> Route {
-        let mut route = Route::new();
-        for (path, operations) in self.paths {
-            let has_rest = operations.iter().any(|(operation, _)| operation.rest);
-            let mut methods = RouteMethod::new();
-            for (operation, process) in operations {
-                let endpoint = OperationEndpoint {
-                    edge: edge.clone(),
-                    operation,
-                    process,
-                };
-                methods = methods.method(method(operation), endpoint);
-            }
-            // The router's syntax for `{name}` is `:name`, or `*name` for the rest of the path.
-            let mut pattern = path.replace('{', ":").replace('}', "");
-            if has_rest && let Some(last) = pattern.rfind(':') {
-                pattern.replace_range(last..=last, "*");
-            }
-            route = route.at(pattern, methods);
-        }
-        route
+        self.operations.iter().copied()
     }
 }
 
-fn method(operation: &Operation) -> Method {
-    match operation.method.parse() {
-        Ok(method) => method,
-        Err(_) => unreachable!("the generator writes valid methods"),
-    }
-}
-
-/// Endpoint of one operation.
-struct OperationEndpoint<H> {
+/// Endpoint of all operations, and of the requests to other paths.
+pub struct OperationsEndpoint<H: 'static, E> {
     edge: Edge<H>,
-    operation: &'static Operation,
-    process: Process<H>,
+    routes: &'static Routes<H>,
+    others: E,
 }
 
-impl<H: Send + Sync + 'static> Endpoint for OperationEndpoint<H> {
+impl<H, E> OperationsEndpoint<H, E> {
+    /// Creates the endpoint. It passes requests to paths without an operation to `others`.
+    pub fn new(edge: Edge<H>, routes: &'static Routes<H>, others: E) -> Self {
+        Self { edge, routes, others }
+    }
+}
+
+impl<H, E> Endpoint for OperationsEndpoint<H, E>
+where
+    H: Send + Sync + 'static,
+    E: Endpoint<Output = Response>,
+{
     type Output = Response;
 
-    async fn call(&self, request: Request) -> poem::Result<Response> {
+    async fn call(&self, mut request: Request) -> poem::Result<Response> {
+        let routes = self.routes.tree.find(request.uri().path());
+        if routes.is_empty() {
+            return self.others.call(request).await;
+        }
+        let with_method = |method: &Method| {
+            let name = method.as_str();
+            routes.iter().find(|route| route.operation.method == name)
+        };
+        let is_head = request.method() == Method::HEAD;
+        let mut route = with_method(request.method());
+        let has_no_body = is_head && route.is_none();
+        if has_no_body {
+            // A response to HEAD has the headers of GET.
+            request.set_method(Method::GET);
+            route = with_method(&Method::GET);
+        }
+        let OperationRoute { operation, process } = route.ok_or(MethodNotAllowedError)?;
         let (request, body) = request.split();
-        let exchange = Exchange::new(self.operation, &request, body);
-        Ok((self.process)(&self.edge, exchange).await)
+        let exchange = Exchange::new(operation, &request, body);
+        let mut response = process(&self.edge, exchange).await;
+        if has_no_body {
+            response.set_body(());
+        }
+        Ok(response)
     }
 }
 
