@@ -33,6 +33,9 @@ pub(super) struct TestServerArguments {
     /// Snapshot to start with: a directory that a test server has saved [default: an empty instance]
     #[arg(long)]
     snapshot: Option<PathBuf>,
+    /// Start with the data of holdfast demo
+    #[arg(long, conflicts_with = "snapshot")]
+    demo: bool,
     /// Time at which the clock stops, such as 2026-01-31T12:00:00Z
     #[arg(long, value_parser = parse_time)]
     freeze_time: Option<DateTime<Utc>>,
@@ -96,6 +99,7 @@ pub(super) async fn run(arguments: TestServerArguments) -> CommandResult {
         listen: arguments.listen,
         directory: arguments.directory,
         snapshot: arguments.snapshot,
+        demo: arguments.demo,
         freeze_time: arguments.freeze_time,
         faults: arguments.faults,
         token: secret(arguments.root_token),

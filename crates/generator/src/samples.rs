@@ -1,6 +1,7 @@
 //! The values of the samples in the documentation, and the data that they are valid for (`openapi/samples.yaml`).
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -26,16 +27,18 @@ pub fn load(folder: &Path) -> Result<Option<Samples>, String> {
 }
 
 impl Samples {
-    /// Checks that all values are parameters of the document.
+    /// Checks that all values are parameters and attributes of the document.
     ///
     /// # Errors
     /// All faults, one on each line.
     pub fn check(&self, document: &Document) -> Result<(), String> {
         let mut known = BTreeSet::new();
+        let mut bodies = BTreeMap::new();
         let mut faults = String::new();
         for item in entries(&document.root["paths"]).map(|(_, item)| item) {
             for operation in METHODS.iter().filter_map(|method| item.get(*method)) {
                 let id = operation["operationId"].as_str().unwrap_or_default();
+                bodies.insert(id, &operation["requestBody"]["content"]);
                 let parameters = [&item["parameters"], &operation["parameters"]];
                 let parameters = parameters.into_iter().flat_map(items);
                 for name in parameters.filter_map(|one| document.deref(one)["name"].as_str()) {
@@ -57,6 +60,29 @@ impl Samples {
                 }
             }
         }
+        for (id, body) in entries(&self.value["bodies"]) {
+            let contents = bodies.get(id).copied().into_iter().flat_map(entries);
+            let schemas: Vec<_> = contents
+                .map(|(_, content)| document.deref(&content["schema"]))
+                .collect();
+            if schemas.is_empty() {
+                faults.push_str(&format!("openapi/{FILE}: `{id}` has no body\n"));
+                continue;
+            }
+            for (name, _) in entries(body) {
+                if schemas
+                    .iter()
+                    .all(|schema| schema["properties"].get(name).is_none())
+                {
+                    faults.push_str(&format!("openapi/{FILE}: `{id}` has no attribute `{name}`\n"));
+                }
+            }
+        }
+        for (id, _) in entries(&self.value["commands"]) {
+            if !bodies.contains_key(id) {
+                faults.push_str(&format!("openapi/{FILE}: unknown operation `{id}`\n"));
+            }
+        }
         match faults.is_empty() {
             true => Ok(()),
             false => Err(faults),
@@ -69,6 +95,40 @@ impl Samples {
         let own = self.value["operations"][operation].get(parameter);
         let value = own.or_else(|| self.value["values"].get(parameter))?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    }
+
+    /// Returns whether the sample of an operation has a value of its own for a parameter.
+    #[must_use]
+    pub fn has_own_value(&self, operation: &str, parameter: &str) -> bool {
+        self.value["operations"][operation].get(parameter).is_some()
+    }
+
+    /// Returns the JSON body in the sample of an operation: the example with other values of some attributes.
+    #[must_use]
+    pub fn json<'a>(&self, operation: &str, example: &'a Value) -> Cow<'a, Value> {
+        let mut json = Cow::Borrowed(example);
+        for (name, value) in entries(&self.value["bodies"][operation]) {
+            json.to_mut()[name] = value.clone();
+        }
+        json
+    }
+
+    /// Returns the value of an attribute of a form, or the name of a file, in the sample of an operation.
+    #[must_use]
+    pub fn part(&self, operation: &str, name: &str) -> Option<&str> {
+        self.value["bodies"][operation][name].as_str()
+    }
+
+    /// Returns the name of the file that is the body in the sample of an operation.
+    #[must_use]
+    pub fn file(&self, operation: &str) -> Option<&str> {
+        self.value["bodies"][operation].as_str()
+    }
+
+    /// Returns the commands that precede the request in the sample of an operation for curl.
+    #[must_use]
+    pub fn commands(&self, operation: &str) -> Option<&str> {
+        self.value["commands"][operation].as_str()
     }
 
     /// Returns the requests that create the data of the samples, as JSON.

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::listeners::listen;
-use super::public_url;
+use super::{demo, public_url};
 use crate::config::ConfigOptions;
 use crate::observability::recorder;
 use crate::web::connections::{self, ConnectionLimits};
@@ -60,6 +60,8 @@ pub struct TestServerOptions {
     pub directory: Option<PathBuf>,
     /// Snapshot with the state at the start; an empty instance if absent.
     pub snapshot: Option<PathBuf>,
+    /// Whether the state at the start contains the data of the demo.
+    pub demo: bool,
     /// Time at which the clock is frozen.
     pub freeze_time: Option<DateTime<Utc>>,
     /// Faults at the start.
@@ -167,7 +169,14 @@ impl TestServer {
         let (url, token) = (instance.base_url.clone(), instance.token.expose().clone());
         let control_token = options.control_token.unwrap_or_else(random);
         let directory = work.path().to_owned();
-        let states = States::open(work, instance, start, options.freeze_time).await?;
+        let states = States::open(work, Arc::clone(&instance), start, options.freeze_time).await?;
+        if options.demo {
+            let backend = states.switch().current().backend.clone();
+            let password = Secret::new(states.password());
+            demo::fill(&backend, &instance.settings, &instance.token, &password).await?;
+            // The state that a reset restores.
+            states.save(None).await?;
+        }
         let info = ServerInfo {
             api_url: format!("{url}/api/v4"),
             control_url: format!("{url}{}", control::PATH),

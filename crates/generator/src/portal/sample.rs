@@ -1,19 +1,26 @@
 //! Requests in curl, Python and JavaScript, with the values of the examples.
 //!
-//! The variable `HOLDFAST` contains the URL of the server, and `TOKEN` contains the token.
+//! The variable `HOLDFAST` contains the URL of the server, and `TOKEN` contains the token. A text `${NAME}` of a body or a
+//! header is the value of a variable.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
 use super::block::{Block, Code};
 use super::site::{Operation, Site, entries, items};
+use crate::samples::Samples;
 
 /// A request with values.
 pub(super) struct Request<'a> {
+    /// Commands that precede the request in a shell.
+    commands: Option<&'a str>,
     method: String,
     /// The path with encoded values and the query.
     path: String,
+    /// Headers that are parameters.
+    headers: Vec<(&'a str, String)>,
     body: Body<'a>,
     is_scim: bool,
     returns_file: bool,
@@ -24,9 +31,11 @@ enum Body<'a> {
     /// None.
     None,
     /// JSON with its media type.
-    Json(&'a str, &'a Value),
-    /// A form: names of files, and other attributes.
-    Form(Vec<&'a str>, Vec<(&'a str, String)>),
+    Json(&'a str, Cow<'a, Value>),
+    /// A form: attributes with names of files, and other attributes.
+    Form(Vec<(&'a str, String)>, Vec<(&'a str, String)>),
+    /// The content of the file with this name.
+    File(&'a str),
 }
 
 /// Returns the samples of an operation.
@@ -40,19 +49,22 @@ pub(super) fn samples(site: &Site<'_>, operation: &Operation<'_>) -> Block {
     ])
 }
 
-/// Returns the request of an operation, with the example of each required value.
+/// Returns the request of an operation, with the example of each required value, and the other values of its sample.
 pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request<'a> {
     let mut path = operation.path.to_owned();
-    let mut query = Vec::new();
+    let (mut query, mut headers) = (Vec::new(), Vec::new());
     for parameter in &operation.parameters {
         let name = parameter["name"].as_str().unwrap_or_default();
         let sample = site.samples.and_then(|samples| samples.value(operation.id, name));
         let value = || sample.clone().unwrap_or_else(|| example(site, parameter));
+        let has_own = |samples: &Samples| samples.has_own_value(operation.id, name);
+        let is_sent = parameter["required"] == true || site.samples.is_some_and(has_own);
         match parameter["in"].as_str() {
             Some("path") => {
                 path = path.replace(&format!("{{{name}}}"), &encoded(&value()));
             }
-            Some("query") if parameter["required"] == true => {
+            Some("header") if is_sent => headers.push((name, value())),
+            Some("query") if is_sent => {
                 let count = parameter["schema"]["minItems"].as_u64().unwrap_or(1);
                 for at in 0..count {
                     let value = if at == 0 { value() } else { "feature".to_owned() };
@@ -66,8 +78,10 @@ pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request
         path = format!("{path}?{}", query.join("&"));
     }
     Request {
+        commands: site.samples.and_then(|samples| samples.commands(operation.id)),
         method: operation.method.to_uppercase(),
         path,
+        headers,
         body: body(site, operation),
         is_scim: operation.access("on") == "scim",
         returns_file: returns_file(operation),
@@ -83,18 +97,33 @@ pub(super) fn json_body<'a>(operation: &Operation<'a>) -> Option<(&'a str, &'a V
 fn body<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Body<'a> {
     if let Some((media, json)) = json_body(operation) {
         return match json.get("example") {
-            Some(example) => Body::Json(media, example),
+            Some(example) => Body::Json(
+                media,
+                match site.samples {
+                    Some(samples) => samples.json(operation.id, example),
+                    None => Cow::Borrowed(example),
+                },
+            ),
             None => Body::None,
         };
+    }
+    if let Some(name) = site.samples.and_then(|samples| samples.file(operation.id)) {
+        return Body::File(name);
     }
     let form = &operation.value["requestBody"]["content"]["multipart/form-data"]["schema"];
     let schema = site.deref(form);
     let (mut files, mut fields) = (Vec::new(), Vec::new());
     let required = |name: &str| items(&schema["required"]).any(|one| one == name);
     for (name, property) in entries(&schema["properties"]) {
+        let own = site
+            .samples
+            .and_then(|samples| samples.part(operation.id, name))
+            .map(str::to_owned);
         match property["format"] == "binary" {
-            true => files.push(name),
-            false if required(name) => fields.push((name, example(site, property))),
+            true => files.push((name, own.unwrap_or_else(|| file_name(name)))),
+            false if own.is_some() || required(name) => {
+                fields.push((name, own.unwrap_or_else(|| example(site, property))));
+            }
             false => {}
         }
     }
@@ -162,22 +191,33 @@ impl Request<'_> {
     /// Returns the request for curl.
     pub(super) fn curl(&self) -> String {
         let mut parts = vec!["curl".to_owned()];
-        match self.method.as_str() {
-            "GET" => {}
-            "HEAD" => parts.push("--head".to_owned()),
-            method => parts.push(format!("--request {method}")),
+        match (self.method.as_str(), &self.body) {
+            ("GET", _) => {}
+            // The request of `--upload-file`.
+            ("PUT", Body::File(_)) => {}
+            ("HEAD", _) => parts.push("--head".to_owned()),
+            (method, _) => parts.push(format!("--request {method}")),
         }
         let header = match self.is_scim {
             true => "--header \"Authorization: Bearer $TOKEN\"",
             false => "--header \"Private-Token: $TOKEN\"",
         };
         parts.push(header.to_owned());
+        for (name, value) in &self.headers {
+            let value = with_variables(&Value::from(value.as_str()).to_string(), |name| {
+                format!("\"${name}\"")
+            });
+            parts.push(format!("--header \"{name}: {}", &value[1..]));
+        }
         match &self.body {
             Body::None => {}
             Body::Json(media, value) => {
                 parts.push(format!("--header 'Content-Type: {media}'"));
-                parts.push(format!("--data '{}'", pretty(value).replace('\'', "'\\''")));
+                let json = pretty(value).replace('\'', "'\\''");
+                let json = with_variables(&json, |name| format!("\"'\"${name}\"'\""));
+                parts.push(format!("--data '{json}'"));
             }
+            Body::File(name) => parts.push(format!("--upload-file {name}")),
             Body::Form(files, fields) => {
                 parts.extend(
                     fields
@@ -187,7 +227,7 @@ impl Request<'_> {
                 parts.extend(
                     files
                         .iter()
-                        .map(|name| format!("--form '{name}=@{}'", file_name(name))),
+                        .map(|(name, file)| format!("--form '{name}=@{file}'")),
                 );
             }
         }
@@ -195,7 +235,11 @@ impl Request<'_> {
             parts.push("--output download".to_owned());
         }
         parts.push(format!("\"$HOLDFAST{}\"", self.path));
-        parts.join(" \\\n  ")
+        let curl = parts.join(" \\\n  ");
+        match self.commands {
+            Some(commands) => format!("{}\n{curl}", commands.trim_end()),
+            None => curl,
+        }
     }
 
     /// Returns the request for Python with the package `requests`.
@@ -214,10 +258,19 @@ impl Request<'_> {
         {
             headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
         }
+        for (name, value) in &self.headers {
+            let value = with_variables(&Value::from(value.as_str()).to_string(), python_variable);
+            headers.push_str(&format!(", \"{name}\": {value}"));
+        }
         text.push_str(&format!("    headers={{{headers}}},\n"));
         match &self.body {
             Body::None => {}
-            Body::Json(_, value) => text.push_str(&format!("    json={},\n", python(value, 1))),
+            Body::Json(_, value) => {
+                let json = python(value, 1);
+                let json = with_variables(&json, python_variable);
+                text.push_str(&format!("    json={json},\n"));
+            }
+            Body::File(name) => text.push_str(&format!("    data=open(\"{name}\", \"rb\"),\n")),
             Body::Form(files, fields) => {
                 if !fields.is_empty() {
                     let fields: Map<String, Value> = fields
@@ -228,7 +281,7 @@ impl Request<'_> {
                 }
                 let files = files
                     .iter()
-                    .map(|name| format!("\"{name}\": open(\"{}\", \"rb\")", file_name(name)));
+                    .map(|(name, file)| format!("\"{name}\": open(\"{file}\", \"rb\")"));
                 text.push_str(&format!(
                     "    files={{{}}},\n",
                     files.collect::<Vec<_>>().join(", ")
@@ -248,16 +301,18 @@ impl Request<'_> {
     /// Returns the request for JavaScript with `fetch`.
     pub(super) fn javascript(&self) -> String {
         let mut text = String::new();
+        if let Body::Form(..) | Body::File(_) = self.body {
+            text.push_str("import { openAsBlob } from \"node:fs\";\n\n");
+        }
         if let Body::Form(files, fields) = &self.body {
-            text.push_str("import { openAsBlob } from \"node:fs\";\n\nconst form = new FormData();\n");
+            text.push_str("const form = new FormData();\n");
             for (name, value) in fields {
                 text.push_str(&format!(
                     "form.append(\"{name}\", {});\n",
                     Value::from(value.as_str())
                 ));
             }
-            for name in files {
-                let file = file_name(name);
+            for (name, file) in files {
                 text.push_str(&format!(
                     "form.append(\"{name}\", await openAsBlob(\"{file}\"), \"{file}\");\n"
                 ));
@@ -278,14 +333,20 @@ impl Request<'_> {
         if let Body::Json(media, _) = self.body {
             headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
         }
+        for (name, value) in &self.headers {
+            let value = with_variables(&Value::from(value.as_str()).to_string(), javascript_variable);
+            headers.push_str(&format!(", \"{name}\": {value}"));
+        }
         text.push_str(&format!("  headers: {{ {headers} }},\n"));
         match &self.body {
             Body::None => {}
             Body::Json(_, value) => {
                 let json = pretty(value).replace('\n', "\n  ");
+                let json = with_variables(&json, javascript_variable);
                 text.push_str(&format!("  body: JSON.stringify({json}),\n"));
             }
             Body::Form(..) => text.push_str("  body: form,\n"),
+            Body::File(name) => text.push_str(&format!("  body: await openAsBlob(\"{name}\"),\n")),
         }
         text.push_str("});\nif (!response.ok) throw new Error(await response.text());\n");
         text.push_str(match (self.method.as_str(), self.returns_file) {
@@ -304,6 +365,27 @@ fn file_name(name: &str) -> String {
         "file" => "export.tar.gz".to_owned(),
         _ => format!("{name}.bin"),
     }
+}
+
+/// Replaces the texts `"${NAME}"`, with their quotes, by the value of a variable in a language.
+fn with_variables(json: &str, variable: impl Fn(&str) -> String) -> String {
+    let mut parts = json.split("\"${");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once("}\"") {
+            Some((name, rest)) => text.extend([variable(name).as_str(), rest]),
+            None => text.extend(["\"${", part]),
+        }
+    }
+    text
+}
+
+fn python_variable(name: &str) -> String {
+    format!("os.environ[\"{name}\"]")
+}
+
+fn javascript_variable(name: &str) -> String {
+    format!("process.env.{name}")
 }
 
 /// Returns JSON with line breaks.
@@ -346,8 +428,17 @@ mod tests {
     use super::*;
 
     fn sample(operation: Value) -> [String; 3] {
+        sample_with("{}", operation)
+    }
+
+    /// Returns the samples with a file of samples.
+    fn sample_with(text: &str, operation: Value) -> [String; 3] {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("samples.yaml"), text).expect("a file");
+        let samples = crate::samples::load(folder.path()).expect("YAML");
         let root = json!({ "paths": { "/projects/{id}/keys": operation } });
-        let site = Site::new(&root);
+        let mut site = Site::new(&root);
+        site.samples = samples.as_ref();
         let request = request(&site, &site.operations[0]);
         [request.curl(), request.python(), request.javascript()]
     }
@@ -391,6 +482,58 @@ mod tests {
         assert!(
             javascript.contains("body: JSON.stringify({\n    \"title\": \"It's\","),
             "{javascript}"
+        );
+    }
+
+    #[test]
+    fn variables_of_bodies_and_headers_are_read_in_each_language() {
+        let parameters = json!([{ "name": "Key", "in": "header" }, { "name": "Other", "in": "header" }]);
+        let body = json!({ "application/json": { "example": { "title": "a", "sha": "1a2b" } } });
+        let [curl, python, javascript] = sample_with(
+            "{bodies: {create_key: {sha: '${SHA}'}}, commands: {create_key: 'SHA=$(git rev-parse HEAD)'},\
+             operations: {create_key: {Key: '${KEY}'}}}",
+            json!({ "post": { "operationId": "create_key", "parameters": parameters, "requestBody": { "content": body } } }),
+        );
+        assert!(curl.starts_with("SHA=$(git rev-parse HEAD)\ncurl \\\n"), "{curl}");
+        assert!(
+            curl.contains("\"title\": \"a\"") && curl.contains("\"sha\": \"'\"$SHA\"'\""),
+            "{curl}"
+        );
+        assert!(curl.contains("--header \"Key: $KEY\""), "{curl}");
+        assert!(
+            python.contains("\"sha\": os.environ[\"SHA\"]")
+                && python.contains("\"Key\": os.environ[\"KEY\"]"),
+            "{python}"
+        );
+        assert!(
+            javascript.contains("\"sha\": process.env.SHA")
+                && javascript.contains("\"Key\": process.env.KEY"),
+            "{javascript}"
+        );
+        assert!(!curl.contains("Other"), "{curl}");
+    }
+
+    #[test]
+    fn files_are_sent_as_bodies_and_have_names_of_their_own_in_forms() {
+        let operation = |body: Value| json!({ "put": { "operationId": "upload_key", "requestBody": { "content": body } } });
+        let file = operation(json!({ "application/octet-stream": {} }));
+        let [curl, python, javascript] = sample_with("{bodies: {upload_key: a.key}}", file);
+        assert!(
+            curl.contains("--upload-file a.key") && !curl.contains("--request"),
+            "{curl}"
+        );
+        assert!(python.contains("data=open(\"a.key\", \"rb\")"), "{python}");
+        assert!(
+            javascript.contains("body: await openAsBlob(\"a.key\")"),
+            "{javascript}"
+        );
+        let schema =
+            json!({ "properties": { "file": { "format": "binary" }, "title": { "type": "string" } } });
+        let form = operation(json!({ "multipart/form-data": { "schema": schema } }));
+        let [curl, ..] = sample_with("{bodies: {upload_key: {file: a.key, title: b}}}", form);
+        assert!(
+            curl.contains("--form 'title=b' \\\n  --form 'file=@a.key'"),
+            "{curl}"
         );
     }
 

@@ -288,7 +288,7 @@ fn operation_pages_contain_all_parameters_attributes_and_responses() {
         "[409](/docs/errors.md#conflict)",
         "[Common errors](/docs/errors.md): 400, 401, 403, 404, 414, 429, 431, 500, 503, 507.",
         "[Get a branch](/docs/operation/get_branch.md)",
-        "--data '{\n  \"branch\": \"feature\",\n  \"ref\": \"main\"\n}'",
+        "--data '{\n  \"branch\": \"docs\",\n  \"ref\": \"main\"\n}'",
     ] {
         assert!(page.contains(part), "{part}");
     }

@@ -42,6 +42,21 @@ fn values_of_unknown_parameters_and_operations_are_reported() {
 }
 
 #[test]
+fn bodies_and_commands_of_unknown_operations_and_attributes_are_reported() {
+    assert_eq!(
+        faults_of_samples("bodies: {create_key: {title: b}}\ncommands: {create_key: 'true'}\n"),
+        ""
+    );
+    let expected = "openapi/samples.yaml: `create_key` has no attribute `wings`\n\
+                    openapi/samples.yaml: `get_raw_key` has no body\n\
+                    openapi/samples.yaml: unknown operation `fly`\n";
+    let faults = faults_of_samples(
+        "bodies: {create_key: {wings: 2}, get_raw_key: {title: b}}\ncommands: {fly: 'true'}\n",
+    );
+    assert_eq!(faults, expected);
+}
+
+#[test]
 fn value_of_an_operation_precedes_the_value_of_all() {
     let folder = folder(
         "samples.yaml",

@@ -1,6 +1,7 @@
 //! `holdfast test-server`.
 
 mod clock;
+mod demo;
 mod faults;
 mod lifecycle;
 mod snapshots;
