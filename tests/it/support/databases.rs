@@ -6,6 +6,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use harness::directory;
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use storage::database::{Database, DatabaseOptions};
 use tokio::sync::{mpsc, oneshot};
 
 use super::server::{DELETION_DELAY, ROOT_PASSWORD, ROOT_TOKEN};
@@ -49,6 +50,24 @@ pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> Postgres
         (path, name.expect("a name"))
     });
     template::copy(files, directory).expect("a copy");
+    PostgresqlDatabase::like(admin, name).await
+}
+
+/// Creates a PostgreSQL database that has all migrations and no rows, as after the first step of a first start.
+pub async fn migrated_postgresql_database(admin: &str) -> PostgresqlDatabase {
+    static TEMPLATE: OnceLock<String> = OnceLock::new();
+    let name = TEMPLATE.get_or_init(|| {
+        let path = directory::create_template("migrated", async |path: &Path| {
+            let name = new_name();
+            create_database(&connect(admin).await, &name, "template1").await;
+            let database = Database::connect(&url_of(admin, &name), &DatabaseOptions::default()).await;
+            let database = database.expect("the database");
+            database.migrate().await.expect("migrations");
+            database.close().await.expect("closing");
+            std::fs::write(path.with_extension(DATABASE), name).expect("a name");
+        });
+        std::fs::read_to_string(path.with_extension(DATABASE)).expect("a name")
+    });
     PostgresqlDatabase::like(admin, name).await
 }
 

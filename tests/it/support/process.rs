@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::{DatabaseKind, PostgresqlDatabase, git};
+use super::{DatabaseKind, PostgresqlDatabase, databases, git};
 
 /// Token of the first administrator.
 pub const TOKEN: &str = "root-token-of-the-binary";
@@ -30,6 +30,18 @@ impl Site {
     /// Creates a new site. Its data is in memory if there is room.
     pub async fn new(kind: &DatabaseKind) -> Self {
         Self::within(super::temporary_directory(), kind).await
+    }
+
+    /// Creates a new site whose database has all migrations if it is on PostgreSQL, where they take two seconds.
+    pub async fn migrated(kind: &DatabaseKind) -> Self {
+        let site = Self::without_database(super::temporary_directory(), kind);
+        match kind {
+            DatabaseKind::Sqlite => site,
+            DatabaseKind::Postgresql(url) => {
+                let database = databases::migrated_postgresql_database(url).await;
+                Self { database: Some(Arc::new(database)), ..site }
+            }
+        }
     }
 
     /// Creates a new site for gigabytes of data.
@@ -54,7 +66,17 @@ impl Site {
             DatabaseKind::Sqlite => None,
             DatabaseKind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
         };
-        Self { data: guard.path().join("data"), kind: kind.clone(), database, given_url: None, _guard: Arc::new(guard) }
+        Self { database, ..Self::without_database(guard, kind) }
+    }
+
+    fn without_database(guard: tempfile::TempDir, kind: &DatabaseKind) -> Self {
+        Self {
+            data: guard.path().join("data"),
+            kind: kind.clone(),
+            database: None,
+            given_url: None,
+            _guard: Arc::new(guard),
+        }
     }
 
     /// Creates another site on the same kind of database.
@@ -298,7 +320,7 @@ macro_rules! on_every_site {
     ($($name:ident),* $(,)?) => {$(
         mod $name {
             async fn run(kind: $crate::support::DatabaseKind) {
-                let site = $crate::support::process::Site::new(&kind).await;
+                let site = $crate::support::process::Site::migrated(&kind).await;
                 super::$name(site.clone()).await;
                 site.remove().await;
             }

@@ -110,11 +110,6 @@ async fn authorization_is_checked_before_parameters(server: TestServer) {
     anonymous.get(&format!("{}/Users?count=x", provider.base)).await.expect(401);
     for path in ["%FF", "%00", &"x".repeat(1_025)] {
         for response in call_all(&provider.client, path).await {
-            if path == "%FF" {
-                // A path that is not text cannot be routed to an operation.
-                assert_eq!((response.status, response.header("content-type")), (400, "application/json"));
-                continue;
-            }
             let (status, kind, detail) = rejection(&response);
             assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         }
