@@ -45,8 +45,8 @@ pub struct SigningKey {
 }
 
 impl PublicKey {
-    /// Parses one ASCII-armored public key. Returns `None` for other texts, for several keys, and for a key of an obsolete or
-    /// unknown version, and for keys with more bits than the server accepts.
+    /// Parses one ASCII-armored public key. Returns `None` for other texts, for several keys, for a key of an obsolete or
+    /// unknown version, and for a key with more bits than the server accepts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
