@@ -32,6 +32,11 @@ openapi:
     mv target/openapi.json.new openapi/dist/openapi.json
     mv target/openapi-3.1.json.new openapi/dist/openapi-3.1.json
 
+# Build the packages of a release in target/packages; requires the tools that docs/PACKAGING.md lists
+package *kinds:
+    cargo build --locked --profile dist --bin holdfast
+    packaging/build target/dist/holdfast target/packages {{ kinds }}
+
 # Record the facts about the current document as a version, such as `just history 1.0.0`, for the page of changes
 history version:
     target/debug/holdfast openapi --format facts | gzip -9n > openapi/history/{{ version }}.txt.gz

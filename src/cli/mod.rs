@@ -12,6 +12,7 @@ mod key_rotation;
 mod log;
 mod lookup;
 mod maintenance;
+mod manual;
 mod moves;
 mod openapi;
 mod passwords;
@@ -21,6 +22,7 @@ mod test_server;
 mod tokens;
 mod users;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -80,6 +82,12 @@ enum Command {
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// Write the manual pages into a directory, which is created if it does not exist
+    #[command(after_help = "Example:\n  holdfast man ~/.local/share/man/man1")]
+    Man {
+        /// The directory
+        directory: PathBuf,
     },
 }
 
@@ -146,6 +154,7 @@ pub fn run() -> ExitCode {
                 print(&completions(shell));
                 Ok(ExitCode::SUCCESS)
             }
+            Some(Command::Man { directory }) => manual::write_pages(Cli::command(), &directory),
         }
     });
     outcome.unwrap_or_else(|error| print_error(&error.to_string()))

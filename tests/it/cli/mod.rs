@@ -17,6 +17,7 @@ mod instance;
 mod key_rotation;
 mod lifecycle;
 mod logs;
+mod manual;
 mod restarts;
 mod socket_activation;
 mod start_errors;
