@@ -39,15 +39,10 @@ pub fn copy_sqlite_instance(directory: &Path) {
 pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> PostgresqlDatabase {
     static TEMPLATE: OnceLock<(PathBuf, String)> = OnceLock::new();
     let (files, name) = TEMPLATE.get_or_init(|| {
-        let path = directory::create_template("postgresql", async |path: &Path| {
+        create_template_database("postgresql", admin, async |path, url| {
             remove_abandoned(admin).await;
-            let name = new_name();
-            create_database(&connect(admin).await, &name, "template1").await;
-            template::create(path, Some(url_of(admin, &name)), &PRESET).await;
-            std::fs::write(path.with_extension(DATABASE), name).expect("a name");
-        });
-        let name = std::fs::read_to_string(path.with_extension(DATABASE));
-        (path, name.expect("a name"))
+            template::create(path, Some(url), &PRESET).await;
+        })
     });
     template::copy(files, directory).expect("a copy");
     PostgresqlDatabase::like(admin, name).await
@@ -55,20 +50,32 @@ pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> Postgres
 
 /// Creates a PostgreSQL database that has all migrations and no rows, as after the first step of a first start.
 pub async fn migrated_postgresql_database(admin: &str) -> PostgresqlDatabase {
-    static TEMPLATE: OnceLock<String> = OnceLock::new();
-    let name = TEMPLATE.get_or_init(|| {
-        let path = directory::create_template("migrated", async |path: &Path| {
-            let name = new_name();
-            create_database(&connect(admin).await, &name, "template1").await;
-            let database = Database::connect(&url_of(admin, &name), &DatabaseOptions::default()).await;
-            let database = database.expect("the database");
+    static TEMPLATE: OnceLock<(PathBuf, String)> = OnceLock::new();
+    let (_, name) = TEMPLATE.get_or_init(|| {
+        create_template_database("migrated", admin, async |_, url| {
+            let database = Database::connect(&url, &DatabaseOptions::default()).await.expect("the database");
             database.migrate().await.expect("migrations");
             database.close().await.expect("closing");
-            std::fs::write(path.with_extension(DATABASE), name).expect("a name");
-        });
-        std::fs::read_to_string(path.with_extension(DATABASE)).expect("a name")
+        })
     });
     PostgresqlDatabase::like(admin, name).await
+}
+
+/// Creates a template of a directory and a database once per run. `fill` receives the path of the empty directory and the
+/// URL of the empty database. Returns the path, and the name of the database.
+fn create_template_database(
+    template: &str,
+    admin: &str,
+    fill: impl AsyncFnOnce(&Path, String) + Send,
+) -> (PathBuf, String) {
+    let path = directory::create_template(template, async |path: &Path| {
+        let name = new_name();
+        create_database(&connect(admin).await, &name, "template1").await;
+        fill(path, url_of(admin, &name)).await;
+        std::fs::write(path.with_extension(DATABASE), name).expect("a name");
+    });
+    let name = std::fs::read_to_string(path.with_extension(DATABASE));
+    (path, name.expect("a name"))
 }
 
 /// A PostgreSQL database for one test.
