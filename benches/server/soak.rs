@@ -132,6 +132,8 @@ struct Load {
     clients: Clients,
     git: GitClient,
     random: Random,
+    /// Number of requests so far. The names of new files contain it, so it continues in the next turn.
+    requests: usize,
     latencies: Latencies,
     /// Resident memory after each turn, in mebibytes.
     memory: Vec<f64>,
@@ -151,6 +153,7 @@ impl Load {
             clients,
             git,
             random: Random::new(1),
+            requests: 0,
             latencies: Latencies::new(),
             memory: Vec::new(),
         })
@@ -162,20 +165,20 @@ impl Load {
             clients,
             git,
             random,
+            requests: number,
             latencies,
             ..
         } = self;
         let mut calls: FuturesUnordered<Call> = FuturesUnordered::new();
         let until = Instant::now() + time;
-        let mut requests = tokio::time::interval(REQUEST_INTERVAL);
+        let mut due_requests = tokio::time::interval(REQUEST_INTERVAL);
         let mut clones = tokio::time::interval(CLONE_INTERVAL);
         let mut pushes = tokio::time::interval(PUSH_INTERVAL);
-        let mut number = 0;
         while Instant::now() < until {
             tokio::select! {
-                due = requests.tick() => {
-                    number += 1;
-                    let (name, request) = request(number, random);
+                due = due_requests.tick() => {
+                    *number += 1;
+                    let (name, request) = request(*number, random);
                     calls.push(Box::pin(clients.send(name, request, due.into_std())));
                 }
                 _ = clones.tick() => calls.push(Box::pin(git.clone_shallow(random.below(PROJECTS)))),

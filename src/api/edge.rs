@@ -455,7 +455,7 @@ impl Steps {
 fn body_error(operation: &Operation, error: Error) -> Error {
     match error {
         Error::InvalidParameters(faults) if operation.error_format != ErrorFormat::Plain => {
-            Error::invalid_scim_request(ScimErrorType::Syntax, faults.join(", "))
+            Error::invalid_scim_request(ScimErrorType::Syntax, faults.texts.join(", "))
         }
         other => other,
     }

@@ -269,8 +269,12 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         Error::NothingToRevoke => message(StatusCode::NOT_FOUND, "404 Not Found"),
         Error::NotFoundOrExpired => message(StatusCode::NOT_FOUND, "404 Not found or has expired"),
         Error::InvalidParameters(faults) => {
-            let text = faults.join(", ");
-            (StatusCode::BAD_REQUEST, json!({ "message": text, "error": text }))
+            let text = faults.texts.join(", ");
+            let mut body = json!({ "message": text, "error": text });
+            if !faults.allowed_values.is_empty() {
+                body["allowed_values"] = json!(faults.allowed_values);
+            }
+            (StatusCode::BAD_REQUEST, body)
         }
         Error::Rejected(text) | Error::InvalidScimRequest { text, .. } => {
             message(StatusCode::BAD_REQUEST, text)
@@ -355,7 +359,8 @@ mod tests {
 
     #[tokio::test]
     async fn invalid_parameters_are_in_both_keys() {
-        let error = Error::InvalidParameters(vec!["a is missing".to_owned(), "b is invalid".to_owned()]);
+        let error =
+            Error::InvalidParameters(vec!["a is missing".to_owned(), "b is invalid".to_owned()].into());
         let text = "a is missing, b is invalid";
         assert_eq!(
             rendered(error).await,

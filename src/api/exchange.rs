@@ -103,8 +103,13 @@ impl<'a> Exchange<'a> {
     /// Returns the request's URL below the configured base URL, without its query.
     #[must_use]
     pub fn url(&self) -> String {
-        let base = self.request.data::<BaseUrl>().map_or("", |base| &*base.0);
-        format!("{base}{}", self.request.original_uri().path())
+        format!("{}{}", self.base_url(), self.request.original_uri().path())
+    }
+
+    /// Returns the configured base URL.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.request.data::<BaseUrl>().map_or("", |base| &*base.0)
     }
 
     /// Returns the ID of the caller, once known.

@@ -35,8 +35,9 @@ fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) ->
         .extension(body.clone())
         .body(body.body());
     if status == StatusCode::CREATED
-        && let Some(attribute) = exchange.operation().location
-        && let Some(location) = resource_location(&exchange.url(), attribute, &body.0)
+        && let Some(location) = &exchange.operation().location
+        && let Ok(parameters) = exchange.path()
+        && let Some(location) = resource_location(exchange.base_url(), location, &parameters, &body.0)
     {
         response.headers_mut().insert(LOCATION, location);
     }

@@ -23,6 +23,7 @@ use super::group_domains::{self, GroupDomainCommand};
 use super::jobs::{self, JobsCommand};
 use super::key_rotation::{self, RotateKeyOptions};
 use super::moves::{self, GroupsCommand, ProjectsCommand};
+use super::progress::{Progress, TaskState};
 use super::tokens::{self, TokensCommand};
 use super::users::{self as user_commands, UsersCommand};
 
@@ -226,10 +227,14 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
         } => {
             let (settings, backend) = common.open().await?;
             let _presence = startup::register_node(&backend, &settings.data_dir).await?;
+            let mut progress = Progress::new();
+            let (text, done, total) = (&format!("Importing {}", path.display()), 0, None);
+            progress.show(TaskState { text, done, total }, false);
             let imported =
                 repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
-                    .await
-                    .map_err(error_text)?;
+                    .await;
+            progress.finish();
+            let imported = imported.map_err(error_text)?;
             let branch = imported.default_branch.as_deref().unwrap_or("none");
             print(&format!(
                 "Project {project} has id {} and the default branch {branch}.\n",

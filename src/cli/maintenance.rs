@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use domain::operations::{doctor as examination, git_program, git_sandbox, startup};
+use domain::operations::doctor::{self as examination, DoctorEvent};
+use domain::operations::{git_program, git_sandbox, startup};
 
 use super::checks::print_checks;
 use super::context::{CommandResult, CommonOptions, print};
+use super::progress::{Progress, TaskState};
 
 /// Options of `doctor`.
 #[derive(Debug, Args)]
@@ -24,7 +26,14 @@ pub(super) async fn doctor(options: DoctorOptions) -> CommandResult {
     let old_git = git_program::check().await?;
     let (settings, backend) = options.common.open().await?;
     let deserted = startup::is_only_node(&settings.data_dir).await?;
-    let found = examination::check(&backend, &settings.data_dir, deserted).await?;
+    let mut progress = Progress::new();
+    let mut report = |event: DoctorEvent| {
+        let (text, done, total) = (&progress_text(event), event.done, event.total);
+        progress.show(TaskState { text, done, total }, false);
+    };
+    let found = examination::check(&backend, &settings.data_dir, deserted, &mut report).await;
+    progress.finish();
+    let found = found?;
     // Git and its sandbox depend on the machine, so they are not problems of the instance.
     let sandbox = git_sandbox::warning().await.map(str::to_owned);
     let warnings: Vec<String> = old_git.into_iter().chain(sandbox).collect();
@@ -36,4 +45,28 @@ pub(super) async fn doctor(options: DoctorOptions) -> CommandResult {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+fn progress_text(event: DoctorEvent) -> String {
+    let (subject, done) = (event.subject, event.done);
+    match event.total {
+        Some(total) => format!("Checked {done} of {total} {subject}"),
+        None => format!("Checking {subject}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_names_the_subject_and_the_numbers() {
+        let event = |total| DoctorEvent {
+            subject: "projects",
+            done: 1,
+            total,
+        };
+        assert_eq!(progress_text(event(Some(3))), "Checked 1 of 3 projects");
+        assert_eq!(progress_text(event(None)), "Checking projects");
+    }
 }

@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Time between two lines of a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between two changes of the spinner.
+const TICK: Duration = Duration::from_millis(100);
 /// Bar of a task whose extent is known.
 const BAR: &str = "{msg} [{bar:30}] {percent}% ({eta})";
 /// Line of a task whose extent is not known.
@@ -46,8 +48,13 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(ProgressBar::no_length);
+        // A step without a known extent can take minutes.
+        if let Some(bar) = &bar {
+            bar.enable_steady_tick(TICK);
+        }
         Self {
-            bar: std::io::stderr().is_terminal().then(ProgressBar::no_length),
+            bar,
             printed_at: Instant::now(),
         }
     }

@@ -1,7 +1,8 @@
 //! The documentation portal and the OpenAPI documents, without authentication.
 //!
-//! All files are embedded, each as a gzip member that is sent unchanged to clients that accept gzip. The pages run one
-//! script of this server and load nothing from other hosts.
+//! All files are embedded and compressed. The pages run one script of this server and load nothing from other hosts.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use contract::document::{Extent, Format, PublishedFile, Version, document, find};
@@ -122,17 +123,23 @@ async fn content(file: &'static PublishedFile, headers: &HeaderMap) -> Response 
         return builder.status(StatusCode::NOT_MODIFIED).finish();
     }
     let builder = builder.content_type(file.media_type);
-    if accepts_gzip(headers) {
-        return builder
+    let is_compressed = accepts_gzip(headers);
+    let builder = match is_compressed {
+        true => builder
             .header(CONTENT_ENCODING, "gzip")
-            .header(VARY, "Accept-Encoding")
-            .body(Bytes::from_static(file.gzip()));
-    }
-    // The largest file takes several milliseconds.
-    match tokio::task::spawn_blocking(|| file.content()).await {
-        Ok(Ok(bytes)) => builder.body(bytes),
-        Ok(Err(error)) => render(&Error::internal(format!("failed to decompress a page: {error}"))),
-        Err(_) => render(&Error::internal("decompression panicked")),
+            .header(VARY, "Accept-Encoding"),
+        false => builder,
+    };
+    let read = move || match is_compressed {
+        true => file.gzip(),
+        false => file.content().map(Cow::Owned),
+    };
+    // A page takes a millisecond, and the largest document several.
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(Cow::Borrowed(bytes))) => builder.body(Bytes::from_static(bytes)),
+        Ok(Ok(Cow::Owned(bytes))) => builder.body(bytes),
+        Ok(Err(error)) => render(&Error::internal(format!("failed to read a page: {error}"))),
+        Err(_) => render(&Error::internal("reading a page panicked")),
     }
 }
 
@@ -169,7 +176,7 @@ pub fn add_documents(routes: Route) -> Route {
 /// Returns a published document. With `for=sdk`, it is reduced for SDK generators.
 async fn published(request: &Request, version: Version, format: Format) -> Response {
     let Ok(query) = request.params::<DocumentQuery>() else {
-        return render(&Error::parameter("for does not have a valid value"));
+        return render(&Error::value_not_allowed("for", ["sdk"]));
     };
     let extent = match query.purpose {
         Some(Purpose::Sdk) => Extent::Sdk,

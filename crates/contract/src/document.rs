@@ -2,7 +2,11 @@
 //!
 //! The document has four forms: as authored, its 3.1.1 form, and both reduced for SDK generators.
 
-use std::io::Read;
+use std::borrow::Cow;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// Version of OpenAPI of a published document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +49,16 @@ pub struct PublishedFile {
     pub tag: &'static str,
     /// Number of bytes of the content.
     pub size: usize,
+    /// Range of the gzip member in [`BLOB`].
     start: usize,
     end: usize,
+    /// Position of the content in the decompressed member.
+    offset: usize,
+    /// Whether the member has other files too.
+    is_shared: bool,
 }
 
-/// The gzip members of all files.
+/// The gzip members of all files. Small files share a member.
 static BLOB: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/published.bin"));
 /// All files, sorted by path.
 static FILES: &[PublishedFile] = include!(concat!(env!("OUT_DIR"), "/published.rs"));
@@ -61,23 +70,41 @@ static EMPTY: PublishedFile = PublishedFile {
     size: 0,
     start: 0,
     end: 0,
+    offset: 0,
+    is_shared: false,
 };
 
 impl PublishedFile {
-    /// Returns the content as one gzip member.
-    #[must_use]
-    pub fn gzip(&self) -> &'static [u8] {
-        BLOB.get(self.start..self.end).unwrap_or_default()
+    /// Returns the content as one gzip member. That of a small file is compressed for each call.
+    ///
+    /// # Errors
+    /// Those of [`PublishedFile::content`].
+    pub fn gzip(&self) -> std::io::Result<Cow<'static, [u8]>> {
+        if !self.is_shared {
+            return Ok(Cow::Borrowed(self.member()));
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&self.content()?)?;
+        encoder.finish().map(Cow::Owned)
     }
 
     /// Decompresses the content.
     ///
     /// # Errors
-    /// Embedded bytes that are not a gzip member.
+    /// Embedded bytes that are not a gzip member, or are too short.
     pub fn content(&self) -> std::io::Result<Vec<u8>> {
-        let mut content = Vec::with_capacity(self.size);
-        flate2::read::GzDecoder::new(self.gzip()).read_to_end(&mut content)?;
+        let mut decoder = flate2::read::GzDecoder::new(self.member());
+        std::io::copy(
+            &mut decoder.by_ref().take(self.offset as u64),
+            &mut std::io::sink(),
+        )?;
+        let mut content = vec![0; self.size];
+        decoder.read_exact(&mut content)?;
         Ok(content)
+    }
+
+    fn member(&self) -> &'static [u8] {
+        BLOB.get(self.start..self.end).unwrap_or_default()
     }
 }
 
@@ -146,10 +173,25 @@ mod tests {
     }
 
     #[test]
-    fn all_files_have_their_recorded_size() {
+    fn pages_of_the_documentation_take_less_than_four_megabytes() {
+        let pages = files().iter().filter(|file| file.path.starts_with("docs/"));
+        let members: std::collections::BTreeSet<_> = pages.map(|file| (file.start, file.end)).collect();
+        let bytes: usize = members.iter().map(|(start, end)| end - start).sum();
+        assert!((1..4_000_000).contains(&bytes), "{bytes} bytes");
+    }
+
+    #[test]
+    fn all_files_are_complete() {
         assert!(files().len() > 1_000);
         for file in files() {
-            assert_eq!(file.content().expect(file.path).len(), file.size, "{}", file.path);
+            let content = file.content().expect(file.path);
+            assert_eq!(content.len(), file.size, "{}", file.path);
+            let mut decompressed = Vec::new();
+            let gzip = file.gzip().expect(file.path);
+            flate2::read::GzDecoder::new(gzip.as_ref())
+                .read_to_end(&mut decompressed)
+                .expect(file.path);
+            assert!(decompressed == content, "{}", file.path);
             assert!(
                 std::ptr::eq(find(file.path).expect(file.path), file),
                 "{}",

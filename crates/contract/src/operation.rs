@@ -47,8 +47,8 @@ pub struct Operation {
     pub body_limit: u64,
     /// Status of a successful response.
     pub success: u16,
-    /// Attribute of the response that ends the URL of the created resource, after the URL of the request.
-    pub location: Option<&'static str>,
+    /// The URL of the created resource, if another operation reads it.
+    pub location: Option<ResourceLocation>,
     /// Whether the response depends only on the URL, the header parameters and the database, that is, whether a read returns
     /// JSON or bytes.
     pub cacheable: bool,
@@ -58,6 +58,15 @@ pub struct Operation {
     pub media_type: &'static str,
     /// Format of errors.
     pub error_format: ErrorFormat,
+}
+
+/// The URL of a created resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceLocation {
+    /// Path template of the operation that reads the resource.
+    pub path: &'static str,
+    /// Attribute of the response with the value of the last placeholder. All other values are those of the request.
+    pub attribute: Option<&'static str>,
 }
 
 /// Kind of resource that an operation requires access to (`x-access.on`).

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::operation::{
     AccessRule, ErrorFormat, Field, FilePart, Flag, InputType, MinimumAccess, Operation, Paging, Parameter,
-    ParameterLocation, ResourceKind, Tier,
+    ParameterLocation, ResourceKind, ResourceLocation, Tier,
 };
 
 static OPERATIONS: LazyLock<&'static [Operation]> = LazyLock::new(|| {
@@ -126,7 +126,7 @@ struct OperationEntry {
     raw_body: bool,
     body_limit: u64,
     success: u16,
-    location: Option<String>,
+    location: Option<LocationEntry>,
     #[serde(default)]
     cacheable: bool,
     statuses: Vec<u16>,
@@ -145,6 +145,13 @@ struct AccessEntry {
     archived: bool,
     #[serde(default)]
     first: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocationEntry {
+    path: String,
+    attribute: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -290,7 +297,10 @@ fn operation_of(
         raw_body: entry.raw_body,
         body_limit: entry.body_limit,
         success: entry.success,
-        location: entry.location.map(leak),
+        location: entry.location.map(|location| ResourceLocation {
+            path: location.path.leak(),
+            attribute: location.attribute.map(leak),
+        }),
         cacheable: entry.cacheable,
         statuses: entry.statuses.leak(),
         media_type: entry.media_type.leak(),

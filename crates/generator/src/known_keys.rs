@@ -30,6 +30,8 @@ const EXTENSIONS: &[&str] = &[
     "x-raw-body",
     "x-attachment",
     "x-errors",
+    "x-created",
+    "x-deprecation",
 ];
 const PARAMETER: &[&str] = &[
     "name",

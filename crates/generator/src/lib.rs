@@ -1,7 +1,7 @@
 //! Generates the server's API code from the OpenAPI files in `openapi/`.
 //!
-//! [`load`] merges the files into one document, [`groups`] expands parameter groups, and [`defaults`] adds the parts
-//! that many operations share.
+//! [`load`] merges the files into one document, [`groups`] expands parameter groups, [`shared_examples`] expands
+//! examples, and [`defaults`] adds the parts that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
 //! writes Rust, [`table`] writes the operation table, and [`publish`] renders the published documents. [`portal`] renders
 //! the documentation, [`workflows`] checks the workflows, and [`pack`] compresses the published files. Only build scripts
@@ -20,6 +20,7 @@ pub mod pack;
 pub mod portal;
 pub mod publish;
 pub mod samples;
+pub mod shared_examples;
 pub mod table;
 pub mod workflows;
 
@@ -100,7 +101,7 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
         content: workflows.text.into_bytes(),
     }));
     Ok(Generated {
-        documents: publish::publish(&document.root)?,
+        documents: publish::publish(&document.root, &portal::code_samples(&authored, samples.as_ref()))?,
         facts: portal::history::format(&portal::history::facts(&document.root)),
         portal,
         world: samples.map(|samples| samples.world()),

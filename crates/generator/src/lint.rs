@@ -124,6 +124,7 @@ impl Linter<'_> {
                     self.optional_parameter(&pointer, operation);
                     self.responses(&pointer, operation);
                     self.extensions(&pointer, operation);
+                    self.created(&pointer, path, operation);
                 }
             }
         }

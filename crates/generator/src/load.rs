@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::defaults;
 use crate::groups::{self, Groups};
+use crate::shared_examples;
 
 /// A fault of the contract and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,6 +192,10 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         true => loader.mapping(groups::FILE),
         false => Map::new(),
     };
+    let examples = match folder.join(shared_examples::FILE).exists() {
+        true => loader.mapping(shared_examples::FILE),
+        false => Map::new(),
+    };
     if !loader.faults.is_empty() {
         return Err(loader.faults);
     }
@@ -210,6 +215,7 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         groups: Groups::default(),
     };
     groups::expand(&mut document, definitions)?;
+    shared_examples::expand(&mut document, examples)?;
     defaults::add(&mut document);
     Ok(document)
 }

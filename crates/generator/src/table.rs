@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use crate::model::{Contract, Form, Operation, Parameter, Property, Type};
+use crate::publish::links::Location;
 
 /// Maximum size of a body in bytes if the contract does not specify one.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 
-/// Returns the table. `locations` are the attributes that end the URLs of created resources, by operation.
+/// Returns the table. `locations` are the URLs of created resources, by operation.
 ///
 /// # Errors
 /// If an input type contains itself.
-pub fn table(contract: &Contract, locations: &BTreeMap<String, String>) -> Result<String, String> {
+pub fn table(contract: &Contract, locations: &BTreeMap<String, Location>) -> Result<String, String> {
     let mut writer = Writer {
         contract,
         locations,
@@ -36,6 +37,10 @@ pub fn table(contract: &Contract, locations: &BTreeMap<String, String>) -> Resul
         "operations": operations,
     });
     Ok(table.to_string())
+}
+
+fn location(location: &Location) -> Value {
+    json!({ "path": location.path, "attribute": location.attribute })
 }
 
 /// Entries without duplicates.
@@ -58,7 +63,7 @@ impl List {
 
 struct Writer<'a> {
     contract: &'a Contract,
-    locations: &'a BTreeMap<String, String>,
+    locations: &'a BTreeMap<String, Location>,
     types: List,
     parameters: List,
     /// Positions of component schemas; `None` while one is being written.
@@ -134,7 +139,10 @@ impl<'a> Writer<'a> {
             ("raw_body", json!(operation.raw_body.is_some())),
             ("body_limit", json!(limit.unwrap_or(DEFAULT_BODY_LIMIT))),
             ("success", json!(operation.success.status)),
-            ("location", json!(self.locations.get(&operation.id))),
+            (
+                "location",
+                self.locations.get(&operation.id).map_or(Value::Null, location),
+            ),
             ("cacheable", json!(operation.is_cacheable())),
             ("statuses", json!(operation.statuses)),
             ("media_type", json!(operation.media_type)),

@@ -1,11 +1,10 @@
 //! Explanation of a push that failed because of a limit on memory, for the messages that the pusher sees.
 
 use bytes::{Bytes, BytesMut};
+use parsers::pkt_line::{LENGTH_DIGITS, packet};
 
 use super::process::is_out_of_memory;
 
-/// The digits of the length at the start of a packet.
-const LENGTH_DIGITS: usize = 4;
 /// The sideband of progress messages.
 const PROGRESS_BAND: u8 = 2;
 
@@ -31,7 +30,7 @@ impl PushExplanation {
     pub(super) fn after(&mut self, chunk: &[u8]) -> Bytes {
         self.pending.extend_from_slice(chunk);
         let mut output = BytesMut::with_capacity(self.pending.len());
-        while let Some(length) = packet(&self.pending) {
+        while let Some(length) = packet_length(&self.pending) {
             let packet = self.pending.split_to(length);
             output.extend_from_slice(&packet);
             let is_message = packet.get(LENGTH_DIGITS) == Some(&PROGRESS_BAND);
@@ -59,12 +58,12 @@ impl PushExplanation {
              sent as a delta, with its base. Store large files with Git LFS.\n",
             self.max_object_bytes >> 20
         );
-        format!("{:04x}\u{2}{text}", text.len() + LENGTH_DIGITS + 1)
+        packet(&format!("\u{2}{text}"))
     }
 }
 
 /// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
-fn packet(bytes: &[u8]) -> Option<usize> {
+fn packet_length(bytes: &[u8]) -> Option<usize> {
     let digits = std::str::from_utf8(bytes.get(..LENGTH_DIGITS)?).ok()?;
     // Lengths below four are of packets without content, such as a flush.
     let length = usize::from_str_radix(digits, 16).ok()?.max(LENGTH_DIGITS);
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> String {
-        format!("{:04x}\u{2}{text}", text.len() + 5)
+        packet(&format!("\u{2}{text}"))
     }
 
     #[test]

@@ -11,26 +11,7 @@ use contract::operation::{Field, InputType};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// Maximum number of faults in a response.
-const MAX_FAULTS: usize = 50;
-
-/// Collects faults in the declared order of the parameters.
-#[derive(Default)]
-pub struct Faults(Vec<String>);
-
-impl Faults {
-    /// Adds a fault, up to the maximum number.
-    pub fn add(&mut self, text: impl Into<String>) {
-        if self.0.len() < MAX_FAULTS {
-            self.0.push(text.into());
-        }
-    }
-
-    /// Returns all faults.
-    pub fn into_vec(self) -> Vec<String> {
-        self.0
-    }
-}
+use crate::api::parameters::faults::Faults;
 
 /// Rules for a named value, in addition to its type.
 pub struct Slot<'a> {
@@ -130,7 +111,10 @@ fn coerce(input: &'static InputType, value: Value, name: &str, faults: &mut Faul
             faults.add(match fault {
                 Fault::Invalid => format!("{name} is invalid"),
                 Fault::Empty => format!("{name} is empty"),
-                Fault::NotAllowed => format!("{name} does not have a valid value"),
+                Fault::NotAllowed => {
+                    faults.add_not_allowed(name, input);
+                    return None;
+                }
                 Fault::TooLong(max) => format!("{name} is too long (maximum is {max} characters)"),
                 Fault::TooShort(min) => format!("{name} is too short (minimum is {min} characters)"),
             });
@@ -475,7 +459,7 @@ mod tests {
         let mut faults = Faults::default();
         let mut entries = value.as_object().cloned().unwrap_or_default();
         let coerced = fields(FIELDS, &mut entries, None, &mut faults);
-        (Value::Object(coerced), faults.into_vec())
+        (Value::Object(coerced), faults.into_texts())
     }
 
     #[test]

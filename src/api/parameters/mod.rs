@@ -5,16 +5,18 @@
 //! request are reported together.
 
 mod coerce;
+mod faults;
 
 use std::fs::File;
 use std::io::BufReader;
 
-use coerce::{Faults, Slot};
+use coerce::Slot;
 use contract::input::Input;
 use contract::operation::{InputType, Operation, Paging, Parameter, ParameterLocation};
 use domain::kernel::budgets::RequestMemory;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
+use faults::Faults;
 use parsers::json::{self, JsonError};
 use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
@@ -188,12 +190,7 @@ pub fn check_path(operation: &Operation, path: &[(&'static str, String)]) -> Res
     for parameter in placeholders.filter(|parameter| parameter.location == ParameterLocation::Path) {
         coerce::slot(&rules(parameter), placeholder(path, parameter), &mut faults);
     }
-    let faults = faults.into_vec();
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::InvalidParameters(faults))
-    }
+    faults.check()
 }
 
 /// Returns the value of a path parameter.
@@ -262,12 +259,8 @@ pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<
             faults.add(format!("{name} is not a parameter of this operation"));
         }
     }
-    let faults = faults.into_vec();
-    if faults.is_empty() {
-        Ok((request.into(), page))
-    } else {
-        Err(Error::InvalidParameters(faults))
-    }
+    faults.check()?;
+    Ok((request.into(), page))
 }
 
 /// Returns the faults of a request body of an operation, or nothing if it is valid or the operation takes no body.
@@ -276,7 +269,7 @@ pub fn body_faults(operation: &Operation, mut attributes: Map<String, Value>) ->
     if let Some(InputType::Object(fields)) = operation.body {
         coerce::fields(fields, &mut attributes, None, &mut faults);
     }
-    faults.into_vec()
+    faults.into_texts()
 }
 
 /// Checks that exactly one attribute of each list of alternatives is sent.

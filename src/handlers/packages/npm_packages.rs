@@ -5,6 +5,7 @@ use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::kernel::urls::encode_segment;
+use domain::packages::access::check_enabled;
 use domain::packages::client_lists::PackageScope;
 use domain::packages::npm;
 
@@ -92,11 +93,13 @@ impl NpmPackagesApi for App {
         npm::tags::delete(&self.backend, &access, &request.package_name, &request.tag).await
     }
 
-    async fn check_npm_advisories(&self, _: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
+    async fn check_npm_advisories(&self, access: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
+        check_enabled(&access)?;
         Ok(NpmAdvisories::default())
     }
 
-    async fn check_npm_dependencies(&self, _: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
+    async fn check_npm_dependencies(&self, access: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
+        check_enabled(&access)?;
         Ok(NpmAdvisories::default())
     }
 

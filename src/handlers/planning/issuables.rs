@@ -46,7 +46,10 @@ fn parse_scope(scope: String) -> Result<IssuableScope> {
         "created_by_me" => Ok(IssuableScope::CreatedByMe),
         "assigned_to_me" => Ok(IssuableScope::AssignedToMe),
         "all" => Ok(IssuableScope::All),
-        _ => Err(Error::parameter("scope does not have a valid value")),
+        _ => Err(Error::value_not_allowed(
+            "scope",
+            ["created_by_me", "assigned_to_me", "all"],
+        )),
     }
 }
 

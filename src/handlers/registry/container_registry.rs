@@ -18,13 +18,6 @@ use contract::{
     RegistryTagDetails,
 };
 
-/// Returns a message about a completed or scheduled operation.
-fn message(text: &str) -> Message {
-    Message {
-        message: text.to_owned(),
-    }
-}
-
 impl ContainerRegistryApi for App {
     async fn list_registry_repositories(
         &self,
@@ -120,6 +113,8 @@ impl ContainerRegistryApi for App {
     ) -> Result<Message> {
         let (id, since) = (request.repository_id, request.if_unmodified_since);
         delete_tag(&self.backend, &access, id, &request.tag_name, since.as_deref()).await?;
-        Ok(message("200 OK"))
+        Ok(Message {
+            message: "200 OK".to_owned(),
+        })
     }
 }

@@ -8,23 +8,19 @@ use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Map, Value, json};
 
 /// Operations that create a resource without a path of its own, or a path that does not extend theirs.
-const WITHOUT_LINKS: [&str; 20] = [
+const WITHOUT_LINKS: [&str; 16] = [
     "add_epic_issue",
     "add_issue_spent_time",
     "add_merge_request_spent_time",
-    "create_cluster",
     "create_commit_comment",
     "create_commit_status",
     "create_file",
     "create_fork_relation",
-    "create_group_push_rule",
     "create_issue_todo",
     "create_merge_request_pipeline",
     "create_merge_request_todo",
     "create_personal_access_token",
-    "create_pipeline",
     "create_public_deploy_key",
-    "create_push_rule",
     "create_recovery_codes",
     "create_scim_token",
     "create_status_check_response",

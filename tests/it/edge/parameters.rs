@@ -104,6 +104,54 @@ async fn all_parameter_errors_are_returned_under_both_keys(server: TestServer) {
     }
 }
 
+async fn errors_contain_the_allowed_values(server: TestServer) {
+    let root = server.root();
+    let group = root.post("/groups", json!({"name": "g", "path": "g"})).await.expect(201).json()["id"].clone();
+    let project = root.post("/projects", json!({"name": "p", "initialize_with_readme": true})).await.expect(201);
+    let project = project.json()["id"].clone();
+    for (path, body, allowed) in [
+        (
+            format!("/projects/{project}/issues"),
+            json!({"title": "t", "iid": 0, "issue_type": "task"}),
+            json!({"iid": "1 to 2147483647"}),
+        ),
+        (
+            "/groups".to_owned(),
+            json!({"path": "x", "visibility": "open"}),
+            json!({"visibility": "private, internal, public"}),
+        ),
+        (
+            format!("/projects/{project}/protected_branches"),
+            json!({"name": "x", "push_access_level": 20}),
+            json!({"push_access_level": "0, 30, 40, 60"}),
+        ),
+        (
+            format!("/groups/{group}/share"),
+            json!({"group_id": group, "group_access": 15}),
+            json!({"group_access": "10, 20, 30, 40, 50"}),
+        ),
+        ("/features/f".to_owned(), json!({"value": 101}), json!({"value": "true, false, 0 to 100"})),
+        (
+            format!("/projects/{project}/issues?scope=mine&sort=up&created_after=soon"),
+            Value::Null,
+            json!({"sort": "asc, desc"}),
+        ),
+        (
+            format!("/projects/{project}/issues?scope=mine"),
+            Value::Null,
+            json!({"scope": "created_by_me, assigned_to_me, all"}),
+        ),
+        ("/users".to_owned(), json!({}), Value::Null),
+    ] {
+        let response = match body.is_null() {
+            true => root.get(&path).await,
+            false => root.post(&path, body).await,
+        };
+        let rejected = response.expect(400).json();
+        assert_eq!(rejected["allowed_values"], allowed, "{path}: {rejected}");
+    }
+}
+
 async fn malformed_bodies_return_400(server: TestServer) {
     let root = server.root();
     let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
@@ -252,6 +300,7 @@ on_every_database![
     unknown_parameters_are_ignored_and_path_wins_over_body,
     unknown_parameters_return_400_if_query_is_strict,
     all_parameter_errors_are_returned_under_both_keys,
+    errors_contain_the_allowed_values,
     malformed_bodies_return_400,
     empty_body_of_any_type_is_accepted,
     oversized_bodies_return_413,

@@ -33,4 +33,36 @@ async fn location_returns_the_created_resource(server: TestServer) {
     }
 }
 
-on_every_database![location_returns_the_created_resource];
+async fn location_has_the_path_of_the_operation_that_reads_the_resource(server: TestServer) {
+    let root = server.root();
+    let project = spaces::project(&root, "located", json!({ "initialize_with_readme": true })).await;
+    let by_id = format!("/projects/{project}");
+    let head = root.get(&format!("{by_id}/repository/commits/main")).await.expect(200).json()["id"].clone();
+    let revert = format!("{by_id}/repository/commits/{}/revert", head.as_str().expect("a commit"));
+    let commit = format!("{by_id}/repository/commits");
+    let pipelines = format!("{by_id}/pipelines");
+    let config = json!({
+        "branch": "main", "commit_message": "ci",
+        "actions": [{ "action": "create", "file_path": ".gitlab-ci.yml", "content": "job: {script: [true]}" }],
+    });
+    root.post(&commit, config).await.expect(201);
+    for (path, body, parent) in [
+        (format!("{by_id}/pipeline"), json!({ "ref": "main" }), pipelines.as_str()),
+        (revert, json!({ "branch": "main" }), &commit),
+        ("/projects/root%2Flocated/fork".to_owned(), json!({ "path": "copy", "name": "copy" }), "/projects"),
+    ] {
+        let (created, location) = create(&root, &server, &path, body).await;
+        let id = created["id"].as_str().map_or_else(|| created["id"].to_string(), str::to_owned);
+        assert_eq!(location, format!("{parent}/{id}"));
+        assert_eq!(root.get(&location).await.expect(200).json()["id"], created["id"], "{location}");
+    }
+    let rule = format!("{by_id}/push_rule");
+    let (created, location) = create(&root, &server, &rule, json!({ "deny_delete_tag": true })).await;
+    assert_eq!(location, rule);
+    assert_eq!(root.get(&location).await.expect(200).json(), created);
+}
+
+on_every_database![
+    location_returns_the_created_resource,
+    location_has_the_path_of_the_operation_that_reads_the_resource,
+];

@@ -81,9 +81,24 @@ async fn disabled_packages_return_403_and_remain(server: TestServer) {
         format!("{one}/package_files"),
         format!("{one}/package_files/{file}/download"),
         file_path(&path, ["a", "1", "there"]),
+        format!("{path}/packages/protection/rules"),
     ] {
         assert_eq!(root.get(&path).await.expect(403).message(), refused, "{path}");
     }
+    let rule = json!({
+        "package_name_pattern": "a", "package_type": "generic", "minimum_access_level_for_push": "owner"
+    });
+    for (name, body) in [
+        ("protection/rules", rule.clone()),
+        ("npm/-/npm/v1/security/advisories/bulk", json!({ "a": ["1"] })),
+        ("npm/-/npm/v1/security/audits/quick", json!({})),
+    ] {
+        let path = format!("{path}/packages/{name}");
+        assert_eq!(root.post(&path, body).await.expect(403).message(), refused, "{path}");
+    }
+    let rules = format!("{path}/packages/protection/rules/1");
+    assert_eq!(root.patch(&rules, rule).await.expect(403).message(), refused);
+    assert_eq!(root.delete(&rules).await.expect(403).message(), refused);
     assert_eq!(upload(&root, &path, ["a", "1", "there"], b"x").await.expect(403).message(), refused);
     for path in [one.clone(), format!("{one}/package_files/{file}")] {
         assert_eq!(root.delete(&path).await.expect(403).message(), refused);

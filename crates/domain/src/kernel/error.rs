@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use parsers::scim::ScimError;
 use storage::{Fault, error_chain, exhausted_files, fault, record_exhausted_files};
@@ -39,8 +40,8 @@ pub enum Error {
     #[error("not found or expired")]
     NotFoundOrExpired,
     /// Parameters violate the contract; contains every fault of the request.
-    #[error("{}", .0.join(", "))]
-    InvalidParameters(Vec<String>),
+    #[error("{}", .0.texts.join(", "))]
+    InvalidParameters(ParameterFaults),
     /// A domain rule rejects the whole request.
     #[error("{0}")]
     Rejected(Cow<'static, str>),
@@ -130,6 +131,34 @@ pub enum Error {
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Faults of the parameters of a request.
+#[derive(Debug, Default)]
+pub struct ParameterFaults {
+    /// The texts, in declared order of the parameters.
+    pub texts: Vec<String>,
+    /// Allowed values of the parameters that have another value: a list such as `asc, desc`, or a range such as
+    /// `1 to 100`.
+    pub allowed_values: BTreeMap<String, String>,
+}
+
+impl ParameterFaults {
+    /// Adds the fault of a parameter whose value is not among the allowed ones.
+    pub fn add_not_allowed(&mut self, name: &str, allowed: impl IntoIterator<Item: Display>) {
+        let allowed: Vec<String> = allowed.into_iter().map(|value| value.to_string()).collect();
+        self.texts.push(format!("{name} does not have a valid value"));
+        self.allowed_values.insert(name.to_owned(), allowed.join(", "));
+    }
+}
+
+impl From<Vec<String>> for ParameterFaults {
+    fn from(texts: Vec<String>) -> Self {
+        Self {
+            texts,
+            ..Self::default()
+        }
+    }
+}
+
 /// Reason why a known token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
@@ -177,7 +206,14 @@ impl Error {
 
     /// Returns an error for one parameter.
     pub fn parameter(text: impl Into<String>) -> Self {
-        Self::InvalidParameters(vec![text.into()])
+        Self::InvalidParameters(vec![text.into()].into())
+    }
+
+    /// Returns an error for a parameter whose value is not among the allowed ones.
+    pub fn value_not_allowed(name: &str, allowed: impl IntoIterator<Item: Display>) -> Self {
+        let mut faults = ParameterFaults::default();
+        faults.add_not_allowed(name, allowed);
+        Self::InvalidParameters(faults)
     }
 
     /// Returns an error for a SCIM request.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use chrono::TimeDelta;
 use git::RepositoryId;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::{namespaces, now, project_uploads, projects, ref_updates};
 
 use crate::accounts::uploads;
@@ -32,42 +32,72 @@ pub struct Examination {
     pub checks: Vec<Check>,
 }
 
-/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress.
+/// Progress of the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DoctorEvent {
+    /// The things that are being checked, such as `projects`.
+    pub subject: &'static str,
+    /// The number of checked things.
+    pub done: u64,
+    /// The number of all things, if it is known.
+    pub total: Option<u64>,
+}
+
+/// Receives the progress of the check.
+pub type DoctorReport<'a> = &'a mut (dyn FnMut(DoctorEvent) + Send);
+
+/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress. `report` is called
+/// after each project and before each other check.
 ///
 /// # Errors
 /// Returns an error if the database or the data directory cannot be read. Errors of a repository become findings.
-pub async fn check(backend: &Backend, data_dir: &Path, deserted: bool) -> Result<Examination> {
+pub async fn check(
+    backend: &Backend,
+    data_dir: &Path,
+    deserted: bool,
+    report: DoctorReport<'_>,
+) -> Result<Examination> {
     // Listed before the rows, so that new repositories are not reported as orphans.
     let stored = backend.repositories.stored().await?;
     let mut directories = Check::new("directories of repositories");
     directories.checked = stored.len() as u64;
     let mut orphans: HashSet<RepositoryId> = stored.into_iter().collect();
-    let projects = check_projects(backend, &mut orphans).await?;
+    let projects = check_projects(backend, &mut orphans, report).await?;
     let mut orphans: Vec<String> = orphans.into_iter().map(|id| format!("{id:?}")).collect();
     orphans.sort_unstable();
     let lines = orphans
         .into_iter()
         .map(|id| format!("repository {id}: it belongs to no project"));
     directories.problems.extend(lines);
+    let mut begin = |subject| {
+        let (done, total) = (0, None);
+        report(DoctorEvent { subject, done, total });
+        Check::new(subject)
+    };
     Ok(Examination {
         projects: projects.checked,
         checks: vec![
             projects,
             directories,
-            check_uploads(backend).await?,
-            check_blobs(backend).await?,
-            check_packages(backend).await?,
-            check_ref_updates(backend, deserted).await?,
-            check_keys(backend).await?,
-            check_access(data_dir).await?,
-            check_disk(backend).await?,
+            check_uploads(backend, begin("uploads")).await?,
+            check_blobs(backend, begin("blobs of container images")).await?,
+            check_packages(backend, begin("files of packages")).await?,
+            check_ref_updates(backend, deserted, begin("unfinished ref updates")).await?,
+            check_keys(backend, begin("encrypted columns")).await?,
+            check_access(data_dir, begin("files and directories of the data directory")).await?,
+            check_disk(backend, begin("disks")).await?,
         ],
     })
 }
 
 /// Checks the repositories of all projects, and removes them from `orphans`.
-async fn check_projects(backend: &Backend, orphans: &mut HashSet<RepositoryId>) -> Result<Check> {
+async fn check_projects(
+    backend: &Backend,
+    orphans: &mut HashSet<RepositoryId>,
+    report: DoctorReport<'_>,
+) -> Result<Check> {
     let mut check = Check::new("projects");
+    let total = projects::Entity::find().count(backend.database.read()).await?;
     let mut after = 0;
     loop {
         let batch = projects::Entity::find()
@@ -82,6 +112,9 @@ async fn check_projects(backend: &Backend, orphans: &mut HashSet<RepositoryId>) 
         };
         after = last.id;
         for (project, namespace) in batch {
+            let (subject, done) = (check.subject, check.checked);
+            let total = Some(total.max(done));
+            report(DoctorEvent { subject, done, total });
             check.checked += 1;
             orphans.remove(&RepositoryId::of_project(project.id));
             // A deletion in progress may have removed the repository already.
@@ -101,8 +134,7 @@ async fn check_projects(backend: &Backend, orphans: &mut HashSet<RepositoryId>) 
 }
 
 /// Checks that the object of each upload exists.
-async fn check_uploads(backend: &Backend) -> Result<Check> {
-    let mut check = Check::new("uploads");
+async fn check_uploads(backend: &Backend, mut check: Check) -> Result<Check> {
     let known: HashSet<String> = backend
         .objects
         .keys(Some(uploads::FOLDER))
@@ -140,27 +172,26 @@ async fn check_uploads(backend: &Backend) -> Result<Check> {
     }
 }
 
-async fn check_blobs(backend: &Backend) -> Result<Check> {
+async fn check_blobs(backend: &Backend, check: Check) -> Result<Check> {
     let found = registry::integrity::check(backend).await?;
     Ok(Check {
         checked: found.blobs,
         problems: found.problems,
-        ..Check::new("blobs of container images")
+        ..check
     })
 }
 
-async fn check_packages(backend: &Backend) -> Result<Check> {
+async fn check_packages(backend: &Backend, check: Check) -> Result<Check> {
     let found = packages::integrity::check(backend).await?;
     Ok(Check {
         checked: found.files,
         problems: found.problems,
-        ..Check::new("files of packages")
+        ..check
     })
 }
 
 /// Finds ref updates of killed servers.
-async fn check_ref_updates(backend: &Backend, deserted: bool) -> Result<Check> {
-    let mut check = Check::new("unfinished ref updates");
+async fn check_ref_updates(backend: &Backend, deserted: bool, mut check: Check) -> Result<Check> {
     let abandoned = now() - MAX_CHANGE_AGE;
     for intent in ref_updates::pending(backend.database.read(), None).await? {
         check.checked += 1;
@@ -176,8 +207,7 @@ async fn check_ref_updates(backend: &Backend, deserted: bool) -> Result<Check> {
 }
 
 /// Finds values that do not use the current key.
-async fn check_keys(backend: &Backend) -> Result<Check> {
-    let mut check = Check::new("encrypted columns");
+async fn check_keys(backend: &Backend, mut check: Check) -> Result<Check> {
     for survey in key_rotation::survey(backend).await? {
         check.checked += 1;
         let column = format!("{}.{}", survey.column.table(), survey.column.column());
@@ -210,8 +240,7 @@ fn values(count: u64) -> String {
 }
 
 /// Checks that enough disk space is left.
-async fn check_disk(backend: &Backend) -> Result<Check> {
-    let mut check = Check::new("disks");
+async fn check_disk(backend: &Backend, mut check: Check) -> Result<Check> {
     let space = DiskMonitor::of_instance(backend)
         .space()
         .await
@@ -230,8 +259,7 @@ async fn check_disk(backend: &Backend) -> Result<Check> {
 }
 
 /// Checks that other users of the machine cannot access the data directory or a part of it.
-async fn check_access(data_dir: &Path) -> Result<Check> {
-    let mut check = Check::new("files and directories of the data directory");
+async fn check_access(data_dir: &Path, mut check: Check) -> Result<Check> {
     let found = data_directory::examine(data_dir).await.map_err(Error::internal)?;
     let paths: Vec<String> = found
         .examples

@@ -97,7 +97,7 @@ fn check_names(file: &GenericFile) -> Result<()> {
     let faults: Vec<String> = invalid.map(|(name, _)| format!("{name} is invalid")).collect();
     match faults.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(faults)),
+        false => Err(Error::InvalidParameters(faults.into())),
     }
 }
 

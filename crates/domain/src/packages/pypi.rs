@@ -116,7 +116,7 @@ fn check_upload(upload: &PythonUpload, file_name: &str) -> Result<()> {
     let faults: Vec<String> = invalid.map(|(name, _)| format!("{name} is invalid")).collect();
     match faults.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(faults)),
+        false => Err(Error::InvalidParameters(faults.into())),
     }
 }
 

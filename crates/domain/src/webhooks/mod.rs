@@ -21,7 +21,7 @@ use url::Url;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::webhooks::{MASKED_PASSWORD, WebhookTarget};
+use crate::integrations::webhooks::{MASKED_PASSWORD, RejectedUrl, WebhookTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -320,9 +320,18 @@ fn invalid(text: &'static str) -> Error {
     Error::Unprocessable(text.into())
 }
 
+/// Parses the URL of a receiver. If only its local address is refused, the error names the setting that allows it.
 async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
-    let local = allows_local_requests(backend).await?;
-    WebhookTarget::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
+    let (url, local) = (url.trim(), allows_local_requests(backend).await?);
+    WebhookTarget::parse(url, local).map_err(|rejection| {
+        invalid(match rejection {
+            RejectedUrl::Local => {
+                "Invalid url given: requests to the local network are not allowed; an administrator can allow them with \
+                 the setting allow_local_requests_from_hooks_and_services"
+            }
+            RejectedUrl::Invalid | RejectedUrl::Reserved => "Invalid url given",
+        })
+    })
 }
 
 /// Validates the token to store, if one was sent.

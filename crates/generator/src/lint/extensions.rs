@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use super::Linter;
+use crate::lower::METHODS;
+use crate::publish::links::{CREATED, has_known_target};
 
 impl Linter<'_> {
     /// Checks the extension fields of an operation.
@@ -14,6 +16,7 @@ impl Linter<'_> {
         self.attachment(pointer, operation);
         self.flag(pointer, operation);
         self.errors(pointer, operation);
+        self.deprecation(pointer, operation);
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
         self.require(
@@ -29,6 +32,43 @@ impl Linter<'_> {
             "page",
             "x-page must be offset or keyset",
         );
+    }
+
+    /// Checks that the operation which reads the created resource exists, and that its path can be filled.
+    pub(super) fn created(&mut self, pointer: &str, path: &str, operation: &Value) {
+        let paths = self.document.root["paths"].as_object();
+        let is_known = operation[CREATED].is_null()
+            || paths.is_some_and(|paths| has_known_target(paths, path, operation));
+        self.require(
+            is_known,
+            pointer,
+            "created",
+            "x-created must name an operation that reads the resource in the response with status 201",
+        );
+    }
+
+    /// Checks that a deprecated operation has the version that deprecates it, the version that removes it, and a
+    /// replacement.
+    fn deprecation(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-deprecation"];
+        let version = |name: &str| {
+            said[name]
+                .as_str()
+                .is_some_and(|version| version.split('.').count() == 3)
+        };
+        let good = match operation["deprecated"] == Value::Bool(true) {
+            true => {
+                let replacement = said["use"].as_str().unwrap_or_default();
+                let paths = self.document.root["paths"].as_object().into_iter().flatten();
+                let mut operations = paths.flat_map(|(_, item)| METHODS.map(|method| &item[method]));
+                let exists =
+                    operations.any(|one| one["operationId"] == replacement && one["deprecated"].is_null());
+                version("since") && version("removal") && exists
+            }
+            false => said.is_null(),
+        };
+        let message = "a deprecated operation requires x-deprecation with `since`, `removal` and `use`, and no other has it";
+        self.require(good, pointer, "deprecation", message);
     }
 
     /// Checks that only operations on a project accept job tokens, because a job token gives access to one

@@ -22,9 +22,10 @@ mod search;
 mod shell;
 mod site;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use guide::{Guide, load as load_guides};
 pub use history::load as load_history;
@@ -35,7 +36,7 @@ use history::Version;
 use operation::Common;
 use page::Page;
 use shell::Shell;
-use site::{BASE, Site};
+use site::{BASE, Operation, Site};
 
 use crate::samples::Samples;
 
@@ -113,6 +114,24 @@ pub fn files(
     add("llms.txt", MARKDOWN, search::llms(&site, guides).into_bytes());
     add("llms-full.txt", MARKDOWN, search::complete(&pages).into_bytes());
     files
+}
+
+/// Returns the samples of all operations, by ID, as viewers of OpenAPI documents read them.
+#[must_use]
+pub fn code_samples(root: &Value, samples: Option<&Samples>) -> BTreeMap<String, Value> {
+    let mut site = Site::new(root);
+    site.samples = samples;
+    let of = |operation: &Operation<'_>| {
+        let codes = sample::samples(&site, operation).map(|(label, code)| {
+            let language = match label {
+                "curl" => "Shell",
+                other => other,
+            };
+            json!({ "lang": language, "label": label, "source": code.text })
+        });
+        (operation.id.to_owned(), json!(codes))
+    };
+    site.operations.iter().map(of).collect()
 }
 
 fn pages(site: &Site<'_>, guides: &[Guide]) -> Vec<Page> {

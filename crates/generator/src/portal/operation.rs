@@ -26,13 +26,13 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
         id: operation.id.to_owned(),
     });
     if operation.is_deprecated() {
-        page.lead
-            .push(Block::Notice(vec![text("This operation is deprecated.")]));
+        page.lead.push(Block::Notice(deprecation(site, operation)));
     }
     page.lead.extend(prose::blocks(site, source));
     page.lead.push(Block::Facts(access::facts(operation)));
     page.lead.push(Block::Callers(access::callers(operation)));
-    page.side.push(sample::samples(site, operation));
+    page.side
+        .push(Block::Samples(sample::samples(site, operation).into()));
     page.side.push(try_it(operation));
     page.side
         .extend(response_example(operation).into_iter().flatten());
@@ -42,6 +42,24 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
     linked(site, operation, &mut page.body);
     neighbors(site, operation, &mut page);
     page
+}
+
+/// Returns since when an operation is deprecated, when it will be removed, and the link to its replacement.
+fn deprecation(site: &Site<'_>, operation: &Operation<'_>) -> Line {
+    let field = |name: &str| {
+        operation.value["x-deprecation"][name]
+            .as_str()
+            .unwrap_or_default()
+    };
+    let mut line = vec![text(format!(
+        "This operation is deprecated since version {} of the API. Version {} removes the operation. Use ",
+        field("since"),
+        field("removal")
+    ))];
+    let replacement = site.operation(field("use"));
+    line.extend(replacement.map(|one| link(one.summary, one.target())));
+    line.push(text("."));
+    line
 }
 
 /// Responses that nearly all operations share. The pages of operations do not describe them.

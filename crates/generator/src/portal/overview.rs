@@ -38,7 +38,7 @@ pub(super) fn start(site: &Site<'_>, guides: &[Guide]) -> Page {
         .into_iter()
         .find_map(|id| site.operation(id));
     page.lead
-        .extend(first.map(|operation| sample::samples(site, operation)));
+        .extend(first.map(|operation| Block::Samples(sample::samples(site, operation).into())));
     page.body.push(Block::Heading(2, "Guides".to_owned()));
     let line = |guide: &Guide| {
         vec![

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use super::block::{Block, Code};
+use super::block::Code;
 use super::site::{Operation, Site, entries, items};
 use crate::samples::Samples;
 
@@ -38,15 +38,15 @@ enum Body<'a> {
     File(&'a str),
 }
 
-/// Returns the samples of an operation.
-pub(super) fn samples(site: &Site<'_>, operation: &Operation<'_>) -> Block {
+/// Returns the samples of an operation by the names of their tools.
+pub(super) fn samples(site: &Site<'_>, operation: &Operation<'_>) -> [(&'static str, Code); 3] {
     let request = request(site, operation);
     let code = |language, text| Code { language, text };
-    Block::Samples(vec![
+    [
         ("curl", code("sh", request.curl())),
         ("Python", code("python", request.python())),
         ("JavaScript", code("javascript", request.javascript())),
-    ])
+    ]
 }
 
 /// Returns the request of an operation, with the example of each required value, and the other values of its sample.
@@ -188,6 +188,14 @@ pub(super) fn encoded(value: &str) -> String {
 }
 
 impl Request<'_> {
+    /// Returns the names of the headers that are parameters, and their values as literals of a language.
+    fn header_values(&self, variable: impl Fn(&str) -> String) -> impl Iterator<Item = (&str, String)> {
+        self.headers.iter().map(move |(name, value)| {
+            let literal = Value::from(value.as_str()).to_string();
+            (*name, with_variables(&literal, &variable))
+        })
+    }
+
     /// Returns the request for curl.
     pub(super) fn curl(&self) -> String {
         let mut parts = vec!["curl".to_owned()];
@@ -203,10 +211,7 @@ impl Request<'_> {
             false => "--header \"Private-Token: $TOKEN\"",
         };
         parts.push(header.to_owned());
-        for (name, value) in &self.headers {
-            let value = with_variables(&Value::from(value.as_str()).to_string(), |name| {
-                format!("\"${name}\"")
-            });
+        for (name, value) in self.header_values(|name| format!("\"${name}\"")) {
             parts.push(format!("--header \"{name}: {}", &value[1..]));
         }
         match &self.body {
@@ -258,8 +263,7 @@ impl Request<'_> {
         {
             headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
         }
-        for (name, value) in &self.headers {
-            let value = with_variables(&Value::from(value.as_str()).to_string(), python_variable);
+        for (name, value) in self.header_values(python_variable) {
             headers.push_str(&format!(", \"{name}\": {value}"));
         }
         text.push_str(&format!("    headers={{{headers}}},\n"));
@@ -333,8 +337,7 @@ impl Request<'_> {
         if let Body::Json(media, _) = self.body {
             headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
         }
-        for (name, value) in &self.headers {
-            let value = with_variables(&Value::from(value.as_str()).to_string(), javascript_variable);
+        for (name, value) in self.header_values(javascript_variable) {
             headers.push_str(&format!(", \"{name}\": {value}"));
         }
         text.push_str(&format!("  headers: {{ {headers} }},\n"));

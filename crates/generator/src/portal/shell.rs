@@ -74,7 +74,7 @@ impl Shell<'_> {
         self.navigation(&mut html, page);
         html.raw("<main id=\"content\" tabindex=\"-1\">\n")
             .append(content);
-        footer(&mut html, page);
+        self.footer(&mut html, page);
         html.raw("</main>\n</div>\n</body>\n</html>\n");
         html
     }
@@ -141,6 +141,19 @@ impl Shell<'_> {
         html.raw("</ul></details>\n</nav>\n");
     }
 
+    fn footer(&self, html: &mut Html, page: &Page) {
+        html.raw("<footer>\n<a")
+            .attribute("href", &markdown_target(page))
+            .raw(">This page as Markdown</a>\n<a");
+        html.attribute("href", &format!("{BASE}/llms.txt"))
+            .raw(">llms.txt</a>\n");
+        html.raw("<a href=\"/api/v4/openapi.json\">OpenAPI 3.0</a>\n<a href=\"/api/v4/openapi-3.1.json\">OpenAPI 3.1</a>\n");
+        html.raw("<span>Version ").text(self.site.version);
+        html.raw(" of the API, Holdfast ")
+            .raw(env!("CARGO_PKG_VERSION"))
+            .raw("</span>\n</footer>\n");
+    }
+
     /// Adds the operations of the current tag below the tag.
     fn operations(&self, html: &mut Html, page: &Page, tag: &str) {
         html.raw("<li class=\"inner\"><ul>\n");
@@ -178,13 +191,4 @@ fn markdown_target(page: &Page) -> String {
         "" => format!("{BASE}/index.md"),
         path => format!("{BASE}/{path}.md"),
     }
-}
-
-fn footer(html: &mut Html, page: &Page) {
-    html.raw("<footer>\n<a")
-        .attribute("href", &markdown_target(page))
-        .raw(">This page as Markdown</a>\n<a");
-    html.attribute("href", &format!("{BASE}/llms.txt"))
-        .raw(">llms.txt</a>\n");
-    html.raw("<a href=\"/api/v4/openapi.json\">OpenAPI 3.0</a>\n<a href=\"/api/v4/openapi-3.1.json\">OpenAPI 3.1</a>\n</footer>\n");
 }

@@ -23,6 +23,8 @@ pub(super) struct Site<'a> {
     pub(super) operations: Vec<Operation<'a>>,
     /// Groups of tags: the name, and the names of the tags.
     pub(super) groups: Vec<(&'a str, Vec<&'a str>)>,
+    /// The version of the API.
+    pub(super) version: &'a str,
     /// Descriptions of tags by name.
     pub(super) tags: BTreeMap<&'a str, &'a str>,
     positions: HashMap<&'a str, usize>,
@@ -106,6 +108,7 @@ impl<'a> Site<'a> {
             samples: None,
             operations: Vec::new(),
             groups: Vec::new(),
+            version: root["info"]["version"].as_str().unwrap_or_default(),
             tags: BTreeMap::new(),
             positions: HashMap::new(),
             users: BTreeMap::new(),

@@ -1,8 +1,9 @@
 //! Links from operations that create a resource to the operations that read, update and delete it, and the URL of the
 //! created resource.
 //!
-//! The path of such an operation is the path of the creating operation and one more parameter. The value of that
-//! parameter is an attribute of the created resource, which the example of the response contains.
+//! The path of such an operation is the path of the creating operation and one more parameter, or that of the operation
+//! which `x-created` names. The value of the last parameter is an attribute of the created resource, which the example of
+//! the response contains.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::lower::json_of;
 
+/// Names the operation that reads the created resource, if its path does not start with that of the creating operation.
+pub const CREATED: &str = "x-created";
 /// First words of the IDs of operations that return the created resource. Others, such as `share_group`, return another
 /// resource.
 const VERBS: [&str; 2] = ["create_", "add_"];
@@ -18,43 +21,47 @@ const RESOURCE_LOCATION: &str = "#/components/headers/ResourceLocation";
 /// Methods of operations that are linked.
 const LINKED: [&str; 4] = ["get", "put", "patch", "delete"];
 
+/// The URL of a created resource.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Path of the operation that reads the resource.
+    pub path: String,
+    /// Attribute of the response with the value of the last parameter of the path. The values of all other parameters are
+    /// those of the request.
+    pub attribute: Option<String>,
+}
+
 /// Adds the links to the successful responses of the document.
 pub(super) fn add(root: &mut Value) {
     let paths = root["paths"].as_object().cloned().unwrap_or_default();
     let items = root["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in items {
-        let id = item["post"]["operationId"].as_str().unwrap_or_default();
-        if !creates(id) {
-            continue;
-        }
-        let responses = item.pointer_mut("/post/responses").and_then(Value::as_object_mut);
-        let created = responses.and_then(|responses| responses.get_mut("201"));
-        let Some(created) = created.and_then(Value::as_object_mut) else {
-            continue;
-        };
-        let links = links(&paths, path, created);
-        if !links.is_empty() {
+        let targets = targets(&paths, path, &item["post"]);
+        let links = links(&paths, &targets);
+        let created = item.pointer_mut("/post/responses/201");
+        if let Some(created) = created.and_then(Value::as_object_mut)
+            && !links.is_empty()
+        {
             created.insert("links".to_owned(), Value::Object(links));
         }
     }
 }
 
-/// Returns the attributes whose values end the URLs of created resources, by the ID of the operation that creates the
-/// resource. The start of the URL is the URL of that operation.
+/// Returns the URLs of created resources, by the ID of the operation that creates the resource.
 #[must_use]
-pub fn locations(root: &Value) -> BTreeMap<String, String> {
+pub fn locations(root: &Value) -> BTreeMap<String, Location> {
     let empty = Map::new();
     let paths = root["paths"].as_object().unwrap_or(&empty);
     let creating = paths.iter().filter_map(|(path, item)| {
         let id = item["post"]["operationId"].as_str()?;
-        let created = item.pointer("/post/responses/201")?.as_object()?;
-        let attribute = location(paths, path, created)?;
-        let header = created
-            .get("headers")
-            .map_or(&Value::Null, |headers| &headers["Location"]);
+        let header = &item["post"]["responses"]["201"]["headers"]["Location"];
         // The handler of the operation sets a header of its own.
-        let is_own = !header.is_null() && !is_resource_location(header);
-        (creates(id) && !is_own).then(|| (id.to_owned(), attribute.to_owned()))
+        if !header.is_null() && !is_resource_location(header) {
+            return None;
+        }
+        let mut targets = targets(paths, path, &item["post"]).into_iter();
+        let target = targets.find(|target| paths[&target.path]["get"].is_object())?;
+        Some((id.to_owned(), target))
     });
     creating.collect()
 }
@@ -71,13 +78,57 @@ pub fn is_resource_location(header: &Value) -> bool {
     header["$ref"] == RESOURCE_LOCATION
 }
 
-/// Returns the attribute whose value ends the URL of the created resource, if an operation returns the resource.
-fn location<'a>(paths: &'a Map<String, Value>, path: &str, created: &Map<String, Value>) -> Option<&'a str> {
-    let (_, media) = created.get("content").and_then(json_of)?;
-    let example = media.get("example")?;
-    let readable = paths.iter().filter(|(_, item)| item["get"].is_object());
-    let mut names = readable.filter_map(|(target, _)| added_parameter(path, target));
-    names.find_map(|name| attribute(example, name))
+/// Returns whether the path of the operation in `x-created` can be filled with the parameters of `path` and an attribute
+/// of the response of `operation`.
+pub(crate) fn has_known_target(paths: &Map<String, Value>, path: &str, operation: &Value) -> bool {
+    targets(paths, path, operation).iter().any(|target| {
+        let names: Vec<&str> = placeholders(&target.path).collect();
+        let given = match target.attribute {
+            Some(_) => &names[..names.len().saturating_sub(1)],
+            None => &names,
+        };
+        given
+            .iter()
+            .all(|name| placeholders(path).any(|known| known == *name))
+    })
+}
+
+/// Returns the paths of the resource that an operation creates.
+fn targets(paths: &Map<String, Value>, path: &str, operation: &Value) -> Vec<Location> {
+    let Some(created) = operation.pointer("/responses/201").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    let media = created.get("content").and_then(json_of);
+    let Some(example) = media.and_then(|(_, media)| media.get("example")) else {
+        return Vec::new();
+    };
+    let location = |target: &str, parameter: &str| {
+        Some(Location {
+            path: target.to_owned(),
+            attribute: Some(attribute(example, parameter)?.to_owned()),
+        })
+    };
+    let Some(reading) = operation[CREATED].as_str() else {
+        let id = operation["operationId"].as_str().unwrap_or_default();
+        if !creates(id) {
+            return Vec::new();
+        }
+        return paths
+            .keys()
+            .filter_map(|target| location(target, added_parameter(path, target)?))
+            .collect();
+    };
+    let mut reads = paths
+        .iter()
+        .filter(|(_, item)| item["get"]["operationId"] == reading);
+    let target = reads.next().and_then(|(target, _)| match target == path {
+        true => Some(Location {
+            path: target.clone(),
+            attribute: None,
+        }),
+        false => location(target, placeholders(target).last()?),
+    });
+    target.into_iter().collect()
 }
 
 /// Returns whether an operation returns the resource that it creates.
@@ -86,23 +137,16 @@ fn creates(id: &str) -> bool {
 }
 
 /// Returns the links of a response by the ID of the linked operation.
-fn links(paths: &Map<String, Value>, path: &str, created: &Map<String, Value>) -> Map<String, Value> {
-    let media = created.get("content").and_then(json_of);
-    let Some(example) = media.and_then(|(_, media)| media.get("example")) else {
-        return Map::new();
-    };
+fn links(paths: &Map<String, Value>, targets: &[Location]) -> Map<String, Value> {
     let mut links = Map::new();
-    for (target, item) in paths {
-        let Some(name) = added_parameter(path, target) else {
-            continue;
-        };
-        let Some(attribute) = attribute(example, name) else {
-            continue;
-        };
-        let mut parameters: Map<String, Value> = placeholders(path)
+    for target in targets {
+        let mut parameters: Map<String, Value> = placeholders(&target.path)
             .map(|name| (name.to_owned(), json!(format!("$request.path.{name}"))))
             .collect();
-        parameters.insert(name.to_owned(), json!(format!("$response.body#/{attribute}")));
+        if let (Some(attribute), Some(name)) = (&target.attribute, placeholders(&target.path).last()) {
+            parameters.insert(name.to_owned(), json!(format!("$response.body#/{attribute}")));
+        }
+        let item = &paths[&target.path];
         for id in LINKED
             .iter()
             .filter_map(|method| item[*method]["operationId"].as_str())
@@ -198,6 +242,73 @@ mod tests {
         }
         let links = linked("/projects/{id}/keys/{key_id}", &json!({ "text": "a" }));
         assert_eq!(links, Value::Null, "the response does not identify the resource");
+    }
+
+    /// Returns the document of an operation that names another one, which reads what it creates.
+    fn named(path: &str, target: &str) -> Value {
+        let created =
+            json!({ "201": { "content": { "application/json": { "example": { "id": 3, "name": "a" } } } } });
+        let mut paths = json!({ target: { "get": { "operationId": "get_thing" } } });
+        paths[path]["post"] =
+            json!({ "operationId": "start_thing", "x-created": "get_thing", "responses": created });
+        json!({ "paths": paths })
+    }
+
+    #[test]
+    fn named_operation_determines_the_links_and_the_url() {
+        for (path, target, attribute, id) in [
+            (
+                "/projects/{id}/fork",
+                "/projects/{id}",
+                Some("id"),
+                "$response.body#/id",
+            ),
+            (
+                "/projects/{id}/run",
+                "/projects/{id}/runs/{run_id}",
+                Some("id"),
+                "$request.path.id",
+            ),
+            (
+                "/projects/{id}/rule",
+                "/projects/{id}/rule",
+                None,
+                "$request.path.id",
+            ),
+        ] {
+            let mut root = named(path, target);
+            let expected = Location {
+                path: target.to_owned(),
+                attribute: attribute.map(str::to_owned),
+            };
+            assert_eq!(
+                locations(&root),
+                BTreeMap::from([("start_thing".to_owned(), expected)])
+            );
+            add(&mut root);
+            let link = &root["paths"][path]["post"]["responses"]["201"]["links"]["get_thing"];
+            assert_eq!(link["parameters"]["id"], id, "{path}");
+        }
+    }
+
+    #[test]
+    fn named_operation_has_parameters_of_the_request() {
+        for (path, target, is_known) in [
+            ("/projects/{id}/fork", "/projects/{id}", true),
+            ("/projects/{id}/run", "/groups/{group_id}/runs/{run_id}", false),
+        ] {
+            let root = named(path, target);
+            let paths = root["paths"].as_object().cloned().unwrap_or_default();
+            assert_eq!(
+                has_known_target(&paths, path, &paths[path]["post"]),
+                is_known,
+                "{path}"
+            );
+        }
+        let root = named("/projects/{id}/run", "/projects/{id}/runs/{run_id}");
+        let paths = root["paths"].as_object().cloned().unwrap_or_default();
+        let unknown = json!({ "x-created": "get_nothing", "responses": paths["/projects/{id}/run"]["post"]["responses"] });
+        assert!(!has_known_target(&paths, "/projects/{id}/run", &unknown));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Renders the published documents from the loaded document (ADR 55).
 //!
 //! The document is authored in OpenAPI 3.0.3. [`links`] connects its operations, [`upgrade`] derives the 3.1.1 form,
-//! [`hints`] adds what SDK generators read in that form, and [`sdk`] reduces both forms for these generators.
+//! [`hints`] adds what SDK generators read in that form, and [`sdk`] reduces both forms for these generators. The complete
+//! 3.1.1 form also has samples, which viewers show.
 
 mod hints;
 pub mod links;
 mod sdk;
 mod upgrade;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -21,20 +24,31 @@ pub struct Published {
 }
 
 /// Returns all renderings of a document that passed the lints: two versions, complete and reduced for SDK generators,
-/// each as JSON with a trailing newline and as YAML.
+/// each as JSON with a trailing newline and as YAML. `code_samples` are the samples of operations by ID.
 ///
 /// # Errors
 /// Failures of the serializers.
-pub fn publish(root: &Value) -> Result<Vec<Published>, String> {
+pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<Vec<Published>, String> {
     let authored = authored(root);
     let mut derived = authored.clone();
     upgrade::upgrade(&mut derived);
     hints::add(&mut derived);
+    let reduced = [&authored, &derived].map(sdk::reduced);
+    each_operation(&mut derived, |_, operation| {
+        let id = operation.get("operationId").and_then(Value::as_str);
+        if let Some(samples) = id.and_then(|id| code_samples.get(id)) {
+            operation.insert("x-codeSamples".to_owned(), samples.clone());
+        }
+    });
     let mut rendered = Vec::new();
-    for (name, complete) in [("openapi", authored), ("openapi-3.1", derived)] {
-        let reduced = sdk::reduced(&complete);
-        render(name, &complete, &mut rendered)?;
-        render(&format!("{name}-sdk"), &reduced, &mut rendered)?;
+    let [authored_sdk, derived_sdk] = &reduced;
+    for (name, document) in [
+        ("openapi", &authored),
+        ("openapi-sdk", authored_sdk),
+        ("openapi-3.1", &derived),
+        ("openapi-3.1-sdk", derived_sdk),
+    ] {
+        render(name, document, &mut rendered)?;
     }
     Ok(rendered)
 }

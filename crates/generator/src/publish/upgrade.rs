@@ -70,8 +70,17 @@ fn schema(value: &mut Value) {
             _ => {}
         }
     }
-    if let Some(types) = schema.shift_remove(TYPES) {
-        schema.insert("anyOf".to_owned(), types);
+    match schema.shift_remove(TYPES) {
+        // A choice of one schema is that schema.
+        Some(Value::Array(mut types)) if types.len() == 1 => {
+            if let Some(Value::Object(only)) = types.pop() {
+                schema.extend(only);
+            }
+        }
+        Some(types) => {
+            schema.insert("anyOf".to_owned(), types);
+        }
+        None => {}
     }
     if schema.shift_remove("nullable") == Some(Value::Bool(true)) {
         add_null(schema);
@@ -142,10 +151,20 @@ mod tests {
     #[test]
     fn untyped_values_become_unions() {
         assert_eq!(
+            upgraded(json!({ "description": "A value.", "x-types": [
+                { "type": "string", "nullable": true }, { "type": "integer" },
+            ] })),
+            json!({ "description": "A value.", "anyOf": [{ "type": ["string", "null"] }, { "type": "integer" }] })
+        );
+    }
+
+    #[test]
+    fn union_of_one_schema_becomes_that_schema() {
+        assert_eq!(
             upgraded(
-                json!({ "description": "A value.", "x-types": [{ "type": "string", "nullable": true }] })
+                json!({ "description": "A value.", "nullable": true, "x-types": [{ "type": "object" }] })
             ),
-            json!({ "description": "A value.", "anyOf": [{ "type": ["string", "null"] }] })
+            json!({ "description": "A value.", "type": ["object", "null"] })
         );
     }
 

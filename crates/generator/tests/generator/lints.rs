@@ -121,6 +121,13 @@ lints! {
     pagination_kinds_are_known: "paths/keys.yaml", "x-page: offset" => "x-page: cursor", "page";
     extensions_are_known: "paths/keys.yaml", "x-tier: premium" => "x-teir: premium", "extension";
     tiers_are_known: "paths/keys.yaml", "x-tier: premium" => "x-tier: gold", "tier";
+    created_resources_are_read_by_a_known_operation: "paths/keys.yaml", "    x-tier: premium\n" =>
+        "    x-tier: premium\n    x-created: get_nothing\n", "created";
+    deprecated_operations_have_a_replacement: "paths/keys.yaml", "    x-tier: premium\n" =>
+        "    x-tier: premium\n    deprecated: true\n    x-deprecation: {since: 4.0.0, removal: 5.0.0, use: create_key}\n",
+        "deprecation";
+    only_deprecated_operations_have_a_replacement: "paths/keys.yaml", "    x-tier: premium\n" =>
+        "    x-tier: premium\n    x-deprecation: {since: 4.0.0, removal: 5.0.0, use: list_keys}\n", "deprecation";
     raw_body_is_true_or_absent: "paths/keys.yaml", "x-raw-body: true" => "x-raw-body: json", "raw-body";
     attachment_is_false_or_absent: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-attachment: true\n", "attachment";
     raw_bodies_have_only_json: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-raw-body: true\n", "raw-body";

@@ -11,6 +11,7 @@ mod samples;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use generator::portal::code_samples;
 use generator::{emit, lint, load, lower, publish, table};
 use serde_json::Value;
 
@@ -140,7 +141,7 @@ fn committed_documents_are_current() {
 #[test]
 fn small_contract_is_published_in_both_versions() {
     let document = loaded(&small()).expect("a document");
-    let published = publish::publish(&document.root).expect("documents");
+    let published = publish::publish(&document.root, &code_samples(&document.root, None)).expect("documents");
     let files: Vec<&str> = published.iter().map(|document| document.file.as_str()).collect();
     let expected = ["openapi", "openapi-sdk", "openapi-3.1", "openapi-3.1-sdk"];
     let expected = expected.map(|name| [format!("{name}.json"), format!("{name}.yaml")]);
@@ -150,6 +151,19 @@ fn small_contract_is_published_in_both_versions() {
     assert_eq!(kind["oneOf"][1]["type"], "null");
     let created = &parsed["paths"]["/api/v4/projects/{id}/keys"]["post"];
     assert_eq!(created["x-speakeasy-name-override"], "create");
+    let languages = created["x-codeSamples"]
+        .as_array()
+        .expect("samples")
+        .iter()
+        .map(|one| &one["lang"]);
+    assert_eq!(languages.collect::<Vec<_>>(), ["Shell", "Python", "JavaScript"]);
+    for other in [0, 2, 6] {
+        assert!(
+            !published[other].text.contains("x-codeSamples"),
+            "{}",
+            published[other].file
+        );
+    }
     let link = &created["responses"]["201"]["links"]["delete_key"]["parameters"];
     assert_eq!(link["key_id"], "$response.body#/id");
     let webhook = &parsed["webhooks"]["created"]["post"];

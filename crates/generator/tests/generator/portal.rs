@@ -106,6 +106,7 @@ fn every_part_of_the_document_has_a_page_in_both_formats() {
         "revalidation",
         "webhooks",
         "workflows",
+        "limitations",
         "packages",
         "sdks",
     ] {
@@ -267,6 +268,23 @@ fn operation_pages_show_the_access_rules() {
         }
         let flag = operation["x-flag"]["name"].as_str().unwrap_or_default();
         assert!(page.contains(flag), "{id}");
+    }
+}
+
+#[test]
+fn page_of_a_deprecated_operation_links_to_its_replacement() {
+    let html = page("docs/operation/list_descendants");
+    assert!(html.contains("deprecated since version 4.0.0 of the API. Version 5.0.0 removes the operation."));
+    assert!(html.contains("Use <a href=\"/docs/operation/list_descendant_groups\">"));
+    let replacement = page("docs/operation/list_descendant_groups");
+    assert!(!replacement.contains("deprecated since"));
+}
+
+#[test]
+fn pages_show_the_versions_of_the_api_and_of_the_server() {
+    let versions = format!("Version 4.0.0 of the API, Holdfast {}", env!("CARGO_PKG_VERSION"));
+    for file in html() {
+        assert!(text(file).contains(&versions), "{}", file.path);
     }
 }
 

@@ -137,6 +137,8 @@ async fn packet(
 
 #[cfg(test)]
 mod tests {
+    use parsers::pkt_line::{self, FLUSH};
+
     use super::*;
     use crate::test_repository::TestRepository;
 
@@ -146,8 +148,8 @@ mod tests {
     }
 
     fn packets(lines: &[&str]) -> Vec<u8> {
-        let lines = lines.iter().map(|line| format!("{:04x}{line}", line.len() + 4));
-        (lines.collect::<String>() + "0000PACK").into_bytes()
+        let lines = lines.iter().map(|line| pkt_line::packet(line));
+        (lines.collect::<String>() + FLUSH + "PACK").into_bytes()
     }
 
     const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";

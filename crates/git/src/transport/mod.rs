@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use async_compression::tokio::bufread::GzipDecoder;
 use bytes::Bytes;
+use parsers::pkt_line::{FLUSH, packet};
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -131,8 +132,8 @@ impl Repository {
         let first = if service == TransportService::UploadPack && has_version_2 {
             Bytes::new()
         } else {
-            let line = format!("# service={}\n", service.name());
-            Bytes::from(format!("{:04x}{line}0000", line.len() + 4))
+            let line = packet(&format!("# service={}\n", service.name()));
+            Bytes::from(line + FLUSH)
         };
         Ok(stream::output(self, running, first))
     }

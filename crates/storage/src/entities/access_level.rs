@@ -39,6 +39,11 @@ impl AccessLevel {
         Self::try_from(i32::try_from(number).ok()?).ok()
     }
 
+    /// Returns all access levels, lowest first.
+    pub fn numbers() -> impl Iterator<Item = i32> {
+        Self::iter().map(i32::from)
+    }
+
     /// Returns the role of a name, ignoring case.
     pub fn from_name(word: &str) -> Option<Self> {
         let mut all = Self::iter();

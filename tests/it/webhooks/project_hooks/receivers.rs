@@ -169,7 +169,9 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
     }
     set(false).await;
     for rejected in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
-        assert_eq!(rejected.expect(422).message(), "Invalid url given");
+        let message = rejected.expect(422).message();
+        assert!(message.starts_with("Invalid url given: requests to the local network are not allowed"), "{message}");
+        assert!(message.ends_with("the setting allow_local_requests_from_hooks_and_services"), "{message}");
     }
     let delivery = root.post(&test, json!({})).await.expect(201).json();
     assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address is not allowed")));

@@ -121,7 +121,12 @@ async fn create_webhook_rejects_local_addresses_by_default(server: TestServer) {
         "http://[64:ff9b::7f00:1]/",
     ] {
         let rejected = server.root().post(&url, json!({ "url": address })).await;
-        assert_eq!(rejected.expect(422).message(), "Invalid url given", "{address}");
+        let message = rejected.expect(422).message();
+        assert!(
+            message.starts_with("Invalid url given: requests to the local network are not allowed"),
+            "{address}: {message}"
+        );
+        assert!(message.ends_with("the setting allow_local_requests_from_hooks_and_services"), "{address}: {message}");
     }
 }
 

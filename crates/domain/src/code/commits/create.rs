@@ -147,7 +147,7 @@ fn check_actions(actions: Vec<NewFileAction>) -> Result<Vec<FileAction>> {
         }
     }
     if !errors.is_empty() {
-        return Err(Error::InvalidParameters(errors));
+        return Err(Error::InvalidParameters(errors.into()));
     }
     if content_missing {
         return Err(Error::Rejected("You must provide content".into()));

@@ -124,15 +124,18 @@ pub(super) fn label(action: RefAction) -> &'static str {
     }
 }
 
-/// Returns the access level if it is one of an action.
-fn checked_level(action: RefAction, level: i64) -> Option<i32> {
+/// Returns an access level that is allowed for an action.
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` with the name of the parameter if it is not allowed.
+fn checked_level(action: RefAction, level: i64, name: &str) -> Result<i32> {
     let allowed: &[i32] = match action {
         RefAction::Push | RefAction::Merge => &[0, 30, 40, 60],
         RefAction::Unprotect => &[30, 40, 60],
         RefAction::Create => &[0, 30, 40],
     };
-    let level = i32::try_from(level).ok()?;
-    allowed.contains(&level).then_some(level)
+    let level = i32::try_from(level).ok().filter(|level| allowed.contains(level));
+    level.ok_or_else(|| Error::value_not_allowed(name, allowed))
 }
 
 /// A new entry.
@@ -151,10 +154,10 @@ impl AccessList {
         let level = match new.level {
             None if new.entries.is_empty() => default,
             None => 0,
-            Some(level) => checked_level(action, level).ok_or_else(|| {
+            Some(level) => {
                 let name = attribute(action).trim_start_matches("allowed_to_");
-                Error::parameter(format!("{name}_access_level does not have a valid value"))
-            })?,
+                checked_level(action, level, &format!("{name}_access_level"))?
+            }
         };
         let mut list = Self {
             action,
@@ -212,13 +215,11 @@ impl AccessList {
 
     /// Returns the role or grant that a change names.
     fn addition(&self, position: usize, change: &EntryChange) -> Result<Option<Addition>> {
-        let invalid = |field: &str, text: &str| {
-            Error::parameter(format!("{}[{position}][{field}] {text}", attribute(self.action)))
-        };
+        let full_name = |field: &str| format!("{}[{position}][{field}]", attribute(self.action));
+        let invalid = |field: &str, text: &str| Error::parameter(format!("{} {text}", full_name(field)));
         let mut found = Vec::new();
         if let Some(level) = change.access_level {
-            let level = checked_level(self.action, level)
-                .ok_or_else(|| invalid("access_level", "does not have a valid value"))?;
+            let level = checked_level(self.action, level, &full_name("access_level"))?;
             found.push(Addition::Role(level));
         }
         found.extend(change.user_id.map(|id| Addition::Grant(Grantee::User(id))));

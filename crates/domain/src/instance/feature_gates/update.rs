@@ -70,7 +70,7 @@ impl GateSetting {
                 .filter(|percent| (0..=100).contains(percent));
             percent
                 .map(Self::Percentage)
-                .ok_or_else(|| Error::parameter("value does not have a valid value"))
+                .ok_or_else(|| Error::value_not_allowed("value", ["true", "false", "0 to 100"]))
         };
         let number = match value {
             Value::Bool(open) => return Ok(Self::Open(*open)),
@@ -108,7 +108,8 @@ pub async fn set(backend: &Backend, actor: &Actor, name: String, update: GateUpd
     let sent = update.targets.sent();
     if update.key.is_some() && !sent.is_empty() {
         let fault = |target: &&str| format!("key, {target} are mutually exclusive");
-        return Err(Error::InvalidParameters(sent.iter().map(fault).collect()));
+        let faults: Vec<String> = sent.iter().map(fault).collect();
+        return Err(Error::InvalidParameters(faults.into()));
     }
     backend
         .database

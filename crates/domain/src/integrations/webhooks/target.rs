@@ -23,10 +23,19 @@ pub struct WebhookTarget {
     pub password: Option<Secret<String>>,
 }
 
-/// The address is not http or https with a host, or its host is forbidden.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("webhooks cannot be sent to this address")]
-pub struct RejectedUrl;
+/// The reason why an address is not accepted.
+#[derive(Debug, Clone, Copy, thiserror::Error, PartialEq, Eq)]
+pub enum RejectedUrl {
+    /// It is not an HTTP or HTTPS URL with a host.
+    #[error("the address is not an HTTP URL")]
+    Invalid,
+    /// The host is forbidden because it is local.
+    #[error("the host is in the local network")]
+    Local,
+    /// The host is forbidden in any case.
+    #[error("the host is reserved")]
+    Reserved,
+}
 
 impl WebhookTarget {
     /// Parses the address that a user entered. Host names are not resolved here; their addresses are checked
@@ -36,9 +45,9 @@ impl WebhookTarget {
     /// Returns [`RejectedUrl`] if the address is not http or https with a permitted host.
     pub fn parse(text: &str, local: bool) -> Result<Self, RejectedUrl> {
         if text.len() > MAX_URL_LENGTH || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
-            return Err(RejectedUrl);
+            return Err(RejectedUrl::Invalid);
         }
-        let mut url = Url::parse(text).map_err(|_| RejectedUrl)?;
+        let mut url = Url::parse(text).map_err(|_| RejectedUrl::Invalid)?;
         check(&url, local)?;
         let Some(password) = url.password().map(str::to_owned) else {
             return Ok(Self {
@@ -47,7 +56,7 @@ impl WebhookTarget {
             });
         };
         url.set_password(Some(MASKED_PASSWORD))
-            .map_err(|()| RejectedUrl)?;
+            .map_err(|()| RejectedUrl::Invalid)?;
         Ok(Self {
             shown: url.into(),
             password: Some(Secret::new(password)),
@@ -86,15 +95,15 @@ pub(super) fn destination(
     shown: &str,
     password: Option<&Secret<String>>,
 ) -> Result<WebhookDestination, RejectedUrl> {
-    let mut url = Url::parse(shown).map_err(|_| RejectedUrl)?;
+    let mut url = Url::parse(shown).map_err(|_| RejectedUrl::Invalid)?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let named = !url.username().is_empty() || url.password().is_some();
     let credentials = named.then(|| {
         let password = password.map(|password| decoded(password.expose()));
         (decoded(url.username()), password)
     });
-    url.set_username("").map_err(|()| RejectedUrl)?;
-    url.set_password(None).map_err(|()| RejectedUrl)?;
+    url.set_username("").map_err(|()| RejectedUrl::Invalid)?;
+    url.set_password(None).map_err(|()| RejectedUrl::Invalid)?;
     url.set_fragment(None);
     Ok(WebhookDestination { url, credentials })
 }
@@ -103,18 +112,24 @@ pub(super) fn destination(
 /// client resolves only names.
 pub(in crate::integrations) fn check(url: &Url, local: bool) -> Result<(), RejectedUrl> {
     if !matches!(url.scheme(), "http" | "https") || url.port_or_known_default() == Some(0) {
-        return Err(RejectedUrl);
+        return Err(RejectedUrl::Invalid);
     }
-    let allowed = match url.host() {
-        None => false,
-        Some(Host::Ipv4(address)) => is_allowed(IpAddr::V4(address), local),
-        Some(Host::Ipv6(address)) => is_allowed(IpAddr::V6(address), local),
+    let permits = |local| match url.host() {
+        None => None,
+        Some(Host::Ipv4(address)) => Some(is_allowed(IpAddr::V4(address), local)),
+        Some(Host::Ipv6(address)) => Some(is_allowed(IpAddr::V6(address), local)),
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
-            !name.is_empty() && (local || !(name == "localhost" || name.ends_with(".localhost")))
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            (!name.is_empty()).then_some(local || !is_local)
         }
     };
-    if allowed { Ok(()) } else { Err(RejectedUrl) }
+    match permits(local) {
+        None => Err(RejectedUrl::Invalid),
+        Some(true) => Ok(()),
+        Some(false) if permits(true) == Some(true) => Err(RejectedUrl::Local),
+        Some(false) => Err(RejectedUrl::Reserved),
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +179,20 @@ mod tests {
         assert!(WebhookTarget::parse("http://localhost:1/", true).is_ok());
         assert!(WebhookTarget::parse("http://169.254.169.254/", true).is_err());
         assert!(WebhookTarget::parse(&format!("http://e.com/{}", "x".repeat(2048)), true).is_err());
+    }
+
+    #[test]
+    fn rejection_distinguishes_local_and_reserved_hosts() {
+        for (text, reason) in [
+            ("http://", RejectedUrl::Invalid),
+            ("ftp://localhost/", RejectedUrl::Invalid),
+            ("http://localhost/", RejectedUrl::Local),
+            ("http://127.1/", RejectedUrl::Local),
+            ("http://[::1]/", RejectedUrl::Local),
+            ("http://169.254.169.254/", RejectedUrl::Reserved),
+        ] {
+            assert_eq!(WebhookTarget::parse(text, false).err(), Some(reason), "{text}");
+        }
     }
 
     #[test]

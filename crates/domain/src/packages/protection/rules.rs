@@ -16,6 +16,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 use crate::packages::PackageType;
+use crate::packages::access::check_enabled;
 use crate::packages::usage::format_name;
 use crate::spaces::projects::lock_for_insert;
 
@@ -53,17 +54,20 @@ pub struct ProtectionRuleChanges {
 /// Returns a page of the rules of a project, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Forbidden` if the packages of the project are disabled.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
+    check_enabled(access)?;
     page_of(backend.database.read(), of_project(access.project.id), page).await
 }
 
 /// Creates a rule.
 ///
 /// # Errors
-/// Returns `Error::InvalidParameters` if the pattern is invalid or no access level is set. Returns `Error::Unprocessable` if the
-/// project has a rule with the same pattern and format, and `Error::Rejected` if it has [`MAX_RULES`] rules.
+/// Returns `Error::Forbidden` if the packages of the project are disabled, and `Error::InvalidParameters` if the pattern is
+/// invalid or no access level is set. Returns `Error::Unprocessable` if the project has a rule with the same pattern and
+/// format, and `Error::Rejected` if it has [`MAX_RULES`] rules.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewProtectionRule) -> Result<Model> {
+    check_enabled(access)?;
     check_pattern(&new.name_pattern)?;
     check_levels(new.push_level, new.delete_level)?;
     let project_id = access.project.id;
@@ -105,6 +109,7 @@ pub async fn update(
     id: i64,
     changes: ProtectionRuleChanges,
 ) -> Result<Model> {
+    check_enabled(access)?;
     if let Some(pattern) = &changes.name_pattern {
         check_pattern(pattern)?;
     }
@@ -142,14 +147,15 @@ pub async fn update(
 /// Deletes a rule.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the project has no such rule, and `Error::PreconditionFailed` if the rule changed after
-/// `unmodified_since`.
+/// Returns `Error::Forbidden` if the packages of the project are disabled, `Error::NotFound` if the project has no such rule,
+/// and `Error::PreconditionFailed` if the rule changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
+    check_enabled(access)?;
     let project_id = access.project.id;
     backend
         .database

@@ -90,7 +90,7 @@ pub(super) fn conditions(
         .filter(|_| backend.instance.plan >= InstancePlan::Starter);
     let weight = weight.and_then(|text| parse_number(text, "weight", "an integer", &mut errors));
     if !errors.is_empty() {
-        return Err(Error::InvalidParameters(errors));
+        return Err(Error::InvalidParameters(errors.into()));
     }
     let mut set = condition_set(backend, caller, IssuableKind::Issue, scope, &filter.shared)?;
     if let Some(state) = filter.state {

@@ -74,7 +74,7 @@ impl CleanupRequest {
             return Err(Error::no_parameters(&["name_regex_delete", "name_regex"]));
         };
         if !errors.is_empty() {
-            return Err(Error::InvalidParameters(errors));
+            return Err(Error::InvalidParameters(errors.into()));
         }
         Ok(CleanupRules {
             delete,

@@ -74,7 +74,7 @@ fn conditions(
 ) -> Result<ConditionSet> {
     let errors = filter_errors(backend, &filter.shared);
     if !errors.is_empty() {
-        return Err(Error::InvalidParameters(errors));
+        return Err(Error::InvalidParameters(errors.into()));
     }
     let mut set = condition_set(backend, caller, IssuableKind::MergeRequest, scope, &filter.shared)?;
     let all = |expr: Expr| Condition::all().add(expr);

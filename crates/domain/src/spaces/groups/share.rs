@@ -26,7 +26,7 @@ pub async fn share(
     expires_at: Option<NaiveDate>,
 ) -> Result<GroupAccess> {
     let level = AccessLevel::from_number(level)
-        .ok_or_else(|| Error::parameter("group_access does not have a valid value"))?;
+        .ok_or_else(|| Error::value_not_allowed("group_access", AccessLevel::numbers()))?;
     let guest = GroupAccess::find(backend, access.caller.clone(), &with_group_id.to_string()).await?;
     let event = shares::added(
         AuditKind::GroupShared,

@@ -219,7 +219,7 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     let errors = validator.body_faults(operation, attributes);
     match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(errors)),
+        false => Err(Error::InvalidParameters(errors.into())),
     }
 }
 

@@ -176,7 +176,7 @@ async fn refs_move_only_after_the_decision() {
     let sample = TestRepository::with_history();
     let (main, zero) = (sample.id("main"), "0".repeat(40));
     let line = format!("{zero} {main} refs/heads/copy\0report-status");
-    let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+    let mut body = (packet(&line) + FLUSH).into_bytes();
     body.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\0");
     body.extend(hex::decode("029d08823bd8a8eab510ad6ac75c823cfd3ed31e").unwrap());
     for accepted in [false, true] {

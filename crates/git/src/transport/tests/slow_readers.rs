@@ -18,8 +18,8 @@ async fn sample() -> (TestRepository, Vec<u8>) {
     let (report, applied) = BegunPush::new(&sample, &body, body.len()).finish().await;
     assert_eq!(applied, 1, "{report}");
     until(|| reserved_memory(&sample) == 0).await;
-    let want = format!("want {tip} side-band-64k ofs-delta\n");
-    let request = format!("{:04x}{want}00000009done\n", want.len() + 4);
+    let want = packet(&format!("want {tip} side-band-64k ofs-delta\n"));
+    let request = [want.as_str(), FLUSH, &packet("done\n")].concat();
     (sample, request.into_bytes())
 }
 

@@ -71,7 +71,7 @@ pub(super) fn large_push(sample: &TestRepository, branch: &str) -> (Vec<u8>, Str
         "{} {tip} refs/heads/{branch}\0report-status side-band-64k",
         "0".repeat(40)
     );
-    let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+    let mut body = (packet(&line) + FLUSH).into_bytes();
     body.extend(git(&["pack-objects", "--all", "--stdout", "--quiet"]));
     (body, tip)
 }
