@@ -48,7 +48,7 @@ pub fn group(instance: &Instance, row: GroupSummary, custom_attributes: Option<V
         subgroup_creation_level: group.subgroup_creation_level.convert(),
         emails_disabled: group.emails_disabled,
         mentions_disabled: group.mentions_disabled,
-        lfs_enabled: group.lfs_enabled,
+        lfs_enabled: false,
         default_branch_protection: group.default_branch_protection.into(),
         default_branch: group.default_branch,
         request_access_enabled: group.request_access_enabled,

@@ -3,7 +3,6 @@
 use domain::code::code_analysis::{DetectedLicense, LanguageShare};
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
-use domain::kernel::urls::ssh_url;
 use domain::spaces::projects::ProjectDetail;
 use storage::entities::projects::FeatureAccess;
 use storage::entities::users::UserSummary;
@@ -59,20 +58,20 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         open_issues_count: nullable(issues.then(|| project.open_issues_count.into())),
         merge_requests_enabled: Some(merge_requests),
         jobs_enabled: on(project.builds_access_level),
-        wiki_enabled: on(project.wiki_access_level),
+        wiki_enabled: Some(false),
         snippets_enabled: on(project.snippets_access_level),
         issues_access_level: Some(project.issues_access_level.convert()),
         repository_access_level: Some(project.repository_access_level.convert()),
         merge_requests_access_level: Some(project.merge_requests_access_level.convert()),
         forking_access_level: Some(project.forking_access_level.convert()),
-        wiki_access_level: Some(project.wiki_access_level.convert()),
+        wiki_access_level: Some(contract::FeatureAccessLevel::Disabled),
         builds_access_level: Some(project.builds_access_level.convert()),
         snippets_access_level: Some(project.snippets_access_level.convert()),
         container_registry_access_level: Some(project.container_registry_access_level.convert()),
         can_create_merge_request_in: Some(merge_requests && row.can_read_code() && !project.archived),
         resolve_outdated_diff_discussions: Some(project.resolve_outdated_diff_discussions),
         container_registry_enabled: on(project.container_registry_access_level),
-        lfs_enabled: Some(project.lfs_enabled),
+        lfs_enabled: Some(false),
         packages_enabled: Some(project.packages_enabled),
         service_desk_enabled: Some(project.service_desk_enabled),
         service_desk_address: MaybeUndefined::Null,
@@ -203,7 +202,7 @@ pub fn simple(instance: &Instance, row: &ProjectDetail) -> SimpleProject {
         default_branch: branch,
         tag_list: row.topics.clone(),
         topics: row.topics.clone(),
-        ssh_url_to_repo: ssh_url(base, &path_with_namespace),
+        ssh_url_to_repo: String::new(),
         http_url_to_repo: format!("{web_url}.git"),
         web_url,
         avatar_url: links::avatar_url(base, "project", project.id, project.avatar.as_deref()),

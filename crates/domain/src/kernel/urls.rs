@@ -80,14 +80,6 @@ pub(crate) async fn project_paths(
     Ok(paths.collect())
 }
 
-/// Returns the SSH URL of the repository of a project with this full path.
-#[must_use]
-pub fn ssh_url(base: &str, path: &str) -> String {
-    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
-    let host = host.split(['/', ':']).next().unwrap_or_default();
-    format!("git@{host}:{path}.git")
-}
-
 /// Returns the path of an image in the registry. Container tools require lowercase.
 #[must_use]
 pub fn image_path(project_path: &str, name: &str) -> String {

@@ -1,4 +1,4 @@
-//! Hints for SDK generators: names of methods, pages, retries and operations to omit.
+//! Hints for SDK generators: names of methods, pages, retries, operations to omit and descriptions of values.
 //!
 //! All hints follow from other parts of the document, so no path file contains them. Speakeasy reads the `x-speakeasy-`
 //! hints, Fern the `x-fern-` hints, and viewers read the badges.
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::each_operation;
 
-/// Adds the hints to all operations.
+/// Adds the hints to all operations and enumerations.
 pub(super) fn add(root: &mut Value) {
     let mut methods = BTreeSet::new();
-    each_operation(root, |method, operation| {
+    each_operation(root, |_, method, operation| {
         let tag = operation
             .get("tags")
             .map_or("", |tags| tags[0].as_str().unwrap_or_default());
@@ -50,6 +50,30 @@ pub(super) fn add(root: &mut Value) {
         }
         operation.extend(hints.as_object().cloned().unwrap_or_default());
     });
+    let schemas = root["components"]["schemas"].as_object_mut();
+    for schema in schemas.into_iter().flat_map(Map::values_mut) {
+        if let Some(descriptions) = value_descriptions(schema) {
+            schema["x-enumDescriptions"] = descriptions;
+        }
+    }
+}
+
+/// Returns the description of each value of an enumeration of texts: the sentences of its description that contain the value
+/// as code. Returns `None` if the description does not contain all values.
+fn value_descriptions(schema: &Value) -> Option<Value> {
+    let description = schema["description"].as_str()?;
+    let mut descriptions = Map::new();
+    for value in schema["enum"].as_array()? {
+        let value = value.as_str()?;
+        let code = format!("`{value}`");
+        let sentences = description.split_inclusive(". ").map(str::trim);
+        let sentences: Vec<&str> = sentences.filter(|sentence| sentence.contains(&code)).collect();
+        if sentences.is_empty() {
+            return None;
+        }
+        descriptions.insert(value.to_owned(), json!(sentences.join(" ")));
+    }
+    Some(Value::Object(descriptions))
 }
 
 /// Returns the verb of an operation on the resource of its tag, such as `get` for `get_branch`, or else the ID of the
@@ -140,6 +164,25 @@ mod tests {
         let mut root = json!({ "paths": { "/keys": { method: operation } } });
         add(&mut root);
         root["paths"]["/keys"][method].take()
+    }
+
+    #[test]
+    fn values_have_the_sentences_that_contain_them() {
+        let schema = |description: &str| json!({ "enum": ["off", "on"], "description": description });
+        let complete =
+            "State of a switch. The state `on` closes it. The state `off` opens it, like `on` twice.";
+        assert_eq!(
+            value_descriptions(&schema(complete)),
+            Some(json!({
+                "off": "The state `off` opens it, like `on` twice.",
+                "on": "The state `on` closes it. The state `off` opens it, like `on` twice.",
+            }))
+        );
+        assert_eq!(value_descriptions(&schema("The state `on` closes it.")), None);
+        assert_eq!(
+            value_descriptions(&json!({ "enum": [10], "description": "10 (Guest)" })),
+            None
+        );
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! The document is authored in OpenAPI 3.0.3. [`links`] connects its operations, [`upgrade`] derives the 3.1.1 form,
 //! [`hints`] adds what SDK generators read in that form, and [`sdk`] reduces both forms for these generators. The complete
-//! 3.1.1 form also has samples, which viewers show.
+//! 3.1.1 form also has samples, which viewers show. [`stainless`] writes the configuration of a generator that needs one.
 
 mod hints;
 pub mod links;
 mod sdk;
+mod stainless;
 mod upgrade;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub struct Published {
 }
 
 /// Returns all renderings of a document that passed the lints: two versions, complete and reduced for SDK generators,
-/// each as JSON with a trailing newline and as YAML. `code_samples` are the samples of operations by ID.
+/// each as JSON with a trailing newline and as YAML, and the configuration of Stainless. `code_samples` are the samples of operations by ID.
 ///
 /// # Errors
 /// Failures of the serializers.
@@ -33,15 +34,16 @@ pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<V
     let mut derived = authored.clone();
     upgrade::upgrade(&mut derived);
     hints::add(&mut derived);
-    let reduced = [&authored, &derived].map(sdk::reduced);
-    each_operation(&mut derived, |_, operation| {
+    let mut reduced = [&authored, &derived].map(sdk::reduced);
+    each_operation(&mut derived, |_, _, operation| {
         let id = operation.get("operationId").and_then(Value::as_str);
         if let Some(samples) = id.and_then(|id| code_samples.get(id)) {
             operation.insert("x-codeSamples".to_owned(), samples.clone());
         }
     });
     let mut rendered = Vec::new();
-    let [authored_sdk, derived_sdk] = &reduced;
+    let [authored_sdk, derived_sdk] = &mut reduced;
+    let configuration = stainless::configuration(derived_sdk);
     for (name, document) in [
         ("openapi", &authored),
         ("openapi-sdk", authored_sdk),
@@ -50,6 +52,10 @@ pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<V
     ] {
         render(name, document, &mut rendered)?;
     }
+    rendered.push(Published {
+        file: stainless::STAINLESS.to_owned(),
+        text: yaml_serde::to_string(&configuration).map_err(|error| error.to_string())?,
+    });
     Ok(rendered)
 }
 
@@ -71,16 +77,12 @@ fn render(name: &str, root: &Value, rendered: &mut Vec<Published>) -> Result<(),
     Ok(())
 }
 
-/// Calls a function with the method and the content of every operation.
-fn each_operation(root: &mut Value, mut change: impl FnMut(&str, &mut Map<String, Value>)) {
-    let items = root["paths"]
-        .as_object_mut()
-        .into_iter()
-        .flat_map(Map::values_mut);
-    for item in items {
+/// Calls a function with the path, the method and the content of every operation.
+fn each_operation(root: &mut Value, mut change: impl FnMut(&str, &str, &mut Map<String, Value>)) {
+    for (path, item) in root["paths"].as_object_mut().into_iter().flatten() {
         for method in METHODS {
             if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
-                change(method, operation);
+                change(path, method, operation);
             }
         }
     }

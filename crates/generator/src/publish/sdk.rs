@@ -28,7 +28,7 @@ pub(super) fn reduced(root: &Value) -> Value {
             .and_then(|reference| reference.rsplit('/').next());
         name.and_then(|name| parameters.get(name)).unwrap_or(parameter)["name"] == IF_NONE_MATCH
     };
-    each_operation(&mut root, |_, operation| {
+    each_operation(&mut root, |_, _, operation| {
         if let Some(list) = operation.get_mut("parameters").and_then(Value::as_array_mut)
             && list.iter().any(revalidates)
         {

@@ -13,7 +13,7 @@ async fn update_group_changes_only_sent_attributes(server: TestServer) {
     assert_eq!(root.put(&one, json!({})).await.expect(200).json(), before);
     let change = json!({
         "name": "Analytical engines", "visibility": "internal", "auto_devops_enabled": null, "emails_disabled": true,
-        "project_creation_level": "noone", "subgroup_creation_level": "owner", "lfs_enabled": false,
+        "project_creation_level": "noone", "subgroup_creation_level": "owner",
         "default_branch_protection": 0, "request_access_enabled": false, "two_factor_grace_period": 1,
         "require_two_factor_authentication": true, "share_with_group_lock": true, "membership_lock": true,
         "mentions_disabled": false, "default_branch": "trunk",

@@ -16,10 +16,10 @@ async fn fork_copies_settings_of_its_source(server: TestServer) {
     let root = server.root();
     let copied = json!({
         "description": "Brass", "tag_list": "steam,brass", "merge_method": "ff", "squash_option": "always",
-        "issues_access_level": "private", "wiki_access_level": "disabled", "snippets_access_level": "disabled",
+        "issues_access_level": "private", "snippets_access_level": "disabled",
         "merge_requests_access_level": "private", "builds_access_level": "private", "repository_access_level": "private",
         "forking_access_level": "private", "container_registry_enabled": false, "packages_enabled": false,
-        "lfs_enabled": false, "public_jobs": false, "shared_runners_enabled": false, "ci_default_git_depth": 7,
+        "public_jobs": false, "shared_runners_enabled": false, "ci_default_git_depth": 7,
         "ci_config_path": "ci/all.yml", "only_allow_merge_if_pipeline_succeeds": true,
         "only_allow_merge_if_all_discussions_are_resolved": true, "remove_source_branch_after_merge": false,
         "only_allow_merge_if_all_status_checks_passed": true,

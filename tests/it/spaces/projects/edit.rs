@@ -38,8 +38,8 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let sent = json!({
         "name": "New Name", "path": "new-path", "description": "d", "visibility": "public",
-        "issues_access_level": "private", "wiki_access_level": "disabled", "merge_method": "ff",
-        "request_access_enabled": false, "lfs_enabled": false, "packages_enabled": false,
+        "issues_access_level": "private", "merge_method": "ff",
+        "request_access_enabled": false, "packages_enabled": false,
         "service_desk_enabled": true, "resolve_outdated_diff_discussions": true, "shared_runners_enabled": false,
         "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml",
         "only_allow_merge_if_pipeline_succeeds": true, "only_allow_merge_if_all_status_checks_passed": true,

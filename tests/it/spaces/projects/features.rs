@@ -166,7 +166,7 @@ async fn forking_access_level_restricts_forks(server: TestServer) {
 async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "work", Visibility::Public).await;
-    let all = ["issues", "merge_requests", "wiki", "snippets"];
+    let all = ["issues", "merge_requests", "snippets"];
     let mut settings = json!({"builds_access_level": "private"});
     for name in all {
         settings[format!("{name}_access_level")] = json!("private");
@@ -189,7 +189,26 @@ async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
     assert_eq!(listed, json!([]));
 }
 
+async fn responses_do_not_contain_features_without_effect(server: TestServer) {
+    let root = server.root();
+    let group = crate::support::spaces::group(&root, "engines", json!({"lfs_enabled": true})).await;
+    let settings =
+        json!({"namespace_id": group, "wiki_enabled": true, "wiki_access_level": "enabled", "lfs_enabled": true});
+    let project = crate::support::spaces::project(&root, "work", settings).await;
+    let read = root.get(&format!("/projects/{project}")).await.expect(200).json();
+    for (name, value) in [
+        ("wiki_enabled", json!(false)),
+        ("wiki_access_level", json!("disabled")),
+        ("lfs_enabled", json!(false)),
+        ("ssh_url_to_repo", json!("")),
+    ] {
+        assert_eq!(read[name], value, "{name}");
+    }
+    assert_eq!(root.get(&format!("/groups/{group}")).await.expect(200).json()["lfs_enabled"], false);
+}
+
 on_every_database![
+    responses_do_not_contain_features_without_effect,
     disabled_repository_is_unavailable_to_all_callers,
     private_repository_is_available_to_members_only,
     forking_access_level_restricts_forks,

@@ -17,7 +17,7 @@ async fn create_tree(server: &TestServer, root: &Client) -> i64 {
     let settings = json!({
         "description": "The *top*\nof all", "share_with_group_lock": true, "membership_lock": true, "project_creation_level": "maintainer",
         "subgroup_creation_level": "owner", "auto_devops_enabled": false, "emails_disabled": true, "mentions_disabled": true,
-        "lfs_enabled": false, "default_branch_protection": 1, "request_access_enabled": true,
+        "default_branch_protection": 1, "request_access_enabled": true,
         "default_branch": "trunk", "require_two_factor_authentication": true, "two_factor_grace_period": 7,
     });
     let top = group(root, "top", settings).await;

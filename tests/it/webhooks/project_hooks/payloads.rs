@@ -35,7 +35,6 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
     assert_eq!((delivery.header("x-gitlab-event"), delivery.header("authorization")), ("", ""));
     let base = &server.base;
     let web = format!("{base}/root/p");
-    let ssh = "git@127.0.0.1:root/p.git";
     let timestamp = delivery.body["commits"][0]["timestamp"].clone();
     assert_eq!(
         delivery.body,
@@ -46,9 +45,9 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
             "user_avatar": format!("{base}/uploads/-/system/user/avatar/1/identicon.svg"), "project_id": project.id,
             "project": {
                 "id": project.id, "name": "p", "description": null, "web_url": web, "avatar_url": null,
-                "git_ssh_url": ssh, "git_http_url": format!("{web}.git"), "namespace": delivery.body["project"]["namespace"],
+                "git_ssh_url": "", "git_http_url": format!("{web}.git"), "namespace": delivery.body["project"]["namespace"],
                 "visibility_level": 10, "path_with_namespace": "root/p", "default_branch": "main",
-                "ci_config_path": null, "homepage": web, "url": ssh, "ssh_url": ssh, "http_url": format!("{web}.git"),
+                "ci_config_path": null, "homepage": web, "url": format!("{web}.git"), "ssh_url": "", "http_url": format!("{web}.git"),
             },
             "commits": [{
                 "id": after, "message": "Add docs/new.md\n\nFor a test.", "title": "Add docs/new.md",
@@ -58,8 +57,8 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
             }],
             "total_commits_count": 1, "push_options": {},
             "repository": {
-                "name": "p", "url": ssh, "description": null, "homepage": web, "git_http_url": format!("{web}.git"),
-                "git_ssh_url": ssh, "visibility_level": 10,
+                "name": "p", "url": format!("{web}.git"), "description": null, "homepage": web, "git_http_url": format!("{web}.git"),
+                "git_ssh_url": "", "visibility_level": 10,
             },
         })
     );

@@ -7,6 +7,9 @@ use storage::entities::{Visibility, labels, namespaces, projects, users};
 use super::PayloadContext;
 use crate::kernel::urls;
 
+/// The server does not support Git over SSH. The fields are present because receivers read them.
+const NO_SSH_URL: &str = "";
+
 /// The project, including the legacy field names for older receivers.
 #[derive(Debug, Serialize)]
 pub(super) struct ProjectPart {
@@ -15,7 +18,7 @@ pub(super) struct ProjectPart {
     description: Option<String>,
     web_url: String,
     avatar_url: Option<String>,
-    git_ssh_url: String,
+    git_ssh_url: &'static str,
     git_http_url: String,
     namespace: String,
     visibility_level: u8,
@@ -24,7 +27,7 @@ pub(super) struct ProjectPart {
     ci_config_path: Option<String>,
     homepage: String,
     url: String,
-    ssh_url: String,
+    ssh_url: &'static str,
     http_url: String,
 }
 
@@ -38,7 +41,7 @@ pub(super) struct RepositoryPart {
     #[serde(skip_serializing_if = "Option::is_none")]
     git_http_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    git_ssh_url: Option<String>,
+    git_ssh_url: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     visibility_level: Option<u8>,
 }
@@ -131,14 +134,13 @@ impl ProjectPart {
     pub fn new(base_url: &str, namespace: &namespaces::Model, project: &projects::Model) -> Self {
         let path = urls::project_path(namespace, project);
         let web_url = format!("{base_url}/{path}");
-        let ssh_url = urls::ssh_url(base_url, &path);
         let http_url = format!("{web_url}.git");
         Self {
             id: project.id,
             name: project.name.clone(),
             description: project.description.clone(),
             avatar_url: urls::avatar_url(base_url, "project", project.id, project.avatar.as_deref()),
-            git_ssh_url: ssh_url.clone(),
+            git_ssh_url: NO_SSH_URL,
             git_http_url: http_url.clone(),
             namespace: namespace.name.clone(),
             visibility_level: visibility_level(project.visibility),
@@ -147,8 +149,8 @@ impl ProjectPart {
             ci_config_path: project.ci_config_path.clone(),
             homepage: web_url.clone(),
             web_url,
-            url: ssh_url.clone(),
-            ssh_url,
+            url: http_url.clone(),
+            ssh_url: NO_SSH_URL,
             http_url,
         }
     }
@@ -176,15 +178,15 @@ impl PayloadContext {
     /// Returns the payload part of the repository. `with_urls` adds the fields of push payloads.
     pub(super) fn repository_part(&self, with_urls: bool) -> RepositoryPart {
         let web_url = self.web_url();
-        let ssh_url = urls::ssh_url(&self.base_url, &self.path());
+        let http_url = format!("{web_url}.git");
         RepositoryPart {
             name: self.project.name.clone(),
             description: self.project.description.clone(),
-            git_http_url: with_urls.then(|| format!("{web_url}.git")),
-            git_ssh_url: with_urls.then(|| ssh_url.clone()),
+            git_http_url: with_urls.then(|| http_url.clone()),
+            git_ssh_url: with_urls.then_some(NO_SSH_URL),
             visibility_level: with_urls.then(|| visibility_level(self.project.visibility)),
             homepage: web_url,
-            url: ssh_url,
+            url: http_url,
         }
     }
 
