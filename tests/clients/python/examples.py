@@ -140,7 +140,7 @@ def check(generator, package, document):
         except Exception as error:  # Each fault is reported.
             yield f"{package}: {operation}: {error!r}"
     assert found, f"{document} has no examples"
-    print(f"the client {package} of {generator} read and wrote {len(found)} examples")
+    print(f"{package} ({generator}): {len(found)} examples")
 
 
 def main():
