@@ -9,8 +9,8 @@ use crate::api::routes::TwoFactorAuthenticationApi;
 use crate::app::App;
 use crate::views::accounts::two_factor_authentication as views;
 use contract::{
-    ConfirmTwoFactorRequest, CreateRecoveryCodesRequest, DisableTwoFactorRequest, RecoveryCodes,
-    StartTwoFactorRequest, TwoFactorSetup, TwoFactorStatus,
+    ConfirmTwoFactorRequest, CreateRecoveryCodesRequest, DisableTwoFactorRequest, StartTwoFactorRequest,
+    TwoFactorRecoveryCodes, TwoFactorSetup, TwoFactorStatus,
 };
 
 impl TwoFactorAuthenticationApi for App {
@@ -35,7 +35,7 @@ impl TwoFactorAuthenticationApi for App {
         &self,
         access: InstanceAccess,
         request: ConfirmTwoFactorRequest,
-    ) -> Result<RecoveryCodes> {
+    ) -> Result<TwoFactorRecoveryCodes> {
         let user = access.caller.signed_in()?;
         let codes = enrollment::confirm(
             &self.backend,
@@ -68,7 +68,7 @@ impl TwoFactorAuthenticationApi for App {
         &self,
         access: InstanceAccess,
         request: CreateRecoveryCodesRequest,
-    ) -> Result<RecoveryCodes> {
+    ) -> Result<TwoFactorRecoveryCodes> {
         let user = access.caller.signed_in()?;
         let codes = enrollment::replace_recovery_codes(
             &self.backend,

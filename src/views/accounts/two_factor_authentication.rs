@@ -3,7 +3,7 @@
 use domain::identity::two_factor::enrollment;
 use domain::secrets::Secret;
 
-use contract::{RecoveryCodes, TwoFactorSetup, TwoFactorStatus};
+use contract::{TwoFactorRecoveryCodes, TwoFactorSetup, TwoFactorStatus};
 
 /// Returns the second factor of a user.
 #[must_use]
@@ -28,8 +28,8 @@ pub fn setup(setup: enrollment::TwoFactorSetup) -> TwoFactorSetup {
 
 /// Returns new recovery codes.
 #[must_use]
-pub fn recovery_codes(codes: Vec<Secret<String>>) -> RecoveryCodes {
-    RecoveryCodes {
+pub fn recovery_codes(codes: Vec<Secret<String>>) -> TwoFactorRecoveryCodes {
+    TwoFactorRecoveryCodes {
         recovery_codes: codes.into_iter().map(Secret::into_exposed).collect(),
     }
 }

@@ -82,7 +82,15 @@ async fn openapi_document_is_compressed_on_request(server: TestServer) {
     assert_eq!(response.body.len(), file.size);
 }
 
+async fn configuration_of_stainless_is_published(server: TestServer) {
+    let response = server.anonymous().get("//docs/stainless.yaml").await.expect(200);
+    assert_eq!(response.header("content-type"), "application/yaml");
+    let text = String::from_utf8(response.body).expect("a text");
+    assert!(text.contains("endpoint: get /api/v4/projects\n"), "{text}");
+}
+
 on_every_database![
+    configuration_of_stainless_is_published,
     openapi_documents_are_served_with_type_and_digest,
     openapi_documents_have_different_digests_and_versions,
     openapi_document_rejects_unknown_purpose,

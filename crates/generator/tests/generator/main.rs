@@ -139,6 +139,25 @@ fn committed_documents_are_current() {
 }
 
 #[test]
+fn configuration_of_stainless_contains_every_operation() {
+    let generated = generator::compile(&contract_folder(), &assets_folder()).expect("a contract");
+    let mut documents = generated.documents.iter();
+    let file = documents.find(|document| document.file == "docs/stainless.yaml");
+    let configuration: Value = yaml_serde::from_str(&file.expect("a configuration").text).expect("YAML");
+    let resources = configuration["resources"].as_object().expect("resources").values();
+    let methods = resources.flat_map(|resource| resource["methods"].as_object().expect("methods").values());
+    let methods = methods.map(|method| &method["endpoint"]);
+    let unspecified = configuration["unspecified_endpoints"].as_array().expect("a list");
+    let mut endpoints: Vec<&str> = methods.chain(unspecified).filter_map(Value::as_str).collect();
+    endpoints.sort_unstable();
+    let before = endpoints.len();
+    endpoints.dedup();
+    let table: Value = serde_json::from_str(&generated.table).expect("JSON");
+    let operations = table["operations"].as_array().map(Vec::len);
+    assert_eq!((before, Some(before)), (endpoints.len(), operations));
+}
+
+#[test]
 fn small_contract_is_published_in_both_versions() {
     let document = loaded(&small()).expect("a document");
     let published = publish::publish(&document.root, &code_samples(&document.root, None)).expect("documents");
