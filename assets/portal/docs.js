@@ -4,6 +4,7 @@
 (() => {
   const TOKEN = "docs.token";
   const LANGUAGE = "docs.language";
+  const SAMPLE_ORIGIN = "http://127.0.0.1:8080";
   const MAX_SHOWN = 200_000;
   const MAX_RESULTS = 20;
 
@@ -46,6 +47,8 @@
     }, label);
 
   for (const code of document.querySelectorAll("pre")) {
+    // The samples can be run against this server.
+    for (const node of code.querySelector("code").childNodes) if (node.nodeType === Node.TEXT_NODE) node.data = node.data.replace(SAMPLE_ORIGIN, location.origin);
     const block = element("div", { class: "block" });
     code.replaceWith(block);
     block.append(code, copyButton("Copy", () => code.textContent));
@@ -145,7 +148,8 @@
   });
   const results = element("ul", { id: "results", role: "listbox", "aria-label": "Results" });
   const count = element("p", { role: "status" }, "Type to search.");
-  const dialog = element("dialog", { class: "search", "aria-label": "Search" }, searchInput, results, count);
+  const dialog = element("dialog", { class: "search", "aria-label": "Search" }, searchInput, results,
+    element("div", { class: "row" }, count, element("button", { type: "button", click: () => dialog.close() }, "Close")));
   let selected = -1;
   const select = (at) => {
     const options = [...results.children];
@@ -159,7 +163,7 @@
     const created = element("li", { role: "option", id: `result-${at}`, "aria-selected": "false", "data-target": entry.target },
       element("span", { class: `method ${["Guide", "Tag", "Schema"].includes(entry.kind) ? "kind" : entry.kind.toLowerCase()}` }, entry.kind),
       element("span", {}, entry.title));
-    if (entry.detail) created.append(element("small", {}, entry.detail));
+    if (entry.detail) created.append(element("small", {}, ...entry.detail.split(/(?=\/)/).flatMap((part) => [element("wbr"), part])));
     created.addEventListener("click", () => location.assign(entry.target));
     return created;
   };
@@ -437,6 +441,7 @@
         element("p", { class: "row" }, copyButton("Copy as curl", () => curl(sent, own)), copyButton("Copy as Python", () => python(sent, own)), copyButton("Copy as JavaScript", () => javascript(sent, own))),
       ];
       output.replaceChildren(...parts);
+      output.scrollIntoView({ block: "nearest" });
     };
 
     const codeBlock = (text, name) => element("div", { class: "block" }, element("pre", { tabindex: 0, role: "group", "aria-label": name }, element("code", {}, text)), copyButton("Copy", () => text));

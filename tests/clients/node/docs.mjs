@@ -1,74 +1,23 @@
 // Opens the documentation in a browser that can reach only the server: pages, search, the form that sends requests, sign-in,
 // and pages without scripts. With `full`, opens all pages. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
-import axe from "axe-core";
-import { chromium } from "playwright-core";
 import assert from "node:assert/strict";
+import { accessibility, largeText, motion, narrowPages } from "./docs/accessibility.mjs";
+import { budgets, frames, memory, paint, tasks } from "./docs/budgets.mjs";
+import { base, close, control, faults, find, foreign, full, index, open, operation, send, shown, signIn, token } from "./docs/browser.mjs";
+import { focus, formByKeyboard, searchByKeyboard } from "./docs/keyboard.mjs";
 
-const [base, token, password, full] = process.argv.slice(2);
 // A browser that does not respond would stop the test forever.
 const LIMIT = 20 * 60_000;
 setTimeout(() => {
   console.error(`the browser did not finish within ${LIMIT / 1000} seconds`);
   process.exit(1);
 }, LIMIT).unref();
-const api = (path, options = {}) =>
-  fetch(`${base}/api/v4${path}`, {
-    ...options,
-    headers: { "Private-Token": token, "Content-Type": "application/json", ...options.headers },
-  });
-const created = await api("/projects", {
+const created = await fetch(`${base}/api/v4/projects`, {
   method: "POST",
+  headers: { "Private-Token": token, "Content-Type": "application/json" },
   body: JSON.stringify({ name: "docs-tour", initialize_with_readme: true }),
 });
 assert.equal(created.status, 201, await created.text());
-const index = await (await fetch(`${base}/docs/search.json`)).json();
-
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-  ],
-});
-const foreign = [];
-const faults = [];
-
-/** Opens a page that records requests to other hosts, errors and violations of the content policy. */
-const open = async (options = {}) => {
-  const context = await browser.newContext(options);
-  // Builds on the same machine make the browser slow.
-  context.setDefaultTimeout(120_000);
-  const page = await context.newPage();
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(`${base}/`) && !url.startsWith(`blob:${base}/`)) foreign.push(url);
-  });
-  page.on("pageerror", (error) => faults.push(String(error)));
-  page.on("console", (message) => {
-    // The browser logs refused requests of the form, which the tests expect.
-    if (message.type() === "error" && !message.location().url.includes("/api/v4/")) faults.push(`${page.url()}: ${message.text()}`);
-  });
-  return page;
-};
-const operation = (page, id) => page.goto(`${base}/docs/operation/${id}`);
-/** The control of a field of the form. */
-const control = (page, name) => page.locator("#try label").filter({ has: page.locator(`code:text-is("${name}")`) }).locator("input, select, textarea");
-/** Sends the form, and returns the request and the response. */
-const send = async (page) => {
-  const [response] = await Promise.all([
-    page.waitForResponse((answer) => new URL(answer.url()).pathname.startsWith("/api/")),
-    page.click("#try button[type=submit]"),
-  ]);
-  await page.waitForSelector("#try .status");
-  return response;
-};
-const shown = (page) => page.locator("#try [aria-label=Body] code").textContent();
 
 // Pages of operations have one layout, and so have those of schemas. The tests of the generator check the content of all.
 const STEP = full ? 1 : 8;
@@ -99,28 +48,9 @@ const everyPage = async () => {
   console.log(`${count} pages have one title, no errors and no requests to other hosts`);
 };
 
-const narrowPages = async () => {
-  const page = await open({ viewport: { width: 320, height: 640 } });
-  for (const path of ["/docs/", "/docs/operation/create_issue", "/docs/operation/list_issues", "/docs/tag/issues", "/docs/schema/Issue", "/docs/roles", "/docs/changelog"]) {
-    await page.goto(base + path);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} scrolls sideways`);
-  }
-  await page.click("a.menu");
-  await page.click("#navigation summary:text-is('Issues'), #navigation summary:text-is('Planning')");
-  await page.click("#navigation a:text-is('Boards')");
-  assert.equal(await page.locator("h1").textContent(), "Boards");
-  await page.context().close();
-};
-
 const search = async () => {
   const page = await open();
   await page.goto(`${base}/docs/`);
-  const results = page.locator("#results [role=option]");
-  const find = async (text) => {
-    await page.fill(".search input", text);
-    await page.waitForFunction(() => !document.querySelector(".search p").textContent.startsWith("Type"));
-    return results.evaluateAll((options) => options.map((option) => option.dataset.target));
-  };
   for (const key of ["Control+k", "/"]) {
     await page.keyboard.press(key);
     await page.waitForSelector("dialog[open]");
@@ -135,7 +65,7 @@ const search = async () => {
     { text: title, target: `/docs/operation/${id}`, limit: Math.max(2, titles.get(title)) },
     { text: `${method} ${path}`, target: `/docs/operation/${id}`, limit: 8 },
   ]);
-  await find("first");
+  await find(page, "first");
   const positions = await page.evaluate(async (list) => {
     const input = document.querySelector(".search input");
     const found = [];
@@ -151,11 +81,11 @@ const search = async () => {
   queries.forEach(({ text, limit }, at) => {
     assert.ok(positions[at] >= 0 && positions[at] < limit, `${text}: position ${positions[at]}`);
   });
-  assert.deepEqual(await find("xyzzy plugh"), []);
+  assert.deepEqual(await find(page, "xyzzy plugh"), []);
   assert.equal(await page.locator(".search p").textContent(), "Nothing found.");
-  assert.equal((await find("protect branch"))[0], "/docs/operation/protect_branch");
-  assert.ok((await find("Issue")).includes("/docs/schema/Issue"));
-  await find("get a branch");
+  assert.equal((await find(page, "protect branch"))[0], "/docs/operation/protect_branch");
+  assert.ok((await find(page, "Issue")).includes("/docs/schema/Issue"));
+  await find(page, "get a branch");
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowUp");
   await Promise.all([page.waitForURL("**/docs/operation/get_branch"), page.keyboard.press("Enter")]);
@@ -258,12 +188,7 @@ const formSendsRequests = async () => {
 
 const sessions = async () => {
   const page = await open();
-  await operation(page, "create_project");
-  await page.click(".tools >> text=Sign in");
-  await page.fill("#login", "root");
-  await page.fill("#password", password);
-  await Promise.all([page.waitForURL("**/docs/operation/create_project"), page.click("button[type=submit]")]);
-  await page.waitForSelector("text=Signed in as root");
+  await signIn(page, "create_project");
   await page.locator("#try textarea[aria-label=Body]").fill(JSON.stringify({ name: "docs-session" }));
   const response = await send(page);
   assert.equal(response.status(), 201, await response.text());
@@ -303,54 +228,16 @@ const withoutScripts = async () => {
   console.log("pages are readable without scripts");
 };
 
-/** One page of each shape: start, guide, tag, schema, and operations with a query, a body, a file and a deletion. */
-const shapes = ["/docs/", "/docs/guide/requests", "/docs/tag/issues", "/docs/schema/Issue", "/docs/roles", "/docs/errors", "/docs/changelog", "/docs/operation/list_issues", "/docs/operation/create_issue", "/docs/operation/upload_project_file", "/docs/operation/delete_issue"];
-
-const accessibility = async () => {
-  for (const colorScheme of ["light", "dark"]) {
-    for (const width of [1400, 390]) {
-      const page = await open({ colorScheme, viewport: { width, height: 900 } });
-      for (const path of shapes) {
-        await page.goto(base + path);
-        // Evaluated by the browser, because the content policy forbids other scripts in the page.
-        await page.evaluate(axe.source);
-        const [passed, violations] = await page.evaluate(async () => {
-          const { passes, violations } = await globalThis.axe.run(document, { resultTypes: ["violations"] });
-          return [passes.length, violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`)];
-        });
-        assert.ok(passed > 10, `${path}: only ${passed} rules were checked`);
-        assert.deepEqual(violations, [], `${path}, ${colorScheme}, ${width} pixels`);
-      }
-      await page.context().close();
-    }
-  }
-  console.log("pages of every shape are accessible, light and dark, wide and narrow");
-};
-
-const memory = async () => {
-  const page = await open();
-  const session = await page.context().newCDPSession(page);
-  for (const path of shapes) {
-    await page.goto(base + path);
-    await session.send("HeapProfiler.collectGarbage");
-    const { usedSize } = await session.send("Runtime.getHeapUsage");
-    assert.ok(usedSize <= 2 << 20, `the scripts of ${path} use ${usedSize} bytes`);
-  }
-  await page.context().close();
-};
-
+const steps = [
+  everyPage, search, formSendsRequests, sessions, formerAddresses, withoutScripts, narrowPages, largeText, motion, searchByKeyboard,
+  formByKeyboard, focus, accessibility, budgets, memory,
+];
+// Other programs on the machine change these times.
+if (full) steps.push(paint, tasks, frames);
 try {
-  await everyPage();
-  await narrowPages();
-  await search();
-  await formSendsRequests();
-  await sessions();
-  await formerAddresses();
-  await withoutScripts();
-  await accessibility();
-  await memory();
+  for (const step of steps) await step();
   assert.deepEqual(foreign, [], "the pages sent requests to other hosts");
   assert.deepEqual(faults, [], "the pages logged errors");
 } finally {
-  await browser.close();
+  await close();
 }
