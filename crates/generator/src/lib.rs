@@ -100,8 +100,14 @@ pub fn compile(folder: &Path, assets: &Path) -> Result<Generated, String> {
         media_type: "application/yaml",
         content: workflows.text.into_bytes(),
     }));
+    let published = publish::publish(&document.root, &portal::code_samples(&authored, samples.as_ref()))?;
+    portal.push(portal::PortalFile {
+        path: "docs/stainless.yaml".to_owned(),
+        media_type: "application/yaml",
+        content: published.stainless.into_bytes(),
+    });
     Ok(Generated {
-        documents: publish::publish(&document.root, &portal::code_samples(&authored, samples.as_ref()))?,
+        documents: published.documents,
         facts: portal::history::format(&portal::history::facts(&document.root)),
         portal,
         world: samples.map(|samples| samples.world()),

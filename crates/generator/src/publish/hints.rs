@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::each_operation;
 
+/// Descriptions of the values of an enumeration, in the order of the values.
+const DESCRIPTIONS: &str = "x-enum-descriptions";
+
 /// Adds the hints to all operations and enumerations.
 pub(super) fn add(root: &mut Value) {
     let mut methods = BTreeSet::new();
@@ -53,27 +56,39 @@ pub(super) fn add(root: &mut Value) {
     let schemas = root["components"]["schemas"].as_object_mut();
     for schema in schemas.into_iter().flat_map(Map::values_mut) {
         if let Some(descriptions) = value_descriptions(schema) {
-            schema["x-enumDescriptions"] = descriptions;
+            schema[DESCRIPTIONS] = json!(descriptions);
         }
+    }
+}
+
+/// Adds the descriptions of the values of enumerations by value, as viewers read them.
+pub(super) fn name_descriptions(root: &mut Value) {
+    let schemas = root["components"]["schemas"].as_object_mut();
+    for schema in schemas.into_iter().flat_map(Map::values_mut) {
+        let (Some(values), Some(descriptions)) = (schema["enum"].as_array(), schema[DESCRIPTIONS].as_array())
+        else {
+            continue;
+        };
+        let named = values.iter().zip(descriptions);
+        let named =
+            named.filter_map(|(value, description)| Some((value.as_str()?.to_owned(), description.clone())));
+        schema["x-enumDescriptions"] = named.collect::<Map<_, _>>().into();
     }
 }
 
 /// Returns the description of each value of an enumeration of texts: the sentences of its description that contain the value
 /// as code. Returns `None` if the description does not contain all values.
-fn value_descriptions(schema: &Value) -> Option<Value> {
+fn value_descriptions(schema: &Value) -> Option<Vec<String>> {
     let description = schema["description"].as_str()?;
-    let mut descriptions = Map::new();
-    for value in schema["enum"].as_array()? {
-        let value = value.as_str()?;
-        let code = format!("`{value}`");
-        let sentences = description.split_inclusive(". ").map(str::trim);
-        let sentences: Vec<&str> = sentences.filter(|sentence| sentence.contains(&code)).collect();
-        if sentences.is_empty() {
-            return None;
-        }
-        descriptions.insert(value.to_owned(), json!(sentences.join(" ")));
-    }
-    Some(Value::Object(descriptions))
+    let values = schema["enum"].as_array()?.iter();
+    values
+        .map(|value| {
+            let code = format!("`{}`", value.as_str()?);
+            let sentences = description.split_inclusive(". ").map(str::trim);
+            let sentences: Vec<&str> = sentences.filter(|sentence| sentence.contains(&code)).collect();
+            (!sentences.is_empty()).then(|| sentences.join(" "))
+        })
+        .collect()
 }
 
 /// Returns the verb of an operation on the resource of its tag, such as `get` for `get_branch`, or else the ID of the
@@ -173,10 +188,22 @@ mod tests {
             "State of a switch. The state `on` closes it. The state `off` opens it, like `on` twice.";
         assert_eq!(
             value_descriptions(&schema(complete)),
-            Some(json!({
-                "off": "The state `off` opens it, like `on` twice.",
-                "on": "The state `on` closes it. The state `off` opens it, like `on` twice.",
-            }))
+            Some(vec![
+                "The state `off` opens it, like `on` twice.".to_owned(),
+                "The state `on` closes it. The state `off` opens it, like `on` twice.".to_owned(),
+            ])
+        );
+        let mut root = json!({ "components": { "schemas": { "State": schema("`on` or `off`.") } } });
+        add(&mut root);
+        name_descriptions(&mut root);
+        let state = &root["components"]["schemas"]["State"];
+        assert_eq!(
+            state["x-enum-descriptions"],
+            json!(["`on` or `off`.", "`on` or `off`."])
+        );
+        assert_eq!(
+            state["x-enumDescriptions"],
+            json!({ "off": "`on` or `off`.", "on": "`on` or `off`." })
         );
         assert_eq!(value_descriptions(&schema("The state `on` closes it.")), None);
         assert_eq!(

@@ -24,12 +24,20 @@ pub struct Published {
     pub text: String,
 }
 
-/// Returns all renderings of a document that passed the lints: two versions, complete and reduced for SDK generators,
-/// each as JSON with a trailing newline and as YAML, and the configuration of Stainless. `code_samples` are the samples of operations by ID.
+/// The renderings of a document, and files that SDK generators read beside it.
+pub struct Publication {
+    /// Two versions of the document, complete and reduced for SDK generators, each as JSON with a trailing newline and as
+    /// YAML.
+    pub documents: Vec<Published>,
+    /// Configuration of Stainless in YAML.
+    pub stainless: String,
+}
+
+/// Renders a document that passed the lints. `code_samples` are the samples of operations by ID.
 ///
 /// # Errors
 /// Failures of the serializers.
-pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<Vec<Published>, String> {
+pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<Publication, String> {
     let authored = authored(root);
     let mut derived = authored.clone();
     upgrade::upgrade(&mut derived);
@@ -41,9 +49,10 @@ pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<V
             operation.insert("x-codeSamples".to_owned(), samples.clone());
         }
     });
+    hints::name_descriptions(&mut derived);
     let mut rendered = Vec::new();
     let [authored_sdk, derived_sdk] = &mut reduced;
-    let configuration = stainless::configuration(derived_sdk);
+    let stainless = stainless::configuration(derived_sdk);
     for (name, document) in [
         ("openapi", &authored),
         ("openapi-sdk", authored_sdk),
@@ -52,11 +61,10 @@ pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<V
     ] {
         render(name, document, &mut rendered)?;
     }
-    rendered.push(Published {
-        file: stainless::STAINLESS.to_owned(),
-        text: yaml_serde::to_string(&configuration).map_err(|error| error.to_string())?,
-    });
-    Ok(rendered)
+    Ok(Publication {
+        documents: rendered,
+        stainless: yaml_serde::to_string(&stainless).map_err(|error| error.to_string())?,
+    })
 }
 
 /// Returns the document as authored, with the links between its operations.
