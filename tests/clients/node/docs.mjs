@@ -52,12 +52,16 @@ const everyPage = async () => {
 const search = async () => {
   const page = await open();
   await page.goto(`${base}/docs/`);
+  assert.ok((await page.locator("main pre").first().textContent()).includes(`HOLDFAST=${base}\n`), "the samples name another server");
   for (const key of ["Control+k", "/"]) {
     await page.keyboard.press(key);
     await page.waitForSelector("dialog[open]");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => !document.querySelector("dialog").open);
   }
+  await page.keyboard.press("Control+k");
+  await page.click("dialog button:text-is('Close')");
+  assert.equal(await page.locator("dialog[open]").count(), 0);
   await page.keyboard.press("Control+k");
   const titles = new Map();
   for (const [, , , title] of index.operations) titles.set(title, (titles.get(title) ?? 0) + 1);
