@@ -1,5 +1,6 @@
 // Opens the documentation in a browser that can reach only the server: pages, search, the form that sends requests, sign-in,
-// and pages without scripts. With `full`, opens all pages. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
+// pages without scripts, accessibility, the keyboard, and limits of size. With `full`, opens all pages, in all combinations of
+// colors and widths, and measures times. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
 import assert from "node:assert/strict";
 import { accessibility, largeText, motion, narrowPages } from "./docs/accessibility.mjs";
 import { budgets, frames, memory, paint, tasks } from "./docs/budgets.mjs";
@@ -51,12 +52,16 @@ const everyPage = async () => {
 const search = async () => {
   const page = await open();
   await page.goto(`${base}/docs/`);
+  assert.ok((await page.locator("main pre").first().textContent()).includes(`HOLDFAST=${base}\n`), "the samples name another server");
   for (const key of ["Control+k", "/"]) {
     await page.keyboard.press(key);
     await page.waitForSelector("dialog[open]");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => !document.querySelector("dialog").open);
   }
+  await page.keyboard.press("Control+k");
+  await page.click("dialog button:text-is('Close')");
+  assert.equal(await page.locator("dialog[open]").count(), 0);
   await page.keyboard.press("Control+k");
   const titles = new Map();
   for (const [, , , title] of index.operations) titles.set(title, (titles.get(title) ?? 0) + 1);
@@ -235,7 +240,11 @@ const steps = [
 // Other programs on the machine change these times.
 if (full) steps.push(paint, tasks, frames);
 try {
-  for (const step of steps) await step();
+  for (const step of steps) {
+    const start = Date.now();
+    await step();
+    console.log(`${step.name}: ${((Date.now() - start) / 1000).toFixed(1)} s`);
+  }
   assert.deepEqual(foreign, [], "the pages sent requests to other hosts");
   assert.deepEqual(faults, [], "the pages logged errors");
 } finally {

@@ -33,6 +33,15 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
     page.lead.push(Block::Callers(access::callers(operation)));
     page.side
         .push(Block::Samples(sample::samples(site, operation).into()));
+    page.side.push(Block::Paragraph(vec![
+        text("Set "),
+        code("HOLDFAST"),
+        text(" and "),
+        code("TOKEN"),
+        text(" as in the "),
+        link("first request", format!("{BASE}/#first-request")),
+        text("."),
+    ]));
     page.side.push(try_it(operation));
     page.side
         .extend(response_example(operation).into_iter().flatten());

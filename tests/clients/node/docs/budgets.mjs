@@ -6,8 +6,11 @@ import { shapes } from "./accessibility.mjs";
 
 const MAX_ELEMENTS = 2000;
 const MAX_HEAP = 2 << 20;
-/** First paint of the largest page, as a multiple of the first paint of an empty page. */
-const MAX_PAINT = 4;
+/**
+ * First paint of the largest page, as a multiple of the first paint of an empty page and of the shortest operation. A debug build
+ * on a loaded machine with two cores measures 3.7 to 4.4 and 1.0 to 1.1. The request for the style sheet takes half of the time.
+ */
+const MAX_PAINT = { empty: 6, shortest: 1.5 };
 /** Processor time of a task, in milliseconds. */
 const MAX_TASK = 50;
 /** Frames from a key to the first result. */
@@ -51,14 +54,17 @@ const firstPaint = async (path) => {
 
 /** Compares with the text of the health check, which is the smallest page of the server, because times depend on the machine. */
 export const paint = async () => {
-  const [empty, complete] = [[], []];
+  const paths = { empty: "/-/health", shortest: "/docs/operation/get_version", largest: `/docs/operation/${largest}` };
+  const times = { empty: [], shortest: [], largest: [] };
   for (let round = 0; round < 9; round++) {
-    empty.push(await firstPaint("/-/health"));
-    complete.push(await firstPaint(`/docs/operation/${largest}`));
+    for (const [name, path] of Object.entries(paths)) times[name].push(await firstPaint(path));
   }
-  const ratio = median(complete) / median(empty);
-  assert.ok(ratio <= MAX_PAINT, `the first paint of ${largest} takes ${ratio.toFixed(2)} times that of an empty page`);
-  console.log(`the first paint of ${largest} takes ${ratio.toFixed(2)} times that of an empty page`);
+  for (const [name, limit] of Object.entries(MAX_PAINT)) {
+    const ratio = median(times.largest) / median(times[name]);
+    const result = `the first paint of ${largest} takes ${ratio.toFixed(2)} times that of ${paths[name]}`;
+    assert.ok(ratio <= limit, result);
+    console.log(result);
+  }
 };
 
 /** Counts processor time, because a loaded machine interrupts tasks. */
@@ -99,11 +105,14 @@ export const frames = async () => {
     document.addEventListener("keydown", () => (pressed = frame), true);
     new MutationObserver(() => globalThis.frames_of_keys.push(frame - pressed)).observe(document.getElementById("results"), { childList: true });
   });
-  await page.fill(".search input", "");
   const query = "protect a branch";
-  for (const key of query) await page.keyboard.press(key === " " ? "Space" : key);
-  const counts = (await page.evaluate(() => globalThis.frames_of_keys)).slice(-query.length);
-  assert.equal(counts.length, query.length);
+  await page.fill(".search input", "");
+  await page.waitForFunction(() => globalThis.frames_of_keys.splice(0).length === 1);
+  for (const [at, key] of [...query].entries()) {
+    await page.keyboard.press(key === " " ? "Space" : key);
+    await page.waitForFunction((count) => globalThis.frames_of_keys.length > count, at);
+  }
+  const counts = await page.evaluate(() => globalThis.frames_of_keys);
   assert.ok(median(counts) <= MAX_FRAMES, `results appear after these numbers of frames: ${counts}`);
   await page.context().close();
   console.log(`results appear after ${median(counts)} frames`);
