@@ -35,7 +35,8 @@ def main():
     wrong = [key for key in found.keys() | expected().keys() if found[key] != expected()[key]]
     for file, code in sorted(wrong):
         print(f"{file} {code}: {found[file, code]} errors, expected: {expected()[file, code]}")
-        print(*(f"  {line}" for line, key in errors if key == (file, code)), sep="\n")
+        for line in (line for line, key in errors if key == (file, code)):
+            print(f"  {line}")
     if wrong:
         sys.exit(f"describe new errors in {EXPECTED.name}, or correct openapi/; remove entries that no longer occur")
     print(lines[-1], "as expected")
