@@ -24,7 +24,7 @@ pub struct Published {
     pub text: String,
 }
 
-/// The renderings of a document, and files that SDK generators read beside it.
+/// The renderings of a document, and the files that SDK generators read in addition.
 pub struct Publication {
     /// Two versions of the document, complete and reduced for SDK generators, each as JSON with a trailing newline and as
     /// YAML.
