@@ -1,8 +1,8 @@
 // Prints the places of `any` and `unknown` in types that are generated from the document, one in each line.
 // Usage: untyped.mjs FILE...
 //
-// Parameters and bodies of functions are skipped: the generators use `any` there for their own code. Maps of response headers
-// of openapi-typescript are skipped as well, because each response has one.
+// Parameters and bodies of functions are skipped: the generators use `any` there for their own code. Maps of response
+// headers of openapi-typescript are skipped as well, because each response has one.
 import { readFileSync } from "node:fs";
 import ts from "typescript";
 

@@ -1,5 +1,5 @@
-"""Imports every module of generated Python clients. Each client reads the example of every successful response in JSON and
-writes it again; the result must equal the example.
+"""Imports every module of generated Python clients. Each client reads the example of every successful response in
+JSON and writes it again; the result must equal the example.
 
 Usage: examples.py GENERATOR=PACKAGE=DOCUMENT..., with the packages in the search path. The generator is
 `openapi-python-client` or `openapi-generator`. The document is the one that the package was generated from.

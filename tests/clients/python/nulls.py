@@ -1,7 +1,9 @@
-"""Checks that the OpenAPI 3.1 form of the document accepts null where the 3.0 form has `nullable: true`, and only there.
+"""Checks that the OpenAPI 3.1 form of the document accepts null where the 3.0 form has `nullable: true`, and only
+there.
 
-Each schema with `nullable: true` must accept null at the same JSON pointer of the 3.1 form. Each other attribute with a type
-must reject null. Each nullable attribute of each example in JSON is set to null: the example must remain valid.
+Each schema with `nullable: true` must accept null at the same JSON pointer of the 3.1 form. Each other attribute with
+a type must reject null. Each nullable attribute of each example in JSON is set to null: the example must remain
+valid.
 
 Usage: nulls.py DOCUMENT DOCUMENT_3_1
 """

@@ -1,5 +1,5 @@
-// Uses the client that Hey API generates from the OpenAPI 3.1 form. The test is that this file type-checks, and that it succeeds
-// with the data of the demo.
+// Uses the client that Hey API generates from the OpenAPI 3.1 form. The test is that this file type-checks, and that
+// it succeeds with the data of the demo.
 import { deepStrictEqual, strictEqual } from "node:assert";
 import { client } from "./client/client.gen.js";
 import { createIssue, createProjectLabel, getProject, listProjects, type ApiError } from "./client/index.js";

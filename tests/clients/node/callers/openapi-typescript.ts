@@ -1,5 +1,5 @@
-// Uses the types that openapi-typescript generates from the OpenAPI 3.1 form. The test is that this file type-checks, and that
-// it succeeds with the data of the demo.
+// Uses the types that openapi-typescript generates from the OpenAPI 3.1 form. The test is that this file type-checks,
+// and that it succeeds with the data of the demo.
 import { deepStrictEqual, strictEqual } from "node:assert";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
