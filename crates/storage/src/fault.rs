@@ -17,6 +17,8 @@ const FAILED_DISK: [i32; 2] = [5, 117];
 
 /// Time after an observation of too many open files in which errors without a known cause count as this fault.
 const EXHAUSTION_PERIOD: Duration = Duration::from_secs(5);
+/// Number of files that a process must be able to open. Other requests close files between an error and its analysis.
+const SPARE_FILES: usize = 16;
 
 /// When too many open files were observed last.
 static EXHAUSTED_AT: Mutex<Option<Instant>> = Mutex::new(None);
@@ -47,11 +49,12 @@ pub fn fault(error: &(dyn Error + 'static)) -> Option<Fault> {
     found.or_else(|| error.source().and_then(fault))
 }
 
-/// Returns [`Fault::TooManyFiles`] if the process cannot open another file, or could not a moment ago. Some libraries report
-/// that as another error: libgit2 as a missing object.
+/// Returns [`Fault::TooManyFiles`] if the process can open hardly any other files, or could not a moment ago. Some libraries
+/// report that as another error: libgit2 as a missing object.
 #[must_use]
 pub fn exhausted_files() -> Option<Fault> {
-    if let Err(error) = File::open("/dev/null")
+    let opened: io::Result<Vec<File>> = (0..SPARE_FILES).map(|_| File::open("/dev/null")).collect();
+    if let Err(error) = opened
         && of_system(&error) == Some(Fault::TooManyFiles)
     {
         record_exhausted_files();
