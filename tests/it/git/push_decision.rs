@@ -269,21 +269,52 @@ async fn imported(site: &Site, work: &Work) -> (String, String) {
     (old, work.commit("b", "2").await)
 }
 
-async fn archive_on_one_node_refuses_slow_push_to_another_node() {
+/// A change of the permission to push, and the text of the refusal.
+const CHANGES: [(&str, &str); 5] = [
+    ("protect", "You are not allowed to push code to the protected branch"),
+    ("remove", "The project you were looking for could not be found"),
+    ("block", "Your account has been blocked."),
+    ("revoke", "Your credentials are no longer valid."),
+    ("archive", "You cannot push to this project: it is archived"),
+];
+
+async fn changes_on_one_node_refuse_slow_pushes_to_another_node() {
     let site = Site::new(&DatabaseKind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     let (old, new) = imported(&site, &work).await;
     let db = opened(&site).await;
-    let update = ("refs/heads/main", Some(old.as_str()), new.as_str());
-    let push = SlowPush::begin((&nodes[0].base, "root/p"), ("root", TOKEN), &db, &work, update).await;
-    let client = Client::new(&nodes[1].base, Some(TOKEN));
-    client.post("/projects/root%2Fp/archive", json!({})).await.expect(201);
-    let response = push.finish().await;
-    assert!(response.contains("You cannot push to this project: it is archived"), "{response}");
-    let branch = client.get("/projects/root%2Fp/repository/branches/main").await.expect(200);
-    assert_eq!(branch.json()["commit"]["id"], old);
-    assert_eq!(pending_intents(&db).await, 0);
+    let root = Client::new(&nodes[1].base, Some(TOKEN));
+    root.put("/projects/root%2Fp", json!({"visibility": "private"})).await.expect(200);
+    for (change, reason) in CHANGES {
+        let name = format!("dev-{change}");
+        let user = json!({"username": name, "name": name, "email": format!("{name}@example.com"), "password": TOKEN});
+        let user = root.post("/users", user).await.expect(201).json()["id"].clone();
+        let tokens = format!("/users/{user}/personal_access_tokens");
+        let token = root.post(&tokens, json!({"name": "push", "scopes": ["api"]})).await.expect(201).json();
+        let member = json!({"user_id": user, "access_level": 30});
+        root.post("/projects/root%2Fp/members", member).await.expect(201);
+        let branch = format!("topic-{change}");
+        let branches = "/projects/root%2Fp/repository/branches";
+        root.post(branches, json!({"branch": branch, "ref": "main"})).await.expect(201);
+        let reference = format!("refs/heads/{branch}");
+        let update = (reference.as_str(), Some(old.as_str()), new.as_str());
+        let password = token["token"].as_str().expect("a token");
+        let push = SlowPush::begin((&nodes[0].base, "root/p"), (&name, password), &db, &work, update).await;
+        let changed = match change {
+            "protect" => root.put(&format!("{branches}/{branch}/protect"), json!({})).await,
+            "remove" => root.delete(&format!("/projects/root%2Fp/members/{user}")).await,
+            "block" => root.post(&format!("/users/{user}/block"), json!({})).await,
+            "revoke" => root.delete(&format!("/personal_access_tokens/{}", token["id"])).await,
+            _ => root.post("/projects/root%2Fp/archive", json!({})).await,
+        };
+        assert!(matches!(changed.status, 200..=204), "{change}: {}", changed.text());
+        let response = push.finish().await;
+        assert!(response.contains(reason), "{change}: {response}");
+        let head = root.get(&format!("{branches}/{branch}")).await.expect(200);
+        assert_eq!(head.json()["commit"]["id"], old, "{change}");
+        assert_eq!(pending_intents(&db).await, 0);
+    }
     for node in nodes {
         node.stop().await;
     }
@@ -341,6 +372,6 @@ on_every_database![
     slow_push_is_refused_after_project_is_deleted,
     slow_force_push_is_refused_after_branch_is_protected_for_developers,
 ];
-harness::tests![requires harness::postgresql::missing; archive_on_one_node_refuses_slow_push_to_another_node,
+harness::tests![requires harness::postgresql::missing; changes_on_one_node_refuse_slow_pushes_to_another_node,
     server_killed_while_hook_waits_moves_no_ref,
 ];
