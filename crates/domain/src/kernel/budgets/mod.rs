@@ -1,6 +1,7 @@
 //! Budgets: what requests may use of this node, for the process, each client address and each user.
 //!
-//! Every number that limits the use of a shared resource by requests is set or named here. Budgets count per node.
+//! Budgets count per node. The package `git`, which does not depend on this one, has the slots and the memory of Git
+//! programs, and `parsers` the number of JSON values. [`crate::kernel::budget_report`] reports all of them, and
 //! `docs/LIMITS.md` lists them with their settings and errors.
 
 mod request_rates;
@@ -22,7 +23,7 @@ use crate::kernel::error::{Error, Result};
 use reservations::Limits;
 
 /// Default memory for the bodies of all requests and responses, in bytes.
-pub const BODY_MEMORY_BYTES: u64 = 384 << 20;
+pub const BODY_MEMORY_BYTES: u64 = 256 << 20;
 /// Default maximum number of requests of a user, or of an anonymous address, within a minute. It stops clients that run
 /// away and is above the throughput of a small machine; the other budgets share the machine among clients.
 pub const REQUESTS_PER_MINUTE: u32 = 3_000_000;
