@@ -99,7 +99,7 @@ pub struct ConfigOptions {
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
     /// Memory for the bodies of all requests and responses, in bytes; lower values also lower the maximum size of a
-    /// JSON body [default: 384 MiB]
+    /// JSON body [default: 256 MiB]
     #[arg(long, env = "HOLDFAST_BODY_MEMORY_BYTES")]
     pub body_memory_bytes: Option<u64>,
     /// Memory for all caches together, in bytes: responses, results of Git and database rows [default: 96 MiB]

@@ -97,7 +97,7 @@ impl Repository {
         let (size, data) = match read.await? {
             SmallBlob::Read(data) => (data.len() as u64, data),
             SmallBlob::TooLarge { size, memory } => {
-                let length = usize::try_from(size).map_err(|_| object_memory::TOO_LARGE)?;
+                let length = usize::try_from(size).map_err(|_| Error::ObjectTooLarge)?;
                 let program = cat_file(id, memory).output_limit(length);
                 (size, self.run(program).await?.stdout.into())
             }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, FixedOffset, Utc};
 
+use super::result_memory::ResultSize;
 use super::{Error, Oid, Repository, Result, object_memory};
 
 /// Name, email address and time of an author, committer or tagger.
@@ -143,9 +144,11 @@ impl Repository {
     /// Returns a commit by ID.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] if the ID is not a commit.
+    /// [`Error::ObjectNotFound`] if the ID is not a commit, and [`Error::MemoryExhausted`].
     pub async fn commit(&self, id: Oid) -> Result<Commit> {
-        self.git2(move |repository| read(repository, id)).await
+        let mut size = self.result_size();
+        self.git2(move |repository| read_counted(repository, id, &mut size))
+            .await
     }
 
     /// Returns commits by ID, in the given order.
@@ -153,8 +156,12 @@ impl Repository {
     /// # Errors
     /// As [`Self::commit`], for the first failure.
     pub async fn commits(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
-        self.git2(move |repository| ids.into_iter().map(|id| read(repository, id)).collect())
-            .await
+        let mut size = self.result_size();
+        self.git2(move |repository| {
+            let commits = ids.into_iter().map(|id| read_counted(repository, id, &mut size));
+            commits.collect()
+        })
+        .await
     }
 
     /// Returns the existing commits of a list of IDs, in one call to the blocking pool.
@@ -162,8 +169,9 @@ impl Repository {
     /// # Errors
     /// If the repository cannot be read.
     pub async fn existing_commits(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
+        let mut size = self.result_size();
         self.git2(move |repository| {
-            let found = ids.into_iter().map(|id| read(repository, id));
+            let found = ids.into_iter().map(|id| read_counted(repository, id, &mut size));
             found
                 .filter(|commit| !matches!(commit, Err(Error::ObjectNotFound)))
                 .collect()
@@ -172,14 +180,20 @@ impl Repository {
     }
 }
 
-/// Reads a commit by ID.
+/// Reads a commit by ID that is not returned to callers.
 pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
+    read_counted(repository, id, &mut ResultSize::new(None))
+}
+
+/// Reads a commit by ID and adds its size to that of the result.
+fn read_counted(repository: &git2::Repository, id: Oid, size: &mut ResultSize) -> Result<Commit> {
     object_memory::check(repository, id)?;
     let odb = repository.odb()?;
     let object = odb.read(id).map_err(super::error::absent)?;
     if object.kind() != git2::ObjectType::Commit {
         return Err(Error::ObjectNotFound);
     }
+    size.add(object.len())?;
     Commit::parse(id, object.data())
 }
 

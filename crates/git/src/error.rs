@@ -52,6 +52,14 @@ pub enum Error {
     /// A limit on size, count or depth was exceeded; the text names the limit.
     #[error("{0}")]
     LimitExceeded(&'static str),
+    /// Reading an object takes more memory than a program may use. Clones copy it as it is stored.
+    #[error(
+        "an object takes too much memory to read; clone the repository instead, or store large files with Git LFS"
+    )]
+    ObjectTooLarge,
+    /// Too little memory is left for the client.
+    #[error("too little memory is left for the result")]
+    MemoryExhausted,
     /// Too many operations are running.
     #[error("{0}")]
     Busy(&'static str),

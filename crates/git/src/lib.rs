@@ -42,6 +42,7 @@ mod ref_locks;
 mod ref_name;
 mod refs;
 mod repository;
+mod result_memory;
 mod revision;
 mod slots;
 mod snapshot;
@@ -86,6 +87,7 @@ pub use ref_name::{
 };
 pub use refs::PageWindow;
 pub use repository::Repository;
+pub use result_memory::ResultMemory;
 pub use slots::{SlotHolder, SlotUsage};
 pub use store::{DEFAULT_MAX_PUSH_BYTES, RepositoryId, RepositoryStore, StoreLimits};
 pub use stream::ByteStream;

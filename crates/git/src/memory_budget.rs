@@ -109,7 +109,7 @@ impl MemoryBudget {
     /// Returns the memory of a program in bytes, a multiple of the unit.
     ///
     /// # Errors
-    /// [`Error::LimitExceeded`] for an object that takes more than a program may.
+    /// [`Error::ObjectTooLarge`] for an object that takes more than a program may.
     fn bytes(&self, need: MemoryNeed, profile: PackProfile) -> Result<u64> {
         let highest = self.max_program_bytes();
         let repository = profile
@@ -123,7 +123,7 @@ impl MemoryBudget {
             MemoryNeed::Object(bytes) => {
                 let bytes = bytes.saturating_add(PROGRAM_BYTES);
                 if bytes > highest {
-                    return Err(object_memory::TOO_LARGE);
+                    return Err(Error::ObjectTooLarge);
                 }
                 bytes
             }
@@ -164,7 +164,7 @@ impl Repository {
     /// Waits for the memory of a program that reads the objects of the repository at `objects`.
     ///
     /// # Errors
-    /// [`Error::Busy`] after a while, [`Error::LimitExceeded`] for an object that takes too much.
+    /// [`Error::Busy`] after a while, [`Error::ObjectTooLarge`].
     pub(super) async fn reserve_memory_for(
         &self,
         need: MemoryNeed,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(of(u64::MAX, u64::MAX).unwrap(), 512 << 20);
         let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
         assert_eq!(object(500 << 20).unwrap(), 512 << 20);
-        assert!(matches!(object((500 << 20) + 1), Err(Error::LimitExceeded(_))));
+        assert!(matches!(object((500 << 20) + 1), Err(Error::ObjectTooLarge)));
         assert_eq!(
             budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
             256 << 20

@@ -32,11 +32,6 @@ const OPEN_REPOSITORIES: u64 = 128;
 /// Time after which the packs of an unused repository are closed.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Error of a read that takes too much memory.
-pub(super) const TOO_LARGE: Error = Error::LimitExceeded(
-    "the object takes too much memory to read; download the file with its raw operation, or store it with Git LFS",
-);
-
 /// The open packs of repositories.
 static OPENED: LazyLock<moka::sync::Cache<PathBuf, Arc<ObjectMemory>>> = LazyLock::new(|| {
     moka::sync::Cache::builder()
@@ -48,10 +43,10 @@ static OPENED: LazyLock<moka::sync::Cache<PathBuf, Arc<ObjectMemory>>> = LazyLoc
 /// Checks that reading an object in this process takes little memory.
 ///
 /// # Errors
-/// [`Error::LimitExceeded`] if it takes too much, [`Error::ObjectNotFound`].
+/// [`Error::ObjectTooLarge`], [`Error::ObjectNotFound`].
 pub(super) fn check(repository: &git2::Repository, id: Oid) -> Result<()> {
     if needed(repository, id)?.bytes > MAX_IN_PROCESS_BYTES {
-        return Err(TOO_LARGE);
+        return Err(Error::ObjectTooLarge);
     }
     Ok(())
 }
@@ -68,7 +63,7 @@ pub(super) struct ObjectNeed {
 /// Returns the memory that reading an object takes.
 ///
 /// # Errors
-/// [`Error::ObjectNotFound`], and [`Error::LimitExceeded`] for an object behind too many deltas.
+/// [`Error::ObjectNotFound`], and [`Error::ObjectTooLarge`] for an object behind too many deltas.
 pub(super) fn needed(repository: &git2::Repository, id: Oid) -> Result<ObjectNeed> {
     let packs = of(repository.path());
     if let Some(need) = packs.needed(id)? {
@@ -221,7 +216,7 @@ impl Pack {
                 }
             };
         }
-        Err(TOO_LARGE)
+        Err(Error::ObjectTooLarge)
     }
 
     /// Returns the memory for an object whose base is known: its size, or the sizes of the base, the delta and the result.
@@ -358,6 +353,6 @@ mod tests {
         let id = Oid::hash_object(git2::ObjectType::Blob, &vec![0; RESULT]).unwrap();
         let repository = git2::Repository::open_bare(sample.repository.path()).unwrap();
         assert_eq!(repository.find_blob(id).unwrap().size(), RESULT);
-        assert!(matches!(check(&repository, id), Err(Error::LimitExceeded(_))));
+        assert!(matches!(check(&repository, id), Err(Error::ObjectTooLarge)));
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::caches::Caches;
+use super::result_memory::{ResultMemory, ResultSize};
 use super::slots::SlotHolder;
 use super::store::{RepositoryId, StoreState};
 use super::{Error, Result};
@@ -17,6 +18,7 @@ pub struct Repository {
     shared: Arc<StoreState>,
     id: RepositoryId,
     holder: Option<SlotHolder>,
+    memory: Option<Arc<dyn ResultMemory>>,
 }
 
 impl Repository {
@@ -25,6 +27,7 @@ impl Repository {
             shared,
             id,
             holder: None,
+            memory: None,
         }
     }
 
@@ -34,6 +37,18 @@ impl Repository {
     pub fn on_behalf_of(mut self, holder: SlotHolder) -> Self {
         self.holder = Some(holder);
         self
+    }
+
+    /// Returns a handle that reserves memory for large results.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Option<Arc<dyn ResultMemory>>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Returns the count of a new result.
+    pub(super) fn result_size(&self) -> ResultSize {
+        ResultSize::new(self.memory.clone())
     }
 
     pub(super) fn holder(&self) -> Option<&SlotHolder> {

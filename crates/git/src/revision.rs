@@ -61,8 +61,7 @@ fn resolve_name(repository: &git2::Repository, name: &str) -> Result<Oid> {
         return match repository.odb()?.exists_prefix(prefix, name.len()) {
             Ok(id) => peel(repository, id),
             Err(error) => match error.code() {
-                git2::ErrorCode::Ambiguous => disambiguate(repository, name),
-                git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
+                git2::ErrorCode::Ambiguous | git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
                 _ => Err(error.into()),
             },
         };
@@ -82,14 +81,6 @@ fn candidates(name: &str) -> Vec<String> {
         names.push(name.to_owned());
     }
     names
-}
-
-/// Returns the only commit among several objects that share the digits.
-fn disambiguate(repository: &git2::Repository, digits: &str) -> Result<Oid> {
-    match repository.find_commit_by_prefix(digits) {
-        Ok(commit) => Ok(commit.id()),
-        Err(_) => Err(Error::RevisionNotFound),
-    }
 }
 
 /// Follows annotated tags from an object to a commit. The type of each object is checked before the object is read, because
@@ -117,10 +108,10 @@ pub(super) fn peel(repository: &git2::Repository, id: Oid) -> Result<Oid> {
     Err(Error::RevisionNotFound)
 }
 
-/// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself).
+/// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself) from a commit that [`peel`]
+/// returned.
 fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
-    object_memory::check(repository, from)?;
-    let mut commit = repository.find_commit(from)?;
+    let mut commit = from;
     let mut steps = 0;
     let mut rest = suffix;
     while let Some(operator) = rest.chars().next() {
@@ -144,10 +135,13 @@ fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Resu
             return Err(Error::RevisionNotFound);
         }
         for _ in 0..times {
-            commit = commit.parent(parent).map_err(|_| Error::RevisionNotFound)?;
+            // libgit2 reads the commit as a whole, so the size of each is checked first.
+            let child = repository.find_commit(commit)?;
+            let id = child.parent_id(parent).map_err(|_| Error::RevisionNotFound)?;
+            commit = peel(repository, id)?;
         }
     }
-    Ok(commit.id())
+    Ok(commit)
 }
 
 #[cfg(test)]
@@ -222,6 +216,33 @@ mod tests {
             repository.resolve_commit(&second.to_string()).await.unwrap(),
             second
         );
+    }
+
+    #[tokio::test]
+    async fn parents_that_take_too_much_memory_are_not_read() {
+        let fixture = Fixture::new("main").await;
+        let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        let message = "x".repeat(13 << 20);
+        let large = ["commit-tree", "main^{tree}", "-p", &first.to_string()];
+        let large = fixture.git_stdin(&large, message.as_bytes());
+        let last = fixture.git(&["commit-tree", "main^{tree}", "-p", large.trim(), "-m", "Last"]);
+        fixture.git(&["update-ref", "refs/heads/main", last.trim()]);
+        assert_eq!(
+            fixture
+                .repository
+                .resolve_commit("main")
+                .await
+                .unwrap()
+                .to_string(),
+            last.trim()
+        );
+        for revision in ["main~1", "main~2", large.trim()] {
+            let refused = fixture.repository.resolve_commit(revision).await;
+            assert!(
+                matches!(refused, Err(Error::ObjectTooLarge)),
+                "{revision}: {refused:?}"
+            );
+        }
     }
 
     #[tokio::test]

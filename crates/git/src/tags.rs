@@ -6,6 +6,7 @@ use git2::ObjectType;
 
 use super::commit::{parse_id, parse_signature, split_headers};
 use super::refs::{self, NameFilter, PageWindow};
+use super::result_memory::ResultSize;
 use super::{
     Error, LockedRepository, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory,
     revision,
@@ -69,6 +70,7 @@ impl Repository {
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
     pub async fn tags(&self, query: TagQuery) -> Result<TagPage> {
+        let mut size = self.result_size();
         self.git2(move |repository| {
             let mut found = refs::with_prefix(repository, PREFIX, &NameFilter::new(query.search.as_deref()))?;
             match (query.order, query.descending) {
@@ -85,7 +87,7 @@ impl Repository {
                 .window
                 .of(&found)
                 .iter()
-                .map(|(name, target)| read(repository, name.clone(), *target));
+                .map(|(name, target)| read(repository, name.clone(), *target, &mut size));
             Ok(TagPage {
                 tags: tags.collect::<Result<_>>()?,
                 total: found.len(),
@@ -100,9 +102,10 @@ impl Repository {
     /// [`Error::TagNotFound`], also for an invalid name.
     pub async fn tag(&self, name: &str) -> Result<Tag> {
         let name = name.to_owned();
+        let mut size = self.result_size();
         self.git2(move |repository| {
             let target = refs::target(repository, &format!("{PREFIX}{name}"))?.ok_or(Error::TagNotFound)?;
-            read(repository, name, target)
+            read(repository, name, target, &mut size)
         })
         .await
     }
@@ -112,10 +115,13 @@ impl Repository {
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
     pub async fn tags_named(&self, names: Vec<String>) -> Result<Vec<Option<Tag>>> {
+        let mut size = self.result_size();
         self.git2(move |repository| {
             let found = names.into_iter().map(|name| {
                 let target = refs::target(repository, &format!("{PREFIX}{name}"))?;
-                target.map(|target| read(repository, name, target)).transpose()
+                target
+                    .map(|target| read(repository, name, target, &mut size))
+                    .transpose()
             });
             found.collect()
         })
@@ -128,7 +134,9 @@ impl Repository {
     /// [`Error::RepositoryMissing`] and failures of the repository.
     pub async fn tag_at(&self, name: &str, target: Oid) -> Result<Tag> {
         let name = name.to_owned();
-        self.git2(move |repository| read(repository, name, target)).await
+        let mut size = self.result_size();
+        self.git2(move |repository| read(repository, name, target, &mut size))
+            .await
     }
 
     /// As [`LockedRepository::create_tag`].
@@ -178,7 +186,7 @@ impl LockedRepository {
                 None => commit,
             };
             refs::create(repository, &full, target)?;
-            read(repository, name, target)
+            read(repository, name, target, &mut ResultSize::new(None))
         })
         .await
     }
@@ -198,7 +206,7 @@ fn commit_time(repository: &git2::Repository, target: Oid) -> i64 {
     commit.map_or(i64::MIN, |commit| commit.time().seconds())
 }
 
-fn read(repository: &git2::Repository, name: String, target: Oid) -> Result<Tag> {
+fn read(repository: &git2::Repository, name: String, target: Oid, size: &mut ResultSize) -> Result<Tag> {
     let odb = repository.odb()?;
     let mut tag = Tag {
         name,
@@ -221,6 +229,7 @@ fn read(repository: &git2::Repository, name: String, target: Oid) -> Result<Tag>
         }
         let (mut headers, message) = split_headers(object.data());
         if depth == 0 {
+            size.add(object.len())?;
             let message = commit::decode(message, false);
             tag.message = Some(message.strip_suffix('\n').unwrap_or(&message).to_owned());
             tag.tagger = headers

@@ -11,6 +11,7 @@ mod limits_page;
 mod locks;
 mod long_lists;
 mod routes;
+mod security_page;
 mod source_text;
 mod statements;
 mod wording;

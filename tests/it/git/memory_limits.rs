@@ -1,7 +1,6 @@
 //! Memory of the server and its git processes under packs whose deltas expand to much more than their size.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -10,17 +9,11 @@ use reqwest::Method;
 use serde_json::json;
 use sha1::{Digest, Sha1};
 
+use crate::support::attacks::Attack;
 use crate::support::git::Work;
-use crate::support::git_memory::MemoryWatch;
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::{Client, DatabaseKind};
 
-/// Maximum memory of the server in kilobytes.
-const MAX_SERVER: u64 = 400 * 1024;
-/// Maximum memory of its git processes together in kilobytes.
-const MAX_GIT: u64 = 1024 * 1024;
-/// Maximum time of a liveness probe, while other tests use the processors too.
-const MAX_PROBE: Duration = Duration::from_secs(2);
 /// ID of the tree without entries.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 /// Type of a commit in a pack.
@@ -119,34 +112,6 @@ fn bomb_push(branch: &str, size: usize) -> Vec<u8> {
     request
 }
 
-/// Requests the liveness probe until `work` is done, and returns its result and the slowest response.
-async fn probed<T>(server: &Process, work: impl Future<Output = T>) -> (T, Duration) {
-    let client = Client::new(&server.base, None);
-    let mut slowest = Duration::ZERO;
-    let mut work = std::pin::pin!(work);
-    loop {
-        let began = Instant::now();
-        let probe = async {
-            client.get("//-/liveness").await.expect(200);
-            slowest = slowest.max(began.elapsed());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
-        tokio::select! {
-            biased;
-            done = &mut work => return (done, slowest),
-            () = probe => {}
-        }
-    }
-}
-
-/// Checks the memory of a server and its git processes.
-fn check_memory(server: &Process, watch: MemoryWatch) {
-    let (together, each) = watch.stop();
-    assert!(together < MAX_GIT, "the git processes used {together} kB: {each:?}");
-    let peak = server.peak_memory();
-    assert!(peak < MAX_SERVER, "the server used {peak} kB");
-}
-
 async fn push_of_delta_bomb_is_rejected_with_its_limit() {
     let site = Site::new(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
@@ -154,7 +119,7 @@ async fn push_of_delta_bomb_is_rejected_with_its_limit() {
     site.import("p", &work.path).await;
     // Also installs the cryptography of the other client.
     Client::new(&server.base, None).get("//-/liveness").await.expect(200);
-    let watch = MemoryWatch::new(&server);
+    let mut attack = Attack::start("push of a delta bomb", &server);
     let client = reqwest::Client::new();
     let pushes = join_all((0..6).map(|number| {
         let body = bomb_push(&format!("bomb-{number}"), 2 << 30);
@@ -164,14 +129,13 @@ async fn push_of_delta_bomb_is_rejected_with_its_limit() {
         let request = request.header("Content-Type", "application/x-git-receive-pack-request");
         async { request.body(body).send().await.unwrap().text().await.unwrap() }
     }));
-    let (reports, slowest) = probed(&server, pushes).await;
+    let reports = attack.probed(pushes).await;
     for report in reports {
         assert!(report.contains("error: The pack contains an object that takes too much memory"), "{report}");
         assert!(report.contains("the limit is 224 MiB") && report.contains("Git LFS"), "{report}");
         assert!(report.contains("unpack index-pack abnormal exit"), "{report}");
     }
-    assert!(slowest < MAX_PROBE, "{slowest:?}");
-    check_memory(&server, watch);
+    attack.check();
     // The next push succeeds.
     work.commit("more", "x").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
@@ -204,7 +168,7 @@ async fn readers_of_delta_bomb_use_bounded_memory() {
     let site = Site::new(&DatabaseKind::Sqlite).await;
     let server = site.serve(&[]).await;
     let id = import_bomb(&site, &server, SIZE).await;
-    let watch = MemoryWatch::new(&server);
+    let mut attack = Attack::start("readers of a delta bomb", &server);
     let anonymous = reqwest::Client::new();
     let read = |path: String| {
         let request = anonymous.get(format!("{}/api/v4/projects/root%2Fp/repository/{path}", server.base));
@@ -218,22 +182,22 @@ async fn readers_of_delta_bomb_use_bounded_memory() {
         }
     };
     let reads = join_all((0..8).map(|_| read(format!("blobs/{id}/raw"))));
-    let (answers, slowest) = probed(&server, reads).await;
+    let answers = attack.probed(reads).await;
     assert_eq!(answers, vec![(200, SIZE); 8]);
-    assert!(slowest < MAX_PROBE, "{slowest:?}");
     // Operations that look at files do not read it in the server.
     let others = ["commits/main/diff", "tree", "files/zeros/raw?ref=main", &format!("commits/{id}")];
-    let (answers, _) = probed(&server, join_all(others.map(|path| read(path.to_owned())))).await;
+    let answers = attack.probed(join_all(others.map(|path| read(path.to_owned())))).await;
     let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
     // The diff would contain the file.
     assert_eq!(statuses, [400, 200, 200, 404]);
     let client = Client::new(&server.base, None);
     client.get("/projects/root%2Fp/languages").await.expect(200);
-    client.request(Method::GET, &format!("/projects/root%2Fp/repository/blobs/{id}")).send().await.unwrap();
+    client.get(&format!("/projects/root%2Fp/repository/blobs/{id}")).await.expect(413);
     // Clones copy the delta as it is.
     let clones = Work::empty();
-    clones.git(&["clone", "--quiet", "--bare", &format!("{}/root/p.git", server.base), "c"]).await;
-    check_memory(&server, watch);
+    let address = format!("{}/root/p.git", server.base);
+    attack.probed(clones.git(&["clone", "--quiet", "--bare", &address, "c"])).await;
+    attack.check();
     server.stop().await;
 }
 
@@ -253,17 +217,82 @@ async fn small_file_with_large_base_is_not_read_in_the_server() {
     site.import("p", &work.path).await;
     let client = Client::new(&server.base, Some(TOKEN));
     client.put("/projects/root%2Fp", json!({"visibility": "public"})).await.expect(200);
-    let watch = MemoryWatch::new(&server);
+    let mut attack = Attack::start("small file with a large base", &server);
     let reads = join_all((0..12).map(|_| async {
         let request = client.request(Method::GET, "/projects/root%2Fp/repository/files/allowed?ref=main");
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         (status, response.bytes().await.unwrap().len())
     }));
-    let answers = reads.await;
+    let answers = attack.probed(reads).await;
     assert!(answers.iter().all(|(status, _)| matches!(status, 200 | 503)), "{answers:?}");
     assert!(answers.iter().any(|(status, length)| *status == 200 && *length > 19 << 20), "{answers:?}");
-    check_memory(&server, watch);
+    attack.check();
+    server.stop().await;
+}
+
+async fn files_that_take_too_much_memory_return_413_with_advice() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    // A program gets at most half.
+    let server = site.serve(&["--git-memory-bytes", "268435456"]).await;
+    let id = import_bomb(&site, &server, 200 << 20).await;
+    let client = Client::new(&server.base, None);
+    let file = "/projects/root%2Fp/repository/files/zeros";
+    for path in [
+        format!("{file}/raw?ref=main"),
+        format!("{file}/blame?ref=main"),
+        format!("/projects/root%2Fp/repository/blobs/{id}/raw"),
+    ] {
+        let refused = client.get(&path).await.expect(413);
+        assert!(refused.message().contains("clone the repository instead"), "{path}: {}", refused.text());
+    }
+    // The size of the file is checked first.
+    client.get(&format!("{file}?ref=main")).await.expect(413);
+    for path in [format!("{file}?ref=main"), format!("{file}/raw?ref=main"), format!("{file}/blame?ref=main")] {
+        client.head(&path).await.expect(413);
+    }
+    server.stop().await;
+}
+
+/// Commits with long messages; the last is on the branch `main`, and a tag with a long message points to each.
+const LARGE_COMMITS: usize = 12;
+/// Size of each message. A commit of at most 12 MiB is read in the server.
+const MESSAGE_BYTES: usize = 11 << 20;
+
+async fn large_messages_use_bounded_memory() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    let work = Work::new().await;
+    // Reading a delta takes the memory of its base, too.
+    work.git(&["config", "pack.depth", "0"]).await;
+    let message = work.path.join(".git/message");
+    std::fs::write(&message, "x".repeat(MESSAGE_BYTES)).unwrap();
+    let message = message.to_str().unwrap();
+    for number in 0..LARGE_COMMITS {
+        work.git(&["commit", "--quiet", "--allow-empty", "-F", message]).await;
+        work.git(&["branch", &format!("b{number}")]).await;
+        work.git(&["tag", "-a", "-F", message, &format!("v{number}")]).await;
+    }
+    site.import("p", &work.path).await;
+    let owner = Client::new(&server.base, Some(TOKEN));
+    owner.put("/projects/root%2Fp", json!({"visibility": "public"})).await.expect(200);
+    let mut attack = Attack::start("lists of commits with long messages", &server);
+    let client = Client::new(&server.base, None);
+    let paths = ["commits", "branches", "tags", "compare?from=main~12&to=main&straight=true"];
+    let reads = join_all(paths.iter().cycle().take(4 * paths.len()).map(|path| {
+        let request = client.request(Method::GET, &format!("/projects/root%2Fp/repository/{path}"));
+        async {
+            let mut response = request.send().await.unwrap();
+            while response.chunk().await.unwrap().is_some() {}
+            response.status().as_u16()
+        }
+    }));
+    let statuses = attack.probed(reads).await;
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+    assert!(statuses.contains(&503), "{statuses:?}");
+    let one = client.get("/projects/root%2Fp/repository/commits?per_page=1").await.expect(200);
+    assert_eq!(one.json()[0]["message"].as_str().map(str::len), Some(MESSAGE_BYTES + 1));
+    attack.check();
     server.stop().await;
 }
 
@@ -271,4 +300,6 @@ harness::tests![
     push_of_delta_bomb_is_rejected_with_its_limit,
     readers_of_delta_bomb_use_bounded_memory,
     small_file_with_large_base_is_not_read_in_the_server,
+    files_that_take_too_much_memory_return_413_with_advice,
+    large_messages_use_bounded_memory,
 ];

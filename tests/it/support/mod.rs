@@ -1,5 +1,6 @@
 //! Shared support code of the integration tests.
 
+pub mod attacks;
 pub mod authenticator;
 pub mod browser;
 pub mod client;

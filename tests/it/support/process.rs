@@ -1,5 +1,6 @@
 //! The compiled binary, as operators run it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -12,6 +13,14 @@ use super::{DatabaseKind, PostgresqlDatabase, databases, git};
 
 /// Token of the first administrator.
 pub const TOKEN: &str = "root-token-of-the-binary";
+
+/// Environment variable with the path of the binary that [`Site`] starts, such as a release build.
+const BINARY: &str = "HOLDFAST_TEST_BINARY";
+
+/// Returns the binary to test if it is not the one that was built with the tests.
+pub fn other_binary() -> Option<OsString> {
+    std::env::var_os(BINARY)
+}
 
 /// A data directory and a database for the binary. Clones share both.
 #[derive(Clone)]
@@ -125,7 +134,8 @@ impl Site {
 
     /// Returns a command of the binary for this site.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        let binary = other_binary().unwrap_or_else(|| env!("CARGO_BIN_EXE_holdfast").into());
+        let mut command = Command::new(binary);
         command.args(arguments).arg("--data-dir").arg(&self.data);
         command.arg("--database-url").arg(self.database_url());
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {

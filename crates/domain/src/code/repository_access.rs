@@ -30,8 +30,7 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repo
 /// Returns the repository of a project, regardless of its settings.
 pub(crate) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository {
     let id = RepositoryId::of_project(access.project.id);
-    let repository = backend.repositories.repository(&id);
-    repository.on_behalf_of(access.caller.slot_holder())
+    access.caller.with_shares(backend.repositories.repository(&id))
 }
 
 /// Returns the head of a project's default branch, or `None` if the branch does not exist.

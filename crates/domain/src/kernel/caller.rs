@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use git::SlotHolder;
+use git::{Repository, ResultMemory, SlotHolder};
 use serde::{Deserialize, Serialize};
 use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, deploy_tokens, job_tokens, oauth_tokens, saml_providers, users};
@@ -283,6 +283,14 @@ impl Caller {
             (None, None, Some(address)) => SlotHolder::Address(Arc::clone(address)),
             (None, None, None) => SlotHolder::Anonymous,
         }
+    }
+
+    /// Returns a handle of a repository whose operations use the caller's shares of slots and memory.
+    #[must_use]
+    pub fn with_shares(&self, repository: Repository) -> Repository {
+        let memory = self.memory.clone();
+        let memory = memory.map(|memory| Arc::new(memory) as Arc<dyn ResultMemory>);
+        repository.on_behalf_of(self.slot_holder()).with_memory(memory)
     }
 
     /// Returns whether a user is signed in.

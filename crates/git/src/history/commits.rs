@@ -9,6 +9,9 @@ use gix::objs::{CommitRefIter, Find};
 use super::graph::{Graph, or_damaged};
 use crate::{Error, Oid, Result};
 
+/// Text of gix for an object that exceeds `gitoxide.objects.allocLimit`.
+const TOO_LARGE_TEXT: &str = "too large to fit in memory";
+
 /// A commit in one [`Commits`]: its position in the graph, or an index into `loaded` above the length of the
 /// graph.
 pub(super) type Node = u32;
@@ -90,15 +93,15 @@ impl Commits {
     /// Returns the bytes of a commit, as Git stores them.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::Timeout`] if the operation exceeds
-    /// its time limit.
+    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::ObjectTooLarge`], [`Error::Timeout`] if the
+    /// operation exceeds its time limit.
     pub(super) fn data(&mut self, id: Oid) -> Result<&[u8]> {
         self.check_time()?;
         let data = self
             .objects
             .objects
             .try_find(&object_id(id)?, &mut self.buffer)
-            .map_err(gix_error)?;
+            .map_err(read_error)?;
         let data = data.filter(|data| data.kind == gix::objs::Kind::Commit);
         Ok(data.ok_or(Error::ObjectNotFound)?.data)
     }
@@ -240,6 +243,15 @@ pub(super) fn object_id(id: Oid) -> Result<gix::ObjectId> {
 /// Converts an ID of gix.
 pub(super) fn oid(id: &gix::oid) -> Result<Oid> {
     Ok(Oid::from_bytes(id.as_bytes())?)
+}
+
+/// Converts an error of gix while it reads an object.
+pub(super) fn read_error(error: impl std::fmt::Display) -> Error {
+    let text = error.to_string();
+    match text.contains(TOO_LARGE_TEXT) {
+        true => Error::ObjectTooLarge,
+        false => Error::Gix(text),
+    }
 }
 
 /// Converts an error of gix.

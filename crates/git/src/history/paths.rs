@@ -4,7 +4,7 @@ use gix::objs::tree::EntryKind;
 use gix::objs::{Find, TreeRefIter};
 
 use super::bloom::PathKeys;
-use super::commits::{Commits, Node, gix_error, object_id};
+use super::commits::{Commits, Node, gix_error, object_id, read_error};
 use crate::{Oid, Result};
 
 /// A literal path to follow through history.
@@ -110,7 +110,7 @@ fn entry_of(objects: &gix::Repository, tree: Oid, name: &[u8]) -> Result<Option<
     let Some(data) = objects
         .objects
         .try_find(&object_id(tree)?, &mut buffer)
-        .map_err(gix_error)?
+        .map_err(read_error)?
     else {
         return Ok(None);
     };

@@ -431,3 +431,27 @@ async fn merged_tips_match_git_with_and_without_commit_graph() {
         }
     }
 }
+
+#[tokio::test]
+async fn commits_that_take_too_much_memory_are_refused() {
+    for is_packed in [false, true] {
+        let fixture = Fixture::new("main").await;
+        testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        let large = fixture.git_stdin(&["commit-tree", "main^{tree}"], "x".repeat(13 << 20).as_bytes());
+        let last = fixture.git(&["commit-tree", "main^{tree}", "-p", large.trim(), "-m", "Last"]);
+        fixture.git(&["update-ref", "refs/heads/main", last.trim()]);
+        if is_packed {
+            fixture.git(&["repack", "--quiet", "-a", "-d"]);
+        }
+        let query = CommitQuery {
+            selection: CommitSelection {
+                tips: vec![Oid::from_str(last.trim()).unwrap()],
+                ..CommitSelection::default()
+            },
+            offset: 0,
+            limit: 20,
+        };
+        let refused = fixture.repository.list_commits(query).await;
+        assert!(matches!(refused, Err(Error::ObjectTooLarge)), "{refused:?}");
+    }
+}

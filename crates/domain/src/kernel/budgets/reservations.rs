@@ -8,6 +8,8 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use git::ResultMemory;
+
 use crate::kernel::error::{Error, Result};
 
 /// Limits of a budget.
@@ -231,6 +233,12 @@ impl RequestMemory {
 
     fn reservation(&self) -> MutexGuard<'_, Reservation> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ResultMemory for RequestMemory {
+    fn reserve(&self, bytes: u64) -> bool {
+        self.reservation().grow(bytes).is_ok()
     }
 }
 

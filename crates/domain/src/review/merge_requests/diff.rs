@@ -30,6 +30,7 @@ pub async fn list_commits(
 ) -> Result<Page<CommitDetail>> {
     let merge_request = find(backend.database.read(), access, iid).await?;
     let (repository, base, head) = endpoints(backend, &merge_request).await?;
+    let repository = access.caller.with_shares(repository);
     listing::page_of(&repository, between(Some(base), head), false, page).await
 }
 
@@ -80,7 +81,7 @@ pub async fn list_diffs(
 pub async fn open_raw_diff(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<ByteStream> {
     let merge_request = find(backend.database.read(), access, iid).await?;
     let (repository, base, head) = endpoints(backend, &merge_request).await?;
-    let repository = repository.on_behalf_of(access.caller.slot_holder());
+    let repository = access.caller.with_shares(repository);
     Ok(repository.raw_diff(base, head).await?)
 }
 

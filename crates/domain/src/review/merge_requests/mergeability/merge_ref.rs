@@ -27,7 +27,7 @@ pub async fn update_merge_ref(backend: &Backend, access: &ProjectAccess, iid: i6
         Err(Error::NotFound(_)) => return Err(not_mergeable()),
         prepared => prepared?,
     };
-    let repository = repository.on_behalf_of(access.caller.slot_holder());
+    let repository = access.caller.with_shares(repository);
     let merge = TestMerge {
         iid,
         target,

@@ -74,7 +74,9 @@ pub async fn get_version(
         collection::complete(backend, merge_request.clone()).await?;
         found = version().one(db).await?.ok_or_else(missing)?;
     }
-    let repository = repository(backend, merge_request.target_project_id);
+    let repository = access
+        .caller
+        .with_shares(repository(backend, merge_request.target_project_id));
     let (base, head) = (oid(&found.base_sha)?, oid(&found.head_sha)?);
     let newest = CommitQuery {
         selection: between(Some(base), head),
