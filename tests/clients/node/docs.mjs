@@ -1,6 +1,6 @@
 // Opens the documentation in a browser that can reach only the server: pages, search, the form that sends requests, sign-in,
-// printed pages, pages without scripts, accessibility, the keyboard, and limits of size. With `full`, opens all pages, in all combinations of
-// colors and widths, and measures times. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
+// printed pages, pages without scripts, accessibility, the keyboard, and limits of size. With `full`, opens all pages, in all
+// combinations of colors and widths, and measures times. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
 import assert from "node:assert/strict";
 import { accessibility, largeText, motion, narrowPages } from "./docs/accessibility.mjs";
 import { budgets, frames, memory, paint, tasks } from "./docs/budgets.mjs";
