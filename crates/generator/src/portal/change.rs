@@ -1,10 +1,10 @@
 //! Differences between the facts of two documents, and which of them are breaking.
 //!
-//! A change is breaking if a client of the former document can fail. The direction decides: an operation must accept all
-//! former values of a request, and must not return new kinds of values. So a type of a request can only be extended, and a
-//! type of a response can only be narrowed: null or another type in a response is breaking. New attributes of responses and
-//! new values of enumerations are not breaking, because APIs grow by them; the page of changes requires clients to accept
-//! both.
+//! A change is breaking if a client of the former document can fail. The direction decides: an operation must accept
+//! all former values of a request, and must not return new kinds of values. So a type of a request can only be
+//! extended, and a type of a response can only be narrowed: null or another type in a response is breaking. New
+//! attributes of responses and new values of enumerations are not breaking, because APIs grow by them; the page of
+//! changes requires clients to accept both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -200,8 +200,8 @@ fn plan(name: Option<&str>) -> Option<usize> {
     PLANS.iter().position(|plan| *plan == name.unwrap_or("free"))
 }
 
-/// Returns whether tokens with a former scope remain sufficient. An operation without scopes accepts `api`, and only reads
-/// accept `read_api`.
+/// Returns whether tokens with a former scope remain sufficient. An operation without scopes accepts `api`, and only
+/// reads accept `read_api`.
 fn has_former_scopes(before: Option<&str>, after: Option<&str>) -> bool {
     let before = words(before.or(Some("api read_api")));
     before.is_subset(&words(after.or(Some("api"))))

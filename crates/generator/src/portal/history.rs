@@ -288,8 +288,8 @@ pub(super) fn page(site: &Site<'_>, changelog: &Changelog) -> Page {
             "First recorded version, with {count} operations."
         ))]));
     }
-    let policy = "A change is breaking if a client of the version before can fail. Added attributes of responses and added \
-                  values of enumerations are not breaking, so clients must accept both.";
+    let policy = "A change is breaking if a client of the version before can fail. Added attributes of responses \
+                  and added values of enumerations are not breaking, so clients must accept both.";
     Page {
         path: "changelog".to_owned(),
         title: "Changes".to_owned(),

@@ -12,7 +12,8 @@ use super::block::Code;
 use super::site::{Operation, Site, entries, items};
 use crate::samples::Samples;
 
-/// Value of a required attribute in the form of a page that the reader has to replace, such as a code of an authenticator app.
+/// Value of a required attribute in the form of a page that the reader has to replace, such as a code of an
+/// authenticator app.
 const UNKNOWN: &str = "...";
 
 /// A request with values.

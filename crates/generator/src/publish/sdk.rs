@@ -133,7 +133,10 @@ mod tests {
                     "Fault": { "content": { "application/json": { "schema": reference("schemas", "Error") } } },
                 },
                 "headers": { "ETag": {} },
-                "schemas": { "Error": { "properties": { "blob": reference("schemas", "Blob") } }, "Blob": { "type": "object" } },
+                "schemas": {
+                    "Error": { "properties": { "blob": reference("schemas", "Blob") } },
+                    "Blob": { "type": "object" },
+                },
                 "securitySchemes": { "bearer": {}, "private_token_query": {}, "sudo_header": {} },
             },
         })

@@ -1,4 +1,5 @@
-//! What the pages of operations show of other parts: the versions that changed an operation, and their size in a larger document.
+//! What the pages of operations show of other parts: the versions that changed an operation, and their size in a larger
+//! document.
 
 use generator::portal::history::{self, Facts, Version};
 use generator::portal::{self, Assets, HTML, PortalFile};
