@@ -54,6 +54,11 @@
     block.append(code, copyButton("Copy", () => code.textContent));
   }
 
+  for (const line of document.querySelectorAll(".endpoint, .identity")) {
+    const text = (line.matches(".identity") ? line.lastElementChild : line).textContent;
+    line.append(" ", copyButton("Copy", () => text));
+  }
+
   // Language of the samples.
   const languages = [...document.querySelectorAll("input[name=sample]")];
   for (const input of languages) {

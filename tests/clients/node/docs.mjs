@@ -1,6 +1,6 @@
 // Opens the documentation in a browser that can reach only the server: pages, search, the form that sends requests, sign-in,
-// pages without scripts, accessibility, the keyboard, and limits of size. With `full`, opens all pages, in all combinations of
-// colors and widths, and measures times. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
+// printed pages, pages without scripts, accessibility, the keyboard, and limits of size. With `full`, opens all pages, in all
+// combinations of colors and widths, and measures times. Usage: node docs.mjs BASE TOKEN PASSWORD [full]
 import assert from "node:assert/strict";
 import { accessibility, largeText, motion, narrowPages } from "./docs/accessibility.mjs";
 import { budgets, frames, memory, paint, tasks } from "./docs/budgets.mjs";
@@ -233,8 +233,40 @@ const withoutScripts = async () => {
   console.log("pages are readable without scripts");
 };
 
+const copies = async () => {
+  const page = await open({ permissions: ["clipboard-read", "clipboard-write"] });
+  await operation(page, "get_branch");
+  const copied = async (line) => {
+    await page.click(`${line} > button:text-is("Copy")`);
+    await page.waitForSelector(`${line} > button:text-is("Copied")`);
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  assert.equal(await copied(".endpoint"), "GET /api/v4/projects/{id}/repository/branches/{branch}");
+  assert.equal(await copied(".identity"), "get_branch");
+  await page.context().close();
+  console.log("the path and the ID of an operation are copied");
+};
+
+const printedPages = async () => {
+  const page = await open();
+  await page.emulateMedia({ media: "print" });
+  for (const [path, text] of [["/docs/operation/create_branch", "Name of the branch."], ["/docs/guide/paging", "Read all pages"]]) {
+    await page.goto(base + path);
+    for (const part of [".top", "#navigation", "#try", "footer", ".copy"]) {
+      assert.equal(await page.locator(`${part}:visible`).count(), 0, `${path} prints ${part}`);
+    }
+    assert.ok(await page.locator("h1").isVisible(), path);
+    assert.ok((await page.locator("main").innerText()).includes(text), path);
+    // Code is not cut off.
+    const cut = await page.locator("main pre:visible").evaluateAll((all) => all.some((one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1));
+    assert.equal(cut, false, `${path} cuts off code`);
+  }
+  await page.context().close();
+  console.log("printed pages contain the text without navigation and forms");
+};
+
 const steps = [
-  everyPage, search, formSendsRequests, sessions, formerAddresses, withoutScripts, narrowPages, largeText, motion, searchByKeyboard,
+  everyPage, search, formSendsRequests, copies, printedPages, sessions, formerAddresses, withoutScripts, narrowPages, largeText, motion, searchByKeyboard,
   formByKeyboard, focus, accessibility, budgets, memory,
 ];
 // Other programs on the machine change these times.

@@ -46,6 +46,11 @@ pub(super) fn link_to(operation: &Operation<'_>) -> OperationLink {
     }
 }
 
+/// Returns the position of a role in ascending order.
+pub(super) fn rank(role: &str) -> Option<usize> {
+    ROLES.iter().position(|(known, _)| *known == role)
+}
+
 /// Returns each kind of caller, and whether this caller can call the operation.
 pub(super) fn callers(operation: &Operation<'_>) -> Vec<(&'static str, &'static str)> {
     let (on, min) = (operation.access("on"), operation.access("min"));
@@ -58,7 +63,6 @@ pub(super) fn callers(operation: &Operation<'_>) -> Vec<(&'static str, &'static 
         (true, false) => YES,
     };
     let mut callers = vec![("Anonymous", open)];
-    let rank = |role: &str| ROLES.iter().position(|(known, _)| *known == role);
     for (role, name) in ROLES {
         let is_role_of_space = !matches!(role, "none" | "admin");
         let applies = in_space || !is_role_of_space || (on == "user" && role == "owner");

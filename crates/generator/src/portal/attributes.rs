@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use super::block::{Attribute, Block, Input, Line, code, code_link, text};
-use super::prose;
-use super::sample::example;
 use super::site::{Operation, Site, entries, items, reference, schema_target};
+use super::{prose, sample};
 use crate::defaults::IF_NONE_MATCH;
 
 /// Maximum depth of attributes that are described within other attributes.
@@ -231,13 +230,20 @@ pub(super) fn parameters(site: &Site<'_>, operation: &Operation<'_>) -> Vec<Attr
             continue;
         }
         let required = parameter["required"] == true;
+        let example = match location {
+            "path" => sample::value(site, operation, parameter),
+            _ => String::new(),
+        };
         attributes.push(Attribute {
             anchor: format!("{location}-{name}"),
             name: name.to_owned(),
             kind: kind(site, schema),
             flags: flags(required && location != "path", parameter),
             description: description(site, parameter, schema),
-            input: Some(input(site, location, schema, parameter, required)),
+            input: Some(Input {
+                example,
+                ..input(site, location, schema, required)
+            }),
             nested: Vec::new(),
         });
     }
@@ -255,7 +261,7 @@ fn members(site: &Site<'_>, object: &str, schema: &Value) -> Vec<Attribute> {
             kind: kind(site, property),
             flags: flags(false, property),
             description: prose::blocks(site, property["description"].as_str().unwrap_or_default()),
-            input: Some(input(site, "query", property, property, false)),
+            input: Some(input(site, "query", property, false)),
             nested: Vec::new(),
             name,
         }
@@ -270,7 +276,7 @@ pub(super) fn of_form<'a>(site: &Site<'a>, schema: &'a Value) -> Vec<Attribute> 
     for attribute in &mut attributes {
         let property = &target["properties"][attribute.name.as_str()];
         let required = attribute.flags.contains(&"required");
-        attribute.input = Some(input(site, "form", property, property, required));
+        attribute.input = Some(input(site, "form", property, required));
     }
     attributes
 }
@@ -283,13 +289,7 @@ fn location(parameter: &Value) -> &'static str {
     }
 }
 
-fn input(
-    site: &Site<'_>,
-    location: &'static str,
-    schema: &Value,
-    parameter: &Value,
-    required: bool,
-) -> Input {
+fn input(site: &Site<'_>, location: &'static str, schema: &Value, required: bool) -> Input {
     let target = site.deref(schema);
     let values: Vec<String> = items(&target["enum"]).map(plain).collect();
     let control = match (target["type"].as_str(), target["format"].as_str()) {
@@ -301,15 +301,11 @@ fn input(
         (_, Some("binary")) => "file",
         _ => "text",
     };
-    let example = match location {
-        "path" => example(site, parameter),
-        _ => String::new(),
-    };
     Input {
         location,
         control,
         values: values.join("|"),
-        example,
+        example: String::new(),
         required,
     }
 }

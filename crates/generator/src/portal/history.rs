@@ -1,4 +1,4 @@
-//! Facts about a document, the differences between the facts of two documents, and the page of changes.
+//! Facts about a document, and the page of changes between the facts of two documents.
 //!
 //! A fact is a line `key = value`, such as `parameter list_issues query state = IssueStateFilter`. The folder
 //! `openapi/history` contains the facts of each published version.
@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use heck::ToKebabCase;
 use serde_json::Value;
+
+pub use super::change::{Change, compare};
 
 use super::block::{Block, Inline, Line, code, code_link, text};
 use super::page::Page;
@@ -17,8 +20,6 @@ use super::{access, attributes, prose};
 const FOLDER: &str = "history";
 /// End of the name of a file with facts.
 const EXTENSION: &str = ".txt.gz";
-/// Start of the keys of the statuses of operations.
-const STATUSES: &str = "statuses ";
 /// Separator of a key and its value.
 const SEPARATOR: &str = " = ";
 
@@ -33,15 +34,35 @@ pub struct Version {
     pub facts: Facts,
 }
 
-/// A difference between two documents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The key of the fact.
-    pub key: String,
-    /// The former value, if the fact existed.
-    pub before: Option<String>,
-    /// The new value, if the fact exists.
-    pub after: Option<String>,
+/// The differences of all versions.
+pub(super) struct Changelog {
+    /// Name and number of operations of the first version, if a version was published.
+    first: Option<(String, usize)>,
+    /// Each later version, newest last.
+    releases: Vec<Release>,
+}
+
+/// The differences between a version and the version before.
+struct Release {
+    name: String,
+    before: String,
+    changes: Vec<Change>,
+}
+
+impl Changelog {
+    /// Returns the changes of an operation and the names of their versions, newest first.
+    pub(super) fn of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = (&'a str, &'a Change)> {
+        let releases = self.releases.iter().rev();
+        releases.flat_map(move |release| {
+            let own = release.changes.iter().filter(move |change| change.owner() == id);
+            own.map(|change| (release.name.as_str(), change))
+        })
+    }
+}
+
+/// Returns the address of a version in the page of changes.
+pub(super) fn version_target(name: &str) -> String {
+    format!("{BASE}/changelog#{}", name.to_kebab_case())
 }
 
 /// Returns the facts about a document.
@@ -186,84 +207,57 @@ fn read(path: &Path) -> std::io::Result<String> {
     std::io::read_to_string(flate2::read::GzDecoder::new(file))
 }
 
-/// Returns the differences between two documents. Parts of new and removed operations and schemas are no differences.
-#[must_use]
-pub fn compare(before: &Facts, after: &Facts) -> Vec<Change> {
-    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let (known, current) = (owners(before), owners(after));
-    let changes = keys.into_iter().filter_map(|key| {
-        let (old, new) = (before.get(key), after.get(key));
-        let owner = owner(key);
-        let is_whole = key.starts_with("operation ");
-        let in_both = known.contains(owner) && current.contains(owner);
-        (old != new && (is_whole || in_both)).then(|| Change {
-            key: key.clone(),
-            before: old.cloned(),
-            after: new.cloned(),
-        })
+/// Returns the differences of the versions, and of the document.
+pub(super) fn changelog(root: &Value, versions: &[Version]) -> Changelog {
+    let current = Version {
+        name: "Unreleased".to_owned(),
+        facts: facts(root),
+    };
+    let all: Vec<&Version> = versions.iter().chain([&current]).collect();
+    let releases = all.windows(2).filter_map(|pair| match pair {
+        [before, after] => Some(Release {
+            name: after.name.clone(),
+            before: before.name.clone(),
+            changes: compare(&before.facts, &after.facts),
+        }),
+        _ => None,
     });
-    changes.collect()
+    let count = |version: &Version| {
+        let keys = version.facts.keys();
+        keys.filter(|key| key.starts_with("operation ")).count()
+    };
+    Changelog {
+        first: versions
+            .first()
+            .map(|version| (version.name.clone(), count(version))),
+        releases: releases.collect(),
+    }
 }
 
-/// Returns the second word of a key: an operation ID or the name of a schema.
-fn owner(key: &str) -> &str {
-    key.split(' ').nth(1).unwrap_or_default()
-}
-
-fn owners(facts: &Facts) -> BTreeSet<&str> {
-    facts.keys().map(|key| owner(key)).collect()
-}
-
-impl Change {
-    /// Returns the operation ID or the name of the schema.
-    #[must_use]
-    pub fn owner(&self) -> &str {
-        owner(&self.key)
+fn line(site: &Site<'_>, change: &Change) -> Line {
+    let mut line = vec![owner_link(site, change.owner()), text(": ")];
+    line.push(text(change.kind()));
+    if let Some(part) = change.key.splitn(3, ' ').nth(2) {
+        line.extend([text(" "), code(part)]);
     }
-
-    /// Returns whether clients of the former document can fail: a part was removed, a parameter became required, or an
-    /// operation needs other permissions.
-    #[must_use]
-    pub fn is_breaking(&self) -> bool {
-        let kind = self.key.split(' ').next().unwrap_or_default();
-        let is_required =
-            |value: &Option<String>| value.as_ref().is_some_and(|value| value.ends_with(", required"));
-        match (kind, &self.before, &self.after) {
-            ("deprecation" | "statuses", ..) => false,
-            ("plan" | "scopes", ..) => true,
-            (_, Some(_), None) => true,
-            ("parameter", ..) => is_required(&self.after) && !is_required(&self.before),
-            ("operation" | "access" | "body" | "response", Some(_), Some(_)) => true,
-            _ => false,
+    match (&change.before, &change.after) {
+        (None, Some(after)) if after == "listed" || after == "deprecated" => line.push(text(" added")),
+        (None, Some(after)) => line.extend([text(" added: "), text(after.clone())]),
+        (Some(_), None) => line.push(text(" removed")),
+        (Some(before), Some(after)) => {
+            line.extend([
+                text(" changed from "),
+                code(before.clone()),
+                text(" to "),
+                code(after.clone()),
+            ]);
         }
+        (None, None) => {}
     }
-
-    fn line(&self, site: &Site<'_>) -> Line {
-        let mut line = vec![owner_link(site, self.owner()), text(": ")];
-        let kind = self.key.split(' ').next().unwrap_or_default();
-        line.push(text(kind));
-        if let Some((_, part)) = self.key.splitn(3, ' ').nth(2).map(|part| ((), part)) {
-            line.extend([text(" "), code(part)]);
-        }
-        match (&self.before, &self.after) {
-            (None, Some(after)) if after == "listed" || after == "deprecated" => line.push(text(" added")),
-            (None, Some(after)) => line.extend([text(" added: "), text(after.clone())]),
-            (Some(_), None) => line.push(text(" removed")),
-            (Some(before), Some(after)) => {
-                line.extend([
-                    text(" changed from "),
-                    code(before.clone()),
-                    text(" to "),
-                    code(after.clone()),
-                ]);
-            }
-            (None, None) => {}
-        }
-        if self.is_breaking() {
-            line.push(text(" (breaking)"));
-        }
-        line
+    if change.is_breaking() {
+        line.push(text(" (breaking)"));
     }
+    line
 }
 
 fn owner_link(site: &Site<'_>, owner: &str) -> Inline {
@@ -277,42 +271,36 @@ fn owner_link(site: &Site<'_>, owner: &str) -> Inline {
 }
 
 /// Returns the page of changes, newest first.
-pub(super) fn page(site: &Site<'_>, versions: &[Version]) -> Page {
-    let current = Version {
-        name: "Unreleased".to_owned(),
-        facts: facts(site.root),
-    };
-    let all: Vec<&Version> = versions.iter().chain([&current]).collect();
+pub(super) fn page(site: &Site<'_>, changelog: &Changelog) -> Page {
     let mut body = Vec::new();
-    for pair in all.windows(2).rev() {
-        let [before, after] = pair else { continue };
-        body.push(Block::Heading(2, after.name.clone()));
+    for release in changelog.releases.iter().rev() {
+        body.push(Block::Heading(2, release.name.clone()));
         body.push(Block::Paragraph(vec![
             text("Compared with "),
-            code(before.name.clone()),
+            code(release.before.clone()),
             text("."),
         ]));
-        changes(site, &compare(&before.facts, &after.facts), &mut body);
+        changes(site, &release.changes, &mut body);
     }
-    if let Some(first) = all.first().filter(|_| !versions.is_empty()) {
-        let count = first
-            .facts
-            .keys()
-            .filter(|key| key.starts_with("operation "))
-            .count();
-        body.push(Block::Heading(2, first.name.clone()));
+    if let Some((name, count)) = &changelog.first {
+        body.push(Block::Heading(2, name.clone()));
         body.push(Block::Paragraph(vec![text(format!(
             "First recorded version, with {count} operations."
         ))]));
     }
+    let policy = "A change is breaking if a client of the version before can fail. Added attributes of responses \
+                  and added values of enumerations are not breaking, so clients must accept both.";
     Page {
         path: "changelog".to_owned(),
         title: "Changes".to_owned(),
         description: "Differences between the published versions of the API.".to_owned(),
         above: Some(("Reference".to_owned(), format!("{BASE}/"))),
-        lead: vec![Block::Paragraph(vec![text(
-            "Differences between the published versions of the API, computed from the documents.",
-        )])],
+        lead: vec![
+            Block::Paragraph(vec![text(
+                "Differences between the published versions of the API, computed from the documents.",
+            )]),
+            Block::Paragraph(vec![text(policy)]),
+        ],
         body,
         ..Page::default()
     }
@@ -339,13 +327,12 @@ fn changes(site: &Site<'_>, changes: &[Change], blocks: &mut Vec<Block>) {
     let rest = changes
         .iter()
         .filter(|change| !is_operation(change) || change.before.is_some());
-    let (statuses, rest): (Vec<&Change>, Vec<&Change>) =
-        rest.partition(|change| change.key.starts_with(STATUSES));
+    let (statuses, rest): (Vec<&Change>, Vec<&Change>) = rest.partition(|change| change.statuses().is_some());
     let (breaking, other): (Vec<&Change>, Vec<&Change>) =
         rest.into_iter().partition(|change| change.is_breaking());
     for (title, list) in [("Breaking changes", breaking), ("Other changes", other)] {
         if !list.is_empty() {
-            let lines = list.iter().map(|change| change.line(site)).collect();
+            let lines = list.iter().map(|change| line(site, change)).collect();
             let summary = vec![text(format!("{title}: {}", list.len()))];
             blocks.push(Block::Details(summary, vec![Block::List(lines)]));
         }
@@ -357,15 +344,10 @@ fn changes(site: &Site<'_>, changes: &[Change], blocks: &mut Vec<Block>) {
 fn status_changes(site: &Site<'_>, changes: &[&Change], blocks: &mut Vec<Block>) {
     let mut groups: BTreeMap<(Vec<&str>, Vec<&str>), Vec<&str>> = BTreeMap::new();
     for change in changes {
-        let [before, after] = [&change.before, &change.after].map(|value| {
-            value
-                .as_deref()
-                .unwrap_or_default()
-                .split(' ')
-                .collect::<BTreeSet<&str>>()
-        });
-        let added = after.difference(&before).copied().collect();
-        let removed = before.difference(&after).copied().collect();
+        let Some(statuses) = change.statuses() else {
+            continue;
+        };
+        let [added, removed] = statuses.map(|statuses| statuses.into_iter().collect());
         groups.entry((added, removed)).or_default().push(change.owner());
     }
     let lines: Vec<Line> = groups
@@ -397,92 +379,15 @@ mod tests {
 
     use super::*;
 
-    fn document(parameters: &Value, values: &Value) -> Facts {
-        facts(&json!({
-            "paths": { "/keys": { "get": {
-                "operationId": "list_keys", "tags": ["Keys"], "parameters": parameters,
-                "x-access": { "on": "project", "min": "guest" }, "responses": { "200": {} },
-            } } },
-            "components": { "schemas": { "KeyKind": { "type": "string", "enum": values } } },
-        }))
-    }
-
-    fn state(required: bool) -> Value {
-        json!([{ "name": "state", "in": "query", "required": required, "schema": { "type": "string" } }])
-    }
-
-    fn found(before: &Facts, after: &Facts) -> Vec<(String, bool)> {
-        let changes = compare(before, after);
-        changes
-            .iter()
-            .map(|change| (change.key.clone(), change.is_breaking()))
-            .collect()
-    }
-
     #[test]
     fn facts_are_read_as_they_were_written() {
-        let facts = document(&state(true), &json!(["a", "b c"]));
+        let state =
+            json!({ "name": "state", "in": "query", "required": true, "schema": { "type": "string" } });
+        let facts = facts(&json!({
+            "paths": { "/keys": { "get": { "operationId": "list_keys", "parameters": [state] } } },
+            "components": { "schemas": { "KeyKind": { "type": "string", "enum": ["a", "b c"] } } },
+        }));
         assert_eq!(facts["parameter list_keys query state"], "string, required");
         assert_eq!(parse(&format(&facts)), facts);
-    }
-
-    #[test]
-    fn removed_and_newly_required_parts_are_breaking() {
-        let (none, one, both) = (json!([]), json!(["a"]), json!(["a", "b"]));
-        let change = |key: &str, breaking| vec![(key.to_owned(), breaking)];
-        let parameter = "parameter list_keys query state";
-        for (before, after, expected) in [
-            (
-                document(&none, &one),
-                document(&state(false), &one),
-                change(parameter, false),
-            ),
-            (
-                document(&none, &one),
-                document(&state(true), &one),
-                change(parameter, true),
-            ),
-            (
-                document(&state(false), &one),
-                document(&state(true), &one),
-                change(parameter, true),
-            ),
-            (
-                document(&state(true), &one),
-                document(&state(false), &one),
-                change(parameter, false),
-            ),
-            (
-                document(&state(false), &one),
-                document(&none, &one),
-                change(parameter, true),
-            ),
-            (
-                document(&none, &one),
-                document(&none, &both),
-                change("value KeyKind b", false),
-            ),
-            (
-                document(&none, &both),
-                document(&none, &one),
-                change("value KeyKind b", true),
-            ),
-            (document(&none, &both), document(&none, &both), Vec::new()),
-        ] {
-            assert_eq!(found(&before, &after), expected);
-        }
-    }
-
-    #[test]
-    fn parts_of_new_operations_are_no_changes() {
-        let document = document(&state(true), &json!(["a"]));
-        assert_eq!(
-            found(&Facts::new(), &document),
-            [("operation list_keys".to_owned(), false)]
-        );
-        assert_eq!(
-            found(&document, &Facts::new()),
-            [("operation list_keys".to_owned(), true)]
-        );
     }
 }

@@ -6,6 +6,7 @@
 mod access;
 mod attributes;
 mod block;
+mod change;
 mod guide;
 mod highlight;
 pub mod history;
@@ -32,7 +33,7 @@ pub use history::load as load_history;
 pub(crate) use page::digest;
 pub use page::{HTML, MARKDOWN, PortalFile};
 
-use history::Version;
+use history::{Changelog, Version};
 use operation::Common;
 use page::Page;
 use shell::Shell;
@@ -87,8 +88,9 @@ pub fn files(
 ) -> Vec<PortalFile> {
     let mut site = Site::new(root);
     site.samples = samples;
-    let mut pages = pages(&site, guides);
-    pages.push(history::page(&site, versions));
+    let changelog = history::changelog(root, versions);
+    let mut pages = pages(&site, guides, &changelog);
+    pages.push(history::page(&site, &changelog));
     let style = format!("docs.{}.css", digest(&assets.style));
     let script = format!("docs.{}.js", digest(&assets.script));
     let shell = Shell {
@@ -134,7 +136,7 @@ pub fn code_samples(root: &Value, samples: Option<&Samples>) -> BTreeMap<String,
     site.operations.iter().map(of).collect()
 }
 
-fn pages(site: &Site<'_>, guides: &[Guide]) -> Vec<Page> {
+fn pages(site: &Site<'_>, guides: &[Guide], changelog: &Changelog) -> Vec<Page> {
     let common = Common::of(site);
     let mut pages = vec![
         overview::start(site, guides),
@@ -151,7 +153,7 @@ fn pages(site: &Site<'_>, guides: &[Guide]) -> Vec<Page> {
     pages.extend(
         site.operations
             .iter()
-            .map(|one| operation::page(site, one, &common)),
+            .map(|one| operation::page(site, one, &common, changelog)),
     );
     pages.extend(
         site.schemas()

@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::block::{Attribute, Block, Code, Line, TryIt, code, link, text};
+use super::history::{Change, Changelog, version_target};
 use super::page::Page;
 use super::site::{BASE, Operation, Site, entries, items, reference, tag_target};
 use super::{access, attributes, prose, sample};
 
 /// Returns the page of an operation.
-pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'_>) -> Page {
+pub(super) fn page(
+    site: &Site<'_>,
+    operation: &Operation<'_>,
+    common: &Common<'_>,
+    changelog: &Changelog,
+) -> Page {
     let source = operation.value["description"].as_str().unwrap_or_default();
     let mut page = Page {
         path: format!("operation/{}", operation.id),
@@ -29,7 +35,9 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
         page.lead.push(Block::Notice(deprecation(site, operation)));
     }
     page.lead.extend(prose::blocks(site, source));
-    page.lead.push(Block::Facts(access::facts(operation)));
+    let mut facts = access::facts(operation);
+    facts.extend(changed(operation, common, changelog));
+    page.lead.push(Block::Facts(facts));
     page.lead.push(Block::Callers(access::callers(operation)));
     page.side
         .push(Block::Samples(sample::samples(site, operation).into()));
@@ -42,7 +50,7 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
         link("first request", format!("{BASE}/#first-request")),
         text("."),
     ]));
-    page.side.push(try_it(operation));
+    page.side.push(try_it(site, operation));
     page.side
         .extend(response_example(operation).into_iter().flatten());
     parameters(site, operation, &mut page.body);
@@ -51,6 +59,26 @@ pub(super) fn page(site: &Site<'_>, operation: &Operation<'_>, common: &Common<'
     linked(site, operation, &mut page.body);
     neighbors(site, operation, &mut page);
     page
+}
+
+/// Returns the newest version that changed or added an operation. New responses that nearly all operations share are no
+/// changes of the operation.
+fn changed(
+    operation: &Operation<'_>,
+    common: &Common<'_>,
+    changelog: &Changelog,
+) -> Option<(&'static str, Line)> {
+    let is_common = |change: &Change| {
+        let statuses = change.statuses();
+        statuses.is_some_and(|both| both.iter().flatten().all(|status| common.has_status(status)))
+    };
+    let mut changes = changelog
+        .of(operation.id)
+        .filter(|(_, change)| !is_common(change));
+    let (version, change) = changes.next()?;
+    let is_new = change.kind() == "operation" && change.before.is_none();
+    let label = if is_new { "Added in" } else { "Changed in" };
+    Some((label, vec![link(version, version_target(version))]))
 }
 
 /// Returns since when an operation is deprecated, when it will be removed, and the link to its replacement.
@@ -92,6 +120,11 @@ impl<'a> Common<'a> {
         Self {
             responses: common.map(|(response, _)| response).collect(),
         }
+    }
+
+    /// Returns whether a common response has this status.
+    fn has_status(&self, status: &str) -> bool {
+        self.responses.iter().any(|(known, _)| *known == status)
     }
 
     /// Returns whether a response with a name is common.
@@ -278,7 +311,7 @@ fn neighbors(site: &Site<'_>, operation: &Operation<'_>, page: &mut Page) {
     page.next = neighbor(Some(at + 1));
 }
 
-fn try_it(operation: &Operation<'_>) -> Block {
+fn try_it(site: &Site<'_>, operation: &Operation<'_>) -> Block {
     let json = sample::json_body(operation);
     let confirmation = match (operation.method, operation.access("min")) {
         ("delete", _) => "This request deletes data.",
@@ -290,8 +323,8 @@ fn try_it(operation: &Operation<'_>) -> Block {
         method: operation.method.to_uppercase(),
         path: operation.path.to_owned(),
         media_type: json.map_or_else(String::new, |(media, _)| media.to_owned()),
-        example: json
-            .and_then(|(_, json)| json.get("example"))
+        example: sample::form_example(site, operation)
+            .as_ref()
             .map_or_else(String::new, sample::pretty),
         scheme: if operation.access("on") == "scim" {
             "Bearer"

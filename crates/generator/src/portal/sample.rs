@@ -12,6 +12,10 @@ use super::block::Code;
 use super::site::{Operation, Site, entries, items};
 use crate::samples::Samples;
 
+/// Value of a required attribute in the form of a page that the reader has to replace, such as a code of an
+/// authenticator app.
+const UNKNOWN: &str = "...";
+
 /// A request with values.
 pub(super) struct Request<'a> {
     /// Commands that precede the request in a shell.
@@ -55,8 +59,7 @@ pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request
     let (mut query, mut headers) = (Vec::new(), Vec::new());
     for parameter in &operation.parameters {
         let name = parameter["name"].as_str().unwrap_or_default();
-        let sample = site.samples.and_then(|samples| samples.value(operation.id, name));
-        let value = || sample.clone().unwrap_or_else(|| example(site, parameter));
+        let value = || value(site, operation, parameter);
         let has_own = |samples: &Samples| samples.has_own_value(operation.id, name);
         let is_sent = parameter["required"] == true || site.samples.is_some_and(has_own);
         match parameter["in"].as_str() {
@@ -86,6 +89,33 @@ pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request
         is_scim: operation.access("on") == "scim",
         returns_file: returns_file(operation),
     }
+}
+
+/// Returns the value of a parameter in the sample of an operation, or else the example of the parameter.
+pub(super) fn value(site: &Site<'_>, operation: &Operation<'_>, parameter: &Value) -> String {
+    let name = parameter["name"].as_str().unwrap_or_default();
+    let sample = site.samples.and_then(|samples| samples.value(operation.id, name));
+    sample.unwrap_or_else(|| example(site, parameter))
+}
+
+/// Returns the body that the form of a page inserts: the JSON of the sample. A form has no variables, so it omits an
+/// attribute whose value is a variable. If the attribute is required, its value is [`UNKNOWN`].
+pub(super) fn form_example(site: &Site<'_>, operation: &Operation<'_>) -> Option<Value> {
+    let Body::Json(_, json) = body(site, operation) else {
+        return None;
+    };
+    let mut json = json.into_owned();
+    let schema = json_body(operation).map_or(&Value::Null, |(_, json)| site.deref(&json["schema"]));
+    let is_variable = |value: &Value| value.as_str().is_some_and(|text| text.starts_with("${"));
+    if let Some(attributes) = json.as_object_mut() {
+        attributes.retain(|name, value| {
+            !is_variable(value) || items(&schema["required"]).any(|required| *required == *name)
+        });
+        for value in attributes.values_mut().filter(|value| is_variable(value)) {
+            *value = UNKNOWN.into();
+        }
+    }
+    Some(json)
 }
 
 /// Returns the JSON of an operation with its media type, if the operation accepts JSON.

@@ -53,6 +53,11 @@ pub(super) fn add(root: &mut Value) {
         }
         operation.extend(hints.as_object().cloned().unwrap_or_default());
     });
+    describe_values(root);
+}
+
+/// Adds the descriptions of the values of enumerations, as openapi-generator reads them in both versions of OpenAPI.
+pub(super) fn describe_values(root: &mut Value) {
     let schemas = root["components"]["schemas"].as_object_mut();
     for schema in schemas.into_iter().flat_map(Map::values_mut) {
         if let Some(descriptions) = value_descriptions(schema) {

@@ -43,6 +43,7 @@ pub fn publish(root: &Value, code_samples: &BTreeMap<String, Value>) -> Result<P
     upgrade::upgrade(&mut derived);
     hints::add(&mut derived);
     let mut reduced = [&authored, &derived].map(sdk::reduced);
+    hints::describe_values(&mut reduced[0]);
     each_operation(&mut derived, |_, _, operation| {
         let id = operation.get("operationId").and_then(Value::as_str);
         if let Some(samples) = id.and_then(|id| code_samples.get(id)) {

@@ -11,11 +11,11 @@ use crate::lint::collect;
 
 /// Security schemes that remain. The others are the same tokens in a query, a browser's session, and `Sudo`.
 const SCHEMES: [&str; 4] = ["bearer", "private_token_header", "job_token_header", "scim_token"];
-/// The schema of errors, whose name is a type of most languages, and the new name.
-const ERROR: (&str, &str) = ("Error", "ApiError");
+/// Schemas whose name is a type of most languages, or the type of files in TypeScript, and their new names.
+const RENAMED: [(&str, &str); 2] = [("Error", "ApiError"), ("Blob", "RepositoryBlob")];
 
-/// Returns a copy of a document without revalidation, without alternative ways to send a token, and with a distinct name
-/// of the error type.
+/// Returns a copy of a document without revalidation, without alternative ways to send a token, and with distinct names
+/// of schemas.
 pub(super) fn reduced(root: &Value) -> Value {
     let mut root = root.clone();
     let parameters = root["components"]["parameters"]
@@ -42,7 +42,9 @@ pub(super) fn reduced(root: &Value) -> Value {
         }
     });
     simplify(&mut root["security"]);
-    rename(&mut root);
+    for (old, new) in RENAMED {
+        rename(&mut root, old, new);
+    }
     remove_unused(&mut root);
     root
 }
@@ -57,9 +59,8 @@ fn simplify(security: &mut Value) {
     }
 }
 
-/// Renames the schema of errors.
-fn rename(root: &mut Value) {
-    let (old, new) = ERROR;
+/// Renames a schema.
+fn rename(root: &mut Value, old: &str, new: &str) {
     if let Some(schemas) = root["components"]["schemas"].as_object_mut()
         && let Some(schema) = schemas.shift_remove(old)
     {
@@ -132,7 +133,10 @@ mod tests {
                     "Fault": { "content": { "application/json": { "schema": reference("schemas", "Error") } } },
                 },
                 "headers": { "ETag": {} },
-                "schemas": { "Error": { "type": "object" } },
+                "schemas": {
+                    "Error": { "properties": { "blob": reference("schemas", "Blob") } },
+                    "Blob": { "type": "object" },
+                },
                 "securitySchemes": { "bearer": {}, "private_token_query": {}, "sudo_header": {} },
             },
         })
@@ -175,13 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn error_type_has_a_distinct_name() {
+    fn schemas_have_names_that_are_no_types_of_languages() {
         let root = reduced(&document());
         let media = &root["components"]["responses"]["Fault"]["content"]["application/json"];
         assert_eq!(media["schema"]["$ref"], "#/components/schemas/ApiError");
+        let blob = json!({ "$ref": "#/components/schemas/RepositoryBlob" });
         assert_eq!(
             root["components"]["schemas"],
-            json!({ "ApiError": { "type": "object" } })
+            json!({ "ApiError": { "properties": { "blob": blob } }, "RepositoryBlob": { "type": "object" } })
         );
     }
 }
