@@ -84,7 +84,7 @@ async fn location_of_a_file_has_its_branch(server: TestServer) {
 async fn location_of_an_uploaded_package_file_is_its_download(server: TestServer) {
     let root = server.root();
     let project = spaces::project(&root, "located", json!({})).await;
-    let file = format!("/projects/{project}/packages/generic/my%2Bpackage/1.0/a%20b.txt");
+    let file = format!("/projects/{project}/packages/generic/my%2Bpackage/1.0/a%2Bb.txt");
     for query in ["", "?select=package_file"] {
         let request = root.request(Method::PUT, &format!("{file}{query}")).body("content");
         let location = located(&root.send(request).await.expect(201), &server);
