@@ -18,6 +18,7 @@ use domain::kernel::Backend;
 use domain::kernel::budgets::{Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result, ScimErrorType};
+use domain::kernel::settings::{ATTACHMENT_SIZE, PACKAGE_FILE_SIZE};
 use poem::Response;
 use poem::http::StatusCode;
 use poem::http::header::{CONTENT_TYPE, RANGE};
@@ -140,6 +141,31 @@ pub enum Interruption {
 impl From<Error> for Interruption {
     fn from(error: Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+/// Maximum size of a body with a file.
+struct FileLimit {
+    bytes: u64,
+    /// The setting that the maximum depends on.
+    setting: Option<&'static str>,
+}
+
+impl FileLimit {
+    /// Returns the smaller one of the limits of a setting and the operation.
+    fn of_setting(operation: &Operation, setting: &'static str, bytes: u64) -> Self {
+        Self {
+            bytes: operation.body_limit.min(bytes),
+            setting: (bytes < operation.body_limit).then_some(setting),
+        }
+    }
+
+    /// Adds the name of the setting to the error of a body that is too large.
+    fn name_setting(&self, error: Error) -> Error {
+        match (error, self.setting) {
+            (Error::TooLarge, Some(setting)) => Error::TooLarge.because_of(setting),
+            (error, _) => error,
+        }
     }
 }
 
@@ -293,7 +319,9 @@ impl Steps {
     ) -> Result<A> {
         let is_asked = operation.package_client && !caller.is_known();
         match A::authorize(&self.backend, caller, key, &rule(operation)).await {
-            Err(Error::NotFound(_) | Error::Forbidden(_)) if is_asked => Err(Error::Unauthorized),
+            Err(error) if is_asked && (error.is_forbidden() || matches!(error, Error::NotFound(_))) => {
+                Err(Error::Unauthorized)
+            }
             outcome => outcome,
         }
     }
@@ -322,14 +350,18 @@ impl Steps {
         let operation = exchange.operation();
         let body = if operation.raw_body {
             let file = self.backend.objects.spool().map_err(Error::internal)?;
-            spool::json(exchange, file, self.file_limit(operation)).await?;
+            let limit = self.file_limit(operation);
+            let read = spool::json(exchange, file, limit.bytes).await;
+            read.map_err(|error| limit.name_setting(error))?;
             Map::new()
         } else if let Some(file) = &operation.file
             && file.whole_body
             && !form::is_form(exchange.headers())
         {
             let file = self.backend.objects.spool().map_err(Error::internal)?;
-            spool::bytes(exchange, file, self.file_limit(operation)).await?;
+            let limit = self.file_limit(operation);
+            let read = spool::bytes(exchange, file, limit.bytes).await;
+            read.map_err(|error| limit.name_setting(error))?;
             Map::new()
         } else if let Some(file) = &operation.file
             && form::is_form(exchange.headers())
@@ -338,16 +370,15 @@ impl Steps {
             let limit = match file.attachment {
                 true => {
                     let largest = settings::get(backend).await?.max_attachment_bytes();
-                    operation
-                        .body_limit
-                        .min(largest.saturating_add(MAX_FORM_OVERHEAD))
+                    let bytes = largest.saturating_add(MAX_FORM_OVERHEAD);
+                    FileLimit::of_setting(operation, ATTACHMENT_SIZE, bytes)
                 }
                 false => self.file_limit(operation),
             };
-            form::read(exchange, limit, || {
+            let read = form::read(exchange, limit.bytes, || {
                 backend.objects.spool().map_err(Error::internal)
-            })
-            .await?
+            });
+            read.await.map_err(|error| limit.name_setting(error))?
         } else if is_large {
             body::read_large(exchange, &self.backend).await?
         } else {
@@ -396,7 +427,7 @@ impl Steps {
     }
 
     /// Returns the maximum size of a body with a file that is not an attachment.
-    fn file_limit(&self, operation: &Operation) -> u64 {
+    fn file_limit(&self, operation: &Operation) -> FileLimit {
         match operation.package_client {
             true => {
                 let largest = self.backend.instance.max_package_file_bytes;
@@ -405,9 +436,12 @@ impl Steps {
                     true => (largest.saturating_add(largest / 3), MAX_DOCUMENT_OVERHEAD),
                     false => (largest, MAX_FORM_OVERHEAD),
                 };
-                operation.body_limit.min(encoded.saturating_add(overhead))
+                FileLimit::of_setting(operation, PACKAGE_FILE_SIZE, encoded.saturating_add(overhead))
             }
-            false => operation.body_limit,
+            false => FileLimit {
+                bytes: operation.body_limit,
+                setting: None,
+            },
         }
     }
 

@@ -22,11 +22,13 @@ pub fn render(error: &Error) -> Response {
 #[must_use]
 pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     let (status, body) = parts(error);
+    let (setting, error) = error.split_setting();
     let mut response = match format {
         ErrorFormat::Plain => json_response(status, &body),
         ErrorFormat::Scim | ErrorFormat::ScimWithMessage => {
             let message = format == ErrorFormat::ScimWithMessage;
-            scim(status, scim_type(error), &scim_detail(&body, error), message)
+            let detail = with_setting(scim_detail(&body, error), setting);
+            scim(status, scim_type(error), &detail, message)
         }
     };
     let headers = response.headers_mut();
@@ -74,7 +76,7 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
 pub fn render_for_package_client(error: &Error, for_cargo: bool) -> Response {
     let mut response = render(error);
     let (status, mut body) = parts(error);
-    let text = text_of(&body["message"]);
+    let text = with_setting(text_of(&body["message"]), error.split_setting().0);
     if let Some(entries) = body
         .as_object_mut()
         .filter(|_| status != StatusCode::NOT_MODIFIED)
@@ -110,6 +112,12 @@ pub fn plain_text(error: &Error) -> String {
         | Error::TooLarge
         | Error::NotAllowed(None)
         | Error::NotModified => text_of(&parts(error).1["message"]),
+        Error::BySetting { setting, error } => match error.as_ref() {
+            error @ Error::InvalidAttributes(_) => {
+                with_setting(text_of(&parts(error).1["message"]), Some(setting))
+            }
+            error => with_setting(plain_text(error), Some(setting)),
+        },
         other => other.to_string(),
     }
 }
@@ -122,6 +130,15 @@ pub fn stored_reason(error: &Error) -> String {
         Error::Forbidden(_) => plain_text(&Error::Forbidden(None)),
         Error::NotFound(kind) => format!("404 {kind} Not Found"),
         other => plain_text(other),
+    }
+}
+
+/// Returns the text of an error with the name of the setting that refuses the request, for protocols without an attribute
+/// for it.
+fn with_setting(text: String, setting: Option<&str>) -> String {
+    match setting {
+        Some(setting) => format!("{text} (setting: {setting})"),
+        None => text,
     }
 }
 
@@ -284,6 +301,11 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::BAD_REQUEST,
             json!({ "message": message, "error_code": code }),
         ),
+        Error::BySetting { setting, error } => {
+            let (status, mut body) = parts(error);
+            body["setting"] = json!(setting);
+            (status, body)
+        }
         Error::Conflict(text) => message(StatusCode::CONFLICT, text),
         Error::ResourceLocked => message(StatusCode::CONFLICT, "409 Conflict: Resource lock"),
         Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
@@ -330,11 +352,15 @@ fn parts(error: &Error) -> (StatusCode, Value) {
 }
 
 fn invalid_token(fault: TokenFault) -> Value {
-    json!({
+    let mut body = json!({
         "message": "401 Unauthorized",
         "error": "invalid_token",
         "error_description": fault.to_string(),
-    })
+    });
+    if let TokenFault::ImpersonationDisabled = fault {
+        body["setting"] = json!("impersonation_enabled");
+    }
+    body
 }
 
 #[cfg(test)]

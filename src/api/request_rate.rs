@@ -44,8 +44,12 @@ impl RequestRate {
             .0
             .state
             .get_or_init(|| self.0.backend.budgets.requests.count(client));
+        let setting = match client {
+            RateClient::Address(_) => "requests_per_minute_per_address",
+            _ => "requests_per_minute_per_user",
+        };
         match state.and_then(|state| state.retry_in) {
-            Some(wait) => Err(Error::RateLimited(seconds(wait).max(1))),
+            Some(wait) => Err(Error::RateLimited(seconds(wait).max(1)).because_of(setting)),
             None => Ok(()),
         }
     }

@@ -1,71 +1,92 @@
 //! URL of a created resource, for the header `Location`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use contract::operation::ResourceLocation;
 use domain::kernel::urls::encode_segment;
 use poem::http::HeaderValue;
 use serde::Deserializer;
-use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-/// Returns the URL of the resource in a response body. `base` is the URL of the server, and `parameters` are the decoded
-/// path parameters of the request. Returns nothing if the response does not identify the resource.
+/// Returns the URL of the resource in a response body. `base` is the URL of the server, and `values` are the decoded path
+/// parameters of the request. Returns nothing if the response does not identify the resource.
 pub(super) fn resource_location(
     base: &str,
     location: &ResourceLocation,
-    parameters: &[(&'static str, String)],
+    values: &[(&'static str, String)],
     body: &[u8],
 ) -> Option<HeaderValue> {
+    let mut attributes = attribute_texts(location.parameters, body)?;
     let mut url = base.to_owned();
     let mut rest = location.path;
     while let Some((literal, placeholder)) = rest.split_once('{') {
         let (name, after) = placeholder.split_once('}')?;
-        let own = location.attribute.filter(|_| !after.contains('{'));
-        let value = match own {
-            Some(attribute) => attribute_text(attribute, body)?,
-            None => parameters.iter().find(|(known, _)| *known == name)?.1.clone(),
+        let value = match attributes.remove(name) {
+            Some(text) => text,
+            None => values.iter().find(|(known, _)| *known == name)?.1.clone(),
         };
         url.push_str(literal);
         url.extend(encode_segment(&value));
         rest = after;
     }
     url.push_str(rest);
+    for (number, (name, value)) in attributes.iter().enumerate() {
+        url.push(if number == 0 { '?' } else { '&' });
+        url.push_str(name);
+        url.push('=');
+        url.extend(encode_segment(value));
+    }
     HeaderValue::try_from(url).ok()
 }
 
-/// Returns the text or number of an attribute of an object.
-fn attribute_text(attribute: &str, body: &[u8]) -> Option<String> {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    match json.deserialize_map(AttributeVisitor { attribute }).ok()? {
-        Value::String(text) => Some(text),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+/// Returns the texts and numbers of the attributes of an object, by the parameters that they are the values of.
+fn attribute_texts(
+    parameters: &'static [(&'static str, &'static str)],
+    body: &[u8],
+) -> Option<BTreeMap<&'static str, String>> {
+    if parameters.is_empty() {
+        return Some(BTreeMap::new());
     }
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let found = json.deserialize_map(AttributesVisitor { parameters }).ok()?;
+    let texts = parameters.iter().map(|(parameter, attribute)| {
+        let text = match found.get(attribute)? {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => return None,
+        };
+        Some((*parameter, text))
+    });
+    texts.collect()
 }
 
-/// Reads one attribute of an object. The others, which can be large, are not stored.
-struct AttributeVisitor<'a> {
-    attribute: &'a str,
+/// Reads attributes of an object. The others, which can be large, are not stored.
+struct AttributesVisitor {
+    parameters: &'static [(&'static str, &'static str)],
 }
 
-impl<'de> Visitor<'de> for AttributeVisitor<'_> {
-    type Value = Value;
+impl<'de> Visitor<'de> for AttributesVisitor {
+    type Value = BTreeMap<&'static str, Value>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "an object with the attribute {}", self.attribute)
+        write!(formatter, "an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut found = None;
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut found = BTreeMap::new();
         while let Some(name) = entries.next_key::<String>()? {
-            if name == self.attribute {
-                found = Some(entries.next_value()?);
-            } else {
-                entries.next_value::<IgnoredAny>()?;
+            match self.parameters.iter().find(|(_, attribute)| *attribute == name) {
+                Some((_, attribute)) => {
+                    found.insert(*attribute, entries.next_value()?);
+                }
+                None => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
             }
         }
-        found.ok_or_else(|| A::Error::custom("the attribute is missing"))
+        Ok(found)
     }
 }
 
@@ -75,14 +96,14 @@ mod tests {
 
     const BASE: &str = "https://git.example.com";
 
-    fn located(path: &'static str, attribute: Option<&'static str>, body: &str) -> Option<String> {
-        let parameters = [("id", "a/b".to_owned())];
-        let location = resource_location(
-            BASE,
-            &ResourceLocation { path, attribute },
-            &parameters,
-            body.as_bytes(),
-        );
+    fn located(
+        path: &'static str,
+        parameters: &'static [(&'static str, &'static str)],
+        body: &str,
+    ) -> Option<String> {
+        let values = [("id", "a/b".to_owned())];
+        let location = ResourceLocation { path, parameters };
+        let location = resource_location(BASE, &location, &values, body.as_bytes());
         location.map(|value| value.to_str().expect("ASCII").to_owned())
     }
 
@@ -97,7 +118,7 @@ mod tests {
         ] {
             let expected = end.map(|end| format!("{BASE}/projects/a%2Fb/labels/{end}"));
             assert_eq!(
-                located("/projects/{id}/labels/{label_id}", Some("id"), body),
+                located("/projects/{id}/labels/{label_id}", &[("label_id", "id")], body),
                 expected,
                 "{body}"
             );
@@ -106,23 +127,31 @@ mod tests {
 
     #[test]
     fn location_has_the_path_of_the_reading_operation() {
-        let body = r#"{"id":7}"#;
-        for (path, attribute, end) in [
-            ("/projects/{id}", Some("id"), Some("/projects/7")),
-            (
-                "/projects/{id}/push_rule",
-                None,
-                Some("/projects/a%2Fb/push_rule"),
-            ),
+        let body = r#"{"id":7,"path":"g/h","name":"x y&z"}"#;
+        let own: &[_] = &[("key_id", "id")];
+        for (path, parameters, end) in [
+            ("/projects/{id}", &[("id", "id")][..], Some("/projects/7")),
+            ("/projects/{id}/push_rule", &[], Some("/projects/a%2Fb/push_rule")),
             (
                 "/users/{id}/keys/{key_id}/raw",
-                Some("id"),
+                own,
                 Some("/users/a%2Fb/keys/7/raw"),
             ),
-            ("/groups/{group_id}/keys/{key_id}", Some("id"), None),
+            ("/groups/{group_id}/keys/{key_id}", own, None),
+            (
+                "/groups/{group_id}/keys/{key_id}",
+                &[("group_id", "path"), ("key_id", "id")],
+                Some("/groups/g%2Fh/keys/7"),
+            ),
+            (
+                "/projects/{id}/file",
+                &[("ref", "name")],
+                Some("/projects/a%2Fb/file?ref=x%20y%26z"),
+            ),
+            ("/projects/{id}/file", &[("ref", "nothing")], None),
         ] {
             let expected = end.map(|end| format!("{BASE}{end}"));
-            assert_eq!(located(path, attribute, body), expected, "{path}");
+            assert_eq!(located(path, parameters, body), expected, "{path}");
         }
     }
 }

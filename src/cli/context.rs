@@ -74,6 +74,7 @@ pub(super) fn error_text(error: Error) -> String {
             each.collect::<Vec<_>>().join("; ")
         }
         Error::Forbidden(Some(reason)) => reason.into_owned(),
+        Error::BySetting { setting, error } => format!("{} (setting: {setting})", error_text(*error)),
         Error::NotFound(kind) => format!("{kind} not found"),
         Error::Internal(cause) => cause.to_string(),
         other => other.to_string(),

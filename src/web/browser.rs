@@ -213,6 +213,7 @@ pub(super) fn displayed(
     subject: impl Fn(&str) -> &'static str,
 ) -> Result<DisplayedError, Error> {
     let (status, text, retry_after) = match error {
+        Error::BySetting { error, .. } => return displayed(*error, subject),
         Error::Forbidden(reason) => {
             let reason = reason.unwrap_or("This account is not allowed to sign in.".into());
             (StatusCode::FORBIDDEN, reason.into_owned(), None)

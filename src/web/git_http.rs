@@ -184,6 +184,7 @@ fn text(error: &Error) -> String {
         }
         Error::Forbidden(Some(reason)) => reason.to_string(),
         Error::Forbidden(None) => "You are not allowed to do this.".to_owned(),
+        Error::BySetting { setting, error } => format!("{} (setting: {setting})", text(error)),
         Error::NotFound(_) => {
             "The project you were looking for could not be found or you don't have permission to view it."
                 .to_owned()

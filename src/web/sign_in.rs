@@ -91,7 +91,8 @@ async fn show(
     let goal = local_path(destination.0.return_to.as_deref());
     match signed_in(request, backend).await {
         Ok(Some(_)) => redirect(goal),
-        Ok(None) | Err(Error::Forbidden(_)) => page(
+        Err(error) if !error.is_forbidden() => failed(&error),
+        Ok(None) | Err(_) => page(
             request,
             backend,
             &SignInPage {
@@ -99,7 +100,6 @@ async fn show(
                 ..SignInPage::default()
             },
         ),
-        Err(error) => failed(&error),
     }
 }
 

@@ -172,11 +172,11 @@ async fn visitor<'a>(
             session,
             goal,
         }),
-        Ok(None) | Err(Error::Forbidden(_)) => Err(Box::new(redirect(&with_return(
+        Err(error) if !error.is_forbidden() => Err(Box::new(failed(&error))),
+        Ok(None) | Err(_) => Err(Box::new(redirect(&with_return(
             "/users/sign_in",
             TWO_FACTOR_PATH,
         )))),
-        Err(error) => Err(Box::new(failed(&error))),
     }
 }
 

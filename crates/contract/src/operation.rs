@@ -65,8 +65,9 @@ pub struct Operation {
 pub struct ResourceLocation {
     /// Path template of the operation that reads the resource.
     pub path: &'static str,
-    /// Attribute of the response with the value of the last placeholder. All other values are those of the request.
-    pub attribute: Option<&'static str>,
+    /// Parameters of that operation, and the attributes of the response with their values. A parameter that the path does not
+    /// have is one of the query. The values of all other placeholders are those of the request.
+    pub parameters: &'static [(&'static str, &'static str)],
 }
 
 /// Kind of resource that an operation requires access to (`x-access.on`).

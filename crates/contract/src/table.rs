@@ -151,7 +151,7 @@ struct AccessEntry {
 #[serde(deny_unknown_fields)]
 struct LocationEntry {
     path: String,
-    attribute: Option<String>,
+    parameters: Vec<(String, String)>,
 }
 
 #[derive(Deserialize)]
@@ -299,7 +299,12 @@ fn operation_of(
         success: entry.success,
         location: entry.location.map(|location| ResourceLocation {
             path: location.path.leak(),
-            attribute: location.attribute.map(leak),
+            parameters: location
+                .parameters
+                .into_iter()
+                .map(|(name, attribute)| (leak(name), leak(attribute)))
+                .collect::<Vec<_>>()
+                .leak(),
         }),
         cacheable: entry.cacheable,
         statuses: entry.statuses.leak(),

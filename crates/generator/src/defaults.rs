@@ -24,9 +24,11 @@ pub fn add(document: &mut Document) {
     let locations = links::locations(&document.root);
     let mut paths = document.root["paths"].take();
     for item in paths.as_object_mut().into_iter().flat_map(Map::values_mut) {
-        let id = item["post"]["operationId"].as_str().unwrap_or_default();
-        if locations.contains_key(id) {
-            item["post"]["responses"]["201"]["headers"]["Location"] = links::resource_location();
+        for method in links::CREATING {
+            let id = item[method]["operationId"].as_str().unwrap_or_default();
+            if locations.contains_key(id) {
+                item[method]["responses"]["201"]["headers"]["Location"] = links::resource_location();
+            }
         }
         for method in METHODS {
             if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {

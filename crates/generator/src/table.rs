@@ -40,7 +40,7 @@ pub fn table(contract: &Contract, locations: &BTreeMap<String, Location>) -> Res
 }
 
 fn location(location: &Location) -> Value {
-    json!({ "path": location.path, "attribute": location.attribute })
+    json!({ "path": location.path, "parameters": location.parameters })
 }
 
 /// Entries without duplicates.

@@ -1,4 +1,4 @@
-//! Explanation of a push that failed because of a limit on memory, for the messages that the pusher sees.
+//! Explanation of a push that failed because of a limit on memory or on its size, for the messages that the pusher sees.
 
 use bytes::{Bytes, BytesMut};
 use parsers::pkt_line::{LENGTH_DIGITS, packet};
@@ -7,6 +7,8 @@ use super::process::is_out_of_memory;
 
 /// The sideband of progress messages.
 const PROGRESS_BAND: u8 = 2;
+/// Part of the message of Git about a push that is too large.
+const TOO_LARGE: &str = "exceeds maximum allowed size";
 
 /// Inserts an explanation after the message of Git. The output consists of packets with sidebands.
 pub(super) struct PushExplanation {
@@ -34,9 +36,12 @@ impl PushExplanation {
             let packet = self.pending.split_to(length);
             output.extend_from_slice(&packet);
             let is_message = packet.get(LENGTH_DIGITS) == Some(&PROGRESS_BAND);
-            if is_message && !self.explained && is_out_of_memory(&String::from_utf8_lossy(&packet)) {
+            if is_message
+                && !self.explained
+                && let Some(text) = self.explanation(&String::from_utf8_lossy(&packet))
+            {
                 self.explained = true;
-                output.extend_from_slice(self.message().as_bytes());
+                output.extend_from_slice(packet_of(&text).as_bytes());
             }
         }
         output.freeze()
@@ -52,14 +57,25 @@ impl PushExplanation {
         self.pending.is_empty()
     }
 
-    fn message(&self) -> String {
-        let text = format!(
-            "error: The pack contains an object that takes too much memory; the limit is {} MiB for an object that is \
-             sent as a delta, with its base. Store large files with Git LFS.\n",
-            self.max_object_bytes >> 20
-        );
-        packet(&format!("\u{2}{text}"))
+    /// Returns the explanation of a message of Git.
+    fn explanation(&self, message: &str) -> Option<String> {
+        if message.contains(TOO_LARGE) {
+            let text = "error: The setting max_push_bytes of the server limits the size of a push.\n";
+            return Some(text.to_owned());
+        }
+        is_out_of_memory(message).then(|| {
+            format!(
+                "error: The pack contains an object that takes too much memory; the limit is {} MiB for an object that \
+                 is sent as a delta, with its base. Store large files with Git LFS.\n",
+                self.max_object_bytes >> 20
+            )
+        })
     }
+}
+
+/// Returns the packet of a message.
+fn packet_of(text: &str) -> String {
+    packet(&format!("\u{2}{text}"))
 }
 
 /// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
@@ -74,15 +90,26 @@ fn packet_length(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn line(text: &str) -> String {
-        packet(&format!("\u{2}{text}"))
-    }
-
     #[test]
     fn explanation_follows_the_message_of_git_once() {
-        let message = line("fatal: attempting to allocate 2147483649 over limit 67108864\n");
-        let output = [&line("progress"), &message, &message, "000eunpack ok\n", "0000"].concat();
-        for size in [1, 7, 1000] {
+        let memory = "fatal: attempting to allocate 2147483649 over limit 67108864\n";
+        let size = "fatal: pack exceeds maximum allowed size (48.83 KiB)\n";
+        for (message, part, size) in [
+            (memory, "64 MiB", 1),
+            (memory, "64 MiB", 7),
+            (memory, "64 MiB", 1000),
+            (size, "max_push_bytes", 1000),
+        ] {
+            let explained = PushExplanation::new(64 << 20).explanation(message).unwrap();
+            let message = packet_of(message);
+            let output = [
+                &packet_of("progress"),
+                &message,
+                &message,
+                "000eunpack ok\n",
+                "0000",
+            ]
+            .concat();
             let mut explanation = PushExplanation::new(64 << 20);
             let mut sent = Vec::new();
             for chunk in output.as_bytes().chunks(size) {
@@ -90,15 +117,15 @@ mod tests {
             }
             sent.extend_from_slice(&explanation.rest());
             let sent = String::from_utf8(sent).unwrap();
-            let (before, after) = sent.split_once(&explanation.message()).unwrap();
+            let (before, after) = sent.split_once(&packet_of(&explained)).unwrap();
             assert_eq!([before, after].concat(), output, "{size}");
-            assert!(before.ends_with(&message) && sent.contains("64 MiB"), "{size}");
+            assert!(before.ends_with(&message) && explained.contains(part), "{size}");
         }
     }
 
     #[test]
     fn other_output_is_unchanged() {
-        let output = [&line("fatal: early EOF\n"), "0000", "00"].concat();
+        let output = [&packet_of("fatal: early EOF\n"), "0000", "00"].concat();
         let mut explanation = PushExplanation::new(1);
         let sent = [explanation.after(output.as_bytes()), explanation.rest()].concat();
         assert_eq!(sent, output.as_bytes());

@@ -56,6 +56,7 @@ pub fn pipeline_of(
     let details_path = format!("/{}/-/pipelines/{}", at.path, pipeline.id);
     Pipeline {
         id: pipeline.id,
+        project_id: pipeline.project_id,
         status: pipeline.status.convert(),
         created_at: pipeline.created_at.into(),
         updated_at: pipeline.updated_at.into(),

@@ -124,7 +124,7 @@ fn error_page(status: StatusCode, fault: &str) -> Response {
 }
 
 fn failed(error: &Error) -> Response {
-    match error {
+    match error.split_setting().1 {
         Error::Forbidden(reason) => {
             let reason = reason
                 .as_deref()

@@ -77,6 +77,7 @@ pub fn from_error(fault: &RegistryError) -> Response {
         }
         RegistryError::Rule(cause) => {
             let status = error_response::render(cause).status();
+            let (setting, cause) = cause.split_setting();
             let (word, text) = match cause {
                 Error::Internal(cause) => {
                     tracing::error!(%cause, "registry request failed");
@@ -92,6 +93,10 @@ pub fn from_error(fault: &RegistryError) -> Response {
                 }
                 Error::RateLimited(_) => ("TOOMANYREQUESTS", cause.to_string()),
                 _ => ("UNKNOWN", error_response::plain_text(cause)),
+            };
+            let text = match setting {
+                Some(setting) => format!("{text} (setting: {setting})"),
+                None => text,
             };
             let mut response = error(status, word, &text, None);
             if let Error::RateLimited(seconds) = cause {

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use sea_orm::{ConnectionTrait, Statement};
 use storage::database::{Database, DatabaseOptions};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::support::git::{self, Work};
@@ -274,7 +276,6 @@ async fn concurrent_first_starts_create_one_identity(site: Site) {
     // On SQLite one server starts; on PostgreSQL all of them start.
     let mut ready = Vec::new();
     for node in &mut nodes {
-        use tokio::io::{AsyncBufReadExt, BufReader};
         let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
         let is_ready = async {
             while let Some(line) = lines.next_line().await.expect("a line") {
@@ -313,7 +314,40 @@ async fn data_directory_of_killed_server_can_be_served_again(site: Site) {
     site.serve(&[]).await.stop().await;
 }
 
+async fn serve_prints_each_address_once(site: Site) {
+    let mut command = command(&site.data, Some(&site.database_url()), SERVE);
+    let command = command.env("HOLDFAST_LOG", "info").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = command.spawn().expect("the binary");
+    let mut output = BufReader::new(server.stdout.take().expect("its output")).lines();
+    let mut lines = Vec::new();
+    let reading = async {
+        while let Some(line) = output.next_line().await.expect("a line") {
+            if line.starts_with("Health: ") {
+                let process = server.id().and_then(|id| Pid::from_raw(i32::try_from(id).expect("an ID")));
+                kill_process(process.expect("a process"), Signal::TERM).expect("a signal");
+            }
+            lines.push(line);
+        }
+    };
+    tokio::time::timeout(TIME_LIMIT, reading).await.expect("a start and an end");
+    let log = server.wait_with_output().await.expect("an end");
+    lines.extend(String::from_utf8_lossy(&log.stderr).lines().map(str::to_owned));
+    let api = lines.iter().find_map(|line| line.strip_prefix("API: ")).expect("the address of the API");
+    let base = api.strip_suffix("/api/v4").expect("a base URL");
+    for line in [
+        format!("API: {base}/api/v4"),
+        format!("Docs: {base}/docs"),
+        format!("Git: {base}/GROUP/PROJECT.git"),
+        format!("Health: {base}/-/health"),
+    ] {
+        assert_eq!(lines.iter().filter(|printed| **printed == line).count(), 1, "{line}: {lines:#?}");
+    }
+    let urls = lines.iter().filter(|line| line.contains(base)).count();
+    assert_eq!(urls, 4, "{lines:#?}");
+}
+
 on_every_site![
+    serve_prints_each_address_once,
     commands_reject_database_of_another_kind,
     commands_create_no_database,
     commands_reject_database_of_another_instance,

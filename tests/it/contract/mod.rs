@@ -2,6 +2,7 @@
 
 mod access_matrix;
 mod confidential;
+mod created_resources;
 mod documents;
 mod every_operation;
 mod fixed_texts;

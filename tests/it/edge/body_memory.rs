@@ -163,7 +163,9 @@ async fn large_file_in_json_returns_413_with_advice(server: TestServer) {
     for (path, operation) in
         [(work.url("/files/large?ref=files"), "get_raw_file"), (work.url(&format!("/blobs/{blob}")), "get_raw_blob")]
     {
-        let message = root.get(&path).await.expect(413).message();
+        let refused = root.get(&path).await.expect(413);
+        assert_eq!(refused.json()["setting"], "max_json_file_bytes");
+        let message = refused.message();
         let expected = format!(
             "413 Request Entity Too Large - the file has 1001 bytes (maximum is 1000); download it with {operation}"
         );

@@ -46,8 +46,10 @@ async fn users_and_addresses_are_limited_separately(server: TestServer) {
     assert_eq!(permitted(&server.anonymous(), "/projects").await, 3);
     // Another token of the user, and unknown tokens of the address, do not help.
     let again = server.with_token(&server.create_token(ada.id, &["api"]).await);
-    assert_eq!(again.get("/projects").await.status, 429);
-    assert_eq!(server.with_token("unknown").get("/projects").await.status, 429);
+    let refused = again.get("/projects").await.expect(429).json();
+    assert_eq!(refused["setting"], "requests_per_minute_per_user");
+    let refused = server.with_token("unknown").get("/projects").await.expect(429).json();
+    assert_eq!(refused["setting"], "requests_per_minute_per_address");
     assert_eq!(server.anonymous().get("/user").await.status, 429);
     // Other users at the address are not affected.
     let response = bob.client.get("/user").await.expect(200);

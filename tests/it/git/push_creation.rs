@@ -58,7 +58,9 @@ async fn first_push_requires_permission_to_create_projects(server: TestServer) {
     // The limit of personal projects applies.
     root.put(&format!("/users/{}", dev.id), json!({"projects_limit": 0})).await.expect(200);
     let output = push("dev", &dev.token, "dev/more").await;
-    assert!(String::from_utf8_lossy(&output.stderr).contains("Your project limit is 0 projects!"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("(setting: projects_limit)"));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("Your project limit is 0 projects!"), "{text}");
     // Fetches, anonymous pushes and tokens without the scope create nothing.
     let url = address(&server.base, "dev", &dev.token, "team/fetched");
     work.fails(&["fetch", &url]).await;

@@ -16,6 +16,7 @@ use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::ATTACHMENT_SIZE;
 
 /// Folder of the files of all projects in the storage.
 pub(crate) const FOLDER: &str = "projects";
@@ -56,7 +57,7 @@ pub struct UploadedFile {
 /// Returns `TooLarge` if it exceeds the maximum size in the instance settings.
 pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedFile) -> Result<Model> {
     if upload.size > settings::get(backend).await?.max_attachment_bytes() {
-        return Err(Error::TooLarge);
+        return Err(Error::TooLarge.because_of(ATTACHMENT_SIZE));
     }
     let db = backend.database.write();
     let row = ActiveModel {

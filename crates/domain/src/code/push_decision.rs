@@ -305,6 +305,7 @@ pub async fn check_force_push(backend: &Backend, access: &ProjectAccess, branch:
 #[must_use]
 pub fn rejection_text(error: &Error) -> String {
     match error {
+        Error::BySetting { setting, error } => format!("{} (setting: {setting})", rejection_text(error)),
         Error::Unauthorized | Error::InvalidToken(_) => {
             "Your credentials are no longer valid. Sign in and push again.".to_owned()
         }

@@ -153,7 +153,8 @@ pub(crate) fn reserve_json_file(
     if size > limit {
         return Err(Error::FileTooLarge(format!(
             "the file has {size} bytes (maximum is {limit}); download it with {raw_operation}"
-        )));
+        ))
+        .because_of("max_json_file_bytes"));
     }
     caller.reserve_memory(size.saturating_mul(JSON_FILE_MEMORY_FACTOR))
 }

@@ -489,9 +489,8 @@ async fn accepts_job(backend: &Backend, caller: &Caller, project: &projects::Mod
 
 fn check_plan(backend: &Backend, rule: &OperationRule<'_>) -> Result<()> {
     if backend.instance.plan < rule.tier {
-        return Err(Error::forbidden_because(
-            "The plan of this server does not include this feature",
-        ));
+        let text = "The plan of this server does not include this feature";
+        return Err(Error::forbidden_because(text).because_of("plan"));
     }
     Ok(())
 }

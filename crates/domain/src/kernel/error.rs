@@ -67,6 +67,14 @@ pub enum Error {
     /// The resource to create already exists.
     #[error("{0}")]
     Conflict(Cow<'static, str>),
+    /// A setting of the instance or an option of the server refuses the request.
+    #[error("{error} (setting: {setting})")]
+    BySetting {
+        /// Name of the setting or option.
+        setting: &'static str,
+        /// The error without the name.
+        error: Box<Error>,
+    },
     /// Another operation has locked the repository.
     #[error("the repository is locked")]
     ResourceLocked,
@@ -268,6 +276,30 @@ impl Error {
             }
             None => Self::Internal(cause),
         }
+    }
+
+    /// Adds the name of the setting of the instance or the option of the server that refuses the request.
+    #[must_use]
+    pub fn because_of(self, setting: &'static str) -> Self {
+        Self::BySetting {
+            setting,
+            error: Box::new(self),
+        }
+    }
+
+    /// Returns the name of the setting that refuses the request, if one does, and the error without the name.
+    #[must_use]
+    pub fn split_setting(&self) -> (Option<&'static str>, &Self) {
+        match self {
+            Self::BySetting { setting, error } => (Some(*setting), error.as_ref()),
+            other => (None, other),
+        }
+    }
+
+    /// Returns whether the caller lacks permission, also if a setting is the reason.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self.split_setting().1, Self::Forbidden(_))
     }
 
     /// Returns whether the machine or the database caused the error, so that the same request can succeed later.

@@ -9,6 +9,13 @@ use crate::kernel::error::{Error, Result};
 /// Default branch of new projects, unless the settings name another one.
 const DEFAULT_BRANCH: &str = "main";
 
+/// Name of the setting that allows requests to loopback and private addresses.
+pub(crate) const ALLOW_LOCAL_REQUESTS: &str = "allow_local_requests_from_hooks_and_services";
+/// Name of the setting with the maximum size of an uploaded file.
+pub const ATTACHMENT_SIZE: &str = "max_attachment_size";
+/// Name of the option of the server with the maximum size of a file of a package.
+pub const PACKAGE_FILE_SIZE: &str = "max_package_file_bytes";
+
 /// The current settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -94,10 +101,12 @@ impl InstanceSettings {
     /// Refuses a visibility that the caller may not use for a project.
     ///
     /// # Errors
-    /// Returns a validation error for `visibility_level`.
+    /// Returns a validation error for `visibility_level` that names the setting.
     pub fn check_visibility(&self, caller: &Caller, visibility: Visibility) -> Result<()> {
         let fault = self.visibility_fault(caller, visibility);
-        fault.map_or(Ok(()), |fault| Err(Error::attribute("visibility_level", fault)))
+        fault.map_or(Ok(()), |fault| {
+            Err(Error::attribute("visibility_level", fault).because_of("restricted_visibility_levels"))
+        })
     }
 }
 

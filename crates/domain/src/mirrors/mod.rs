@@ -18,12 +18,13 @@ use url::Url;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::git_remotes::RemoteUrl;
+use crate::integrations::git_remotes::{RejectedRemote, RemoteUrl};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
+use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::secrets::{EncryptedColumn, EncryptionContext};
 
 /// Maximum number of remote mirrors of a project.
@@ -78,8 +79,7 @@ pub async fn create(
 ) -> Result<Model> {
     let project_id = access.project.id;
     let local = allows_local_requests(backend).await?;
-    let url =
-        RemoteUrl::parse(url.trim(), local).map_err(|error| Error::attribute("url", error.to_string()))?;
+    let url = RemoteUrl::parse(url.trim(), local).map_err(url_error)?;
     let at = now();
     let row = ActiveModel {
         project_id: Set(project_id),
@@ -218,4 +218,13 @@ fn described(mirror: &Model) -> String {
 /// Returns the context to which the encryption of the credentials is bound.
 fn credentials_context(mirror_id: i64) -> EncryptionContext {
     EncryptedColumn::RemoteMirrorCredentials.context(&[&mirror_id])
+}
+
+/// Returns the error for a URL that is not accepted. It names the setting that forbids local hosts.
+fn url_error(rejected: RejectedRemote) -> Error {
+    let error = Error::attribute("url", rejected.to_string());
+    match rejected {
+        RejectedRemote::Local => error.because_of(ALLOW_LOCAL_REQUESTS),
+        _ => error,
+    }
 }

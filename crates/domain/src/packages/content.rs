@@ -13,6 +13,7 @@ use super::garbage_collection;
 use crate::accounts::uploads::UploadedFile;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::PACKAGE_FILE_SIZE;
 
 /// Folder of all contents in the storage.
 pub(super) const FOLDER: &str = "packages";
@@ -41,7 +42,7 @@ pub struct StoredContent {
 /// Returns `Error::TooLarge` if it exceeds the maximum size of a package file, and `Error::Rejected` if it is empty.
 pub async fn store(backend: &Backend, file: UploadedFile) -> Result<StoredContent> {
     if file.size > backend.instance.max_package_file_bytes {
-        return Err(Error::TooLarge);
+        return Err(Error::TooLarge.because_of(PACKAGE_FILE_SIZE));
     }
     store_reader(backend, file.file).await
 }
@@ -97,7 +98,7 @@ async fn write(
         }
         size = size.saturating_add(read as u64);
         if size > limit {
-            return Err(Error::TooLarge);
+            return Err(Error::TooLarge.because_of(PACKAGE_FILE_SIZE));
         }
         md5.update(&chunk);
         sha1.update(&chunk);

@@ -21,7 +21,9 @@ pub(super) async fn check_push_again(
     let access = &repository_path.access;
     let denied = |reason: &'static str| RegistryError::new(RegistryErrorCode::Denied, reason);
     let caller = match identify_again(backend, &access.caller).await {
-        Err(Error::Unauthorized | Error::InvalidToken(_) | Error::Forbidden(_)) => {
+        Err(error)
+            if error.is_forbidden() || matches!(error, Error::Unauthorized | Error::InvalidToken(_)) =>
+        {
             return Err(denied("the credentials are no longer valid"));
         }
         caller => caller?,

@@ -162,7 +162,8 @@ impl TokenBearer {
                 caller,
                 access: claims.access,
             }),
-            Err(Error::Unauthorized | Error::InvalidToken(_) | Error::Forbidden(_)) => Err(missing()),
+            Err(Error::Unauthorized | Error::InvalidToken(_)) => Err(missing()),
+            Err(error) if error.is_forbidden() => Err(missing()),
             Err(error) => Err(error.into()),
         }
     }

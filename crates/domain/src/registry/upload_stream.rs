@@ -42,7 +42,7 @@ pub(super) fn too_large(backend: &Backend) -> RegistryError {
     let most = backend.instance.max_layer_bytes;
     RegistryError::new(
         RegistryErrorCode::SizeInvalid,
-        format!("the blob is too large (maximum is {most} bytes)"),
+        format!("the blob is too large (maximum is {most} bytes; setting: max_layer_bytes)"),
     )
 }
 

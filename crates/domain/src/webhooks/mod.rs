@@ -28,6 +28,7 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
+use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::secrets::{EncryptionContext, Secret};
 use crate::webhooks::receiver::{password_context, token_context};
 
@@ -323,14 +324,13 @@ fn invalid(text: &'static str) -> Error {
 /// Parses the URL of a receiver. If only its local address is refused, the error names the setting that allows it.
 async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
     let (url, local) = (url.trim(), allows_local_requests(backend).await?);
-    WebhookTarget::parse(url, local).map_err(|rejection| {
-        invalid(match rejection {
-            RejectedUrl::Local => {
-                "Invalid url given: requests to the local network are not allowed; an administrator can allow them with \
-                 the setting allow_local_requests_from_hooks_and_services"
-            }
-            RejectedUrl::Invalid | RejectedUrl::Reserved => "Invalid url given",
-        })
+    WebhookTarget::parse(url, local).map_err(|rejection| match rejection {
+        RejectedUrl::Local => invalid(
+            "Invalid url given: requests to the local network are not allowed; an administrator can allow them with \
+             the setting allow_local_requests_from_hooks_and_services",
+        )
+        .because_of(ALLOW_LOCAL_REQUESTS),
+        RejectedUrl::Invalid | RejectedUrl::Reserved => invalid("Invalid url given"),
     })
 }
 

@@ -36,14 +36,13 @@ impl Linter<'_> {
 
     /// Checks that the operation which reads the created resource exists, and that its path can be filled.
     pub(super) fn created(&mut self, pointer: &str, path: &str, operation: &Value) {
-        let paths = self.document.root["paths"].as_object();
-        let is_known = operation[CREATED].is_null()
-            || paths.is_some_and(|paths| has_known_target(paths, path, operation));
+        let is_known = operation[CREATED].is_null() || has_known_target(&self.document.root, path, operation);
         self.require(
             is_known,
             pointer,
             "created",
-            "x-created must name an operation that reads the resource in the response with status 201",
+            "x-created must name an operation on the resource in the response with status 201, and attributes of the response \
+             for parameters of the operation",
         );
     }
 

@@ -113,6 +113,7 @@ fn every_part_of_the_document_has_a_page_in_both_formats() {
         "limitations",
         "packages",
         "sdks",
+        "testing",
     ] {
         expected.insert(format!("docs/guide/{guide}"));
     }

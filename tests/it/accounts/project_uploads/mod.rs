@@ -183,6 +183,9 @@ async fn upload_accepts_empty_files_and_files_up_to_the_limit(server: TestServer
     let before = stored_file_count(&server);
     let rejected = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
     assert_eq!(rejected.message(), "413 Request Entity Too Large");
+    assert_eq!(rejected.json()["setting"], "max_attachment_size");
+    let far_larger = send(&root, id, "larger", vec![7; 12 << 20]).await.expect(413).json();
+    assert_eq!(far_larger["setting"], "max_attachment_size");
     assert_eq!((stored_file_count(&server), row_count(&server).await), (before, 2));
     for (megabytes, status) in [(1, 413), (11, 201)] {
         root.put("/application/settings", json!({ "max_attachment_size": megabytes })).await.expect(200);

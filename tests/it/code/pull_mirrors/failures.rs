@@ -135,19 +135,20 @@ async fn large_pack_is_refused(server: TestServer) {
     let source = Project::with_commits(&server, "source", Visibility::Private).await;
     let target = Project::empty(&server, "target", Visibility::Private).await;
     let pull = Pull::from_project(&target, &source).await;
-    assert_eq!(pull.error().await, "the pack of the remote repository is too large");
+    assert_eq!(pull.error().await, "the pack of the remote repository is too large (setting: max_push_bytes)");
     assert!(target.references("refs/heads").is_empty());
 }
 
 async fn local_addresses_are_not_connected(server: TestServer) {
+    let local = "the address is not allowed (setting: allow_local_requests_from_hooks_and_services)";
     let target = Project::empty(&server, "target", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
     let pull = Pull::from_url(&target, "http://git.example.com/a.git").await;
     // The URLs are stored directly, as if they had been allowed earlier or resolved differently.
     for (url, text) in [
-        (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
-        (format!("http://localhost:{port}/"), "the address is not allowed"),
+        (format!("http://127.0.0.1:{port}/"), local),
+        (format!("http://localhost:{port}/"), local),
         ("http://169.254.169.254/".to_owned(), "the address is not allowed"),
         ("http://unused_address.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {

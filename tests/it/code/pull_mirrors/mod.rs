@@ -189,6 +189,9 @@ async fn set_pull_mirror_rejects_invalid_urls_and_settings(server: TestServer) {
     ] {
         let rejected = root.put(&path, json!({ "url": url })).await.expect(400).json();
         assert_eq!(rejected["message"], json!({ "url": [text] }), "{url}");
+        let is_local = text == local && !url.contains("169.254");
+        let setting = if is_local { json!("allow_local_requests_from_hooks_and_services") } else { json!(null) };
+        assert_eq!(rejected["setting"], setting, "{url}");
     }
     for (body, text) in [
         (json!({ "url": format!("https://git.example.com/{}", "a".repeat(2048)) }), "url is too long"),

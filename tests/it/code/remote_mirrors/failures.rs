@@ -101,15 +101,16 @@ async fn redirects_are_not_followed(server: TestServer) {
 }
 
 async fn local_addresses_are_not_connected(server: TestServer) {
+    let local = "the address is not allowed (setting: allow_local_requests_from_hooks_and_services)";
     let source = Project::with_commits(&server, "source", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
     let mirror = Mirror::at(&source, "http://git.example.com/a.git", json!({})).await;
     // The URLs are stored directly, as if they had been allowed earlier or resolved differently.
     for (url, text) in [
-        (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
-        (format!("http://localhost:{port}/"), "the address is not allowed"),
-        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address is not allowed"),
+        (format!("http://127.0.0.1:{port}/"), local),
+        (format!("http://localhost:{port}/"), local),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), local),
         ("http://169.254.169.254/".to_owned(), "the address is not allowed"),
         ("http://unused_address.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {

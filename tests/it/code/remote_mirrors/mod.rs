@@ -156,6 +156,9 @@ async fn create_remote_mirror_rejects_invalid_urls_and_settings(server: TestServ
             continue;
         }
         assert_eq!(rejected["message"], json!({ "url": [text] }), "{url}");
+        let is_local = text == local && !url.contains("169.254");
+        let setting = if is_local { json!("allow_local_requests_from_hooks_and_services") } else { json!(null) };
+        assert_eq!(rejected["setting"], setting, "{url}");
     }
     let url = "https://git.example.com/a.git";
     for (body, text) in [

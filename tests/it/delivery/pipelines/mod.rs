@@ -37,7 +37,7 @@ async fn pipelines_can_be_created_read_and_deleted(server: TestServer) {
     assert_eq!(
         created,
         json!({
-            "id": number, "sha": project.id("main"), "ref": "main", "status": "pending", "created_at": created["created_at"],
+            "id": number, "project_id": project.id, "sha": project.id("main"), "ref": "main", "status": "pending", "created_at": created["created_at"],
             "updated_at": created["updated_at"], "web_url": web_url, "before_sha": "0".repeat(40), "tag": false, "yaml_errors": null,
             "user": created["user"], "started_at": null, "finished_at": null, "committed_at": null, "duration": null, "coverage": null,
             "detailed_status": {

@@ -77,6 +77,8 @@ async fn instance_requires_second_factor_after_grace_period(server: TestServer) 
             assert_eq!(refused.status, 403, "{path}");
             let text = format!("Two-factor authentication is required. Set it up at {}/users/two_factor", server.base);
             assert!(refused.text.contains(&text), "{}", refused.text);
+            let setting = "\"setting\":\"require_two_factor_authentication\"";
+            assert!(refused.text.contains(setting), "{}", refused.text);
         }
         assert_eq!(browser.get("/oauth/authorize?client_id=x").await.status, 403);
     }

@@ -121,12 +121,15 @@ async fn restricted_visibility_requires_administrator(server: TestServer) {
     let text = "public has been restricted by your administrator";
     let rejected = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
     assert_eq!(rejected.json()["message"], json!({ "visibility_level": [text] }));
+    assert_eq!(rejected.json()["setting"], "restricted_visibility_levels");
     let project = ada.post("/projects", json!({ "path": "p", "visibility": "internal" })).await.expect(201).json();
     let path = format!("/projects/{}", project["id"]);
     let rejected = ada.put(&path, json!({ "visibility": "public" })).await.expect(400);
     assert_eq!(rejected.json()["message"], json!({ "visibility_level": [text] }));
+    assert_eq!(rejected.json()["setting"], "restricted_visibility_levels");
     let rejected = ada.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(400);
     assert!(rejected.message().contains(text));
+    assert_eq!(rejected.json()["setting"], "restricted_visibility_levels");
     root.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(201);
     root.put(&path, json!({ "visibility": "public" })).await.expect(200);
     // Sending the current visibility is not a change.
@@ -164,6 +167,7 @@ async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer)
         json!({
             "message": "401 Unauthorized", "error": "invalid_token",
             "error_description": "Token is an impersonation token but impersonation was disabled.",
+            "setting": "impersonation_enabled",
         })
     );
     assert!(rejected.header("www-authenticate").contains("error=\"invalid_token\""));

@@ -144,7 +144,7 @@ async fn epics_require_premium_plan(server: TestServer) {
         root.put(&format!("{epics}/1/notes/1"), json!({"body": "x"})).await,
         root.delete(&format!("{epics}/1/notes/1")).await,
     ] {
-        answer.expect(403);
+        assert_eq!(answer.expect(403).json()["setting"], "plan");
     }
 }
 

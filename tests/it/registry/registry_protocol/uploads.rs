@@ -142,7 +142,10 @@ async fn blob_over_maximum_size_returns_413(server: TestServer) {
     tool.push_blob(&[1; 1_000]).await;
     let bytes = vec![2; 1_001];
     let at_once = tool.path(&format!("blobs/uploads/?digest={}", digest(&bytes)));
-    assert_refused(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 413, "SIZE_INVALID");
+    let refused = tool.send(Method::POST, &at_once, &[], bytes.clone()).await;
+    assert_refused(&refused, 413, "SIZE_INVALID");
+    let text = refused.json()["errors"][0]["message"].clone();
+    assert_eq!(text, "the blob is too large (maximum is 1000 bytes; setting: max_layer_bytes)");
     // The limit also applies to parts and to bodies without a `Content-Length`.
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 600]).await.expect(202);

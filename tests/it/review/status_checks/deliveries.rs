@@ -231,7 +231,9 @@ async fn local_address_is_refused_when_it_is_stored_and_when_it_is_reached(serve
     let mut receiver = Receiver::start().await;
     let all = fixture.url("/external_status_checks");
     let body = json!({ "name": "Check", "external_url": receiver.url });
-    assert_eq!(fixture.root.post(&all, body.clone()).await.expect(422).message(), "external_url is invalid");
+    let refused = fixture.root.post(&all, body.clone()).await.expect(422);
+    assert_eq!(refused.message(), "external_url is invalid");
+    assert_eq!(refused.json()["setting"], "allow_local_requests_from_hooks_and_services");
     let setting = |allowed: bool| json!({ "allow_local_requests_from_hooks_and_services": allowed });
     fixture.root.put("/application/settings", setting(true)).await.expect(200);
     let check = id(&fixture.root.post(&all, body).await.expect(201).json());

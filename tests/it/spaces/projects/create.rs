@@ -156,6 +156,7 @@ async fn create_project_returns_403_at_project_limit(server: TestServer) {
     project(&ada.client, "one", json!({})).await;
     let response = ada.client.post("/projects", json!({"path": "two"})).await.expect(403);
     assert!(response.message().contains("Your project limit is 1 projects!"), "{}", response.message());
+    assert_eq!(response.json()["setting"], "projects_limit");
 }
 
 async fn missing_repository_is_created_by_the_job(server: TestServer) {

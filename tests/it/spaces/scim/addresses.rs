@@ -214,7 +214,12 @@ async fn setting_forbids_account_creation_by_groups(server: TestServer) {
     let refused = provider.create(&user_attributes("eve")).await;
     assert_eq!(
         rejection(&refused),
-        (403, Value::Null, "403 Forbidden - Groups cannot create accounts on this instance".to_owned())
+        (
+            403,
+            Value::Null,
+            "403 Forbidden - Groups cannot create accounts on this instance (setting: allow_account_creation_by_groups)"
+                .to_owned()
+        )
     );
     assert_eq!(account(&server, "eve").await, None);
     // Existing accounts can be changed and provisioned again.

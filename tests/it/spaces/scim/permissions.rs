@@ -62,7 +62,10 @@ async fn create_user_over_scim_user_limit_returns_403(server: TestServer) {
     let (status, _, detail) = rejection(&provider.create(&user_attributes("eve")).await);
     assert_eq!(
         (status, detail.as_str()),
-        (403, "403 Forbidden - The group has reached the maximum number of provisioned users (2)")
+        (
+            403,
+            "403 Forbidden - The group has reached the maximum number of provisioned users (2) (setting: max_scim_users)"
+        )
     );
     // Accounts created before count even if deprovisioned, and can be provisioned again.
     provider.delete("uid-bob").await.expect(204);

@@ -14,6 +14,9 @@ use crate::support::code::Project;
 use crate::support::webhook_receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
 
+/// Error of a delivery to a local address that the settings forbid.
+const LOCAL: &str = "the address is not allowed (setting: allow_local_requests_from_hooks_and_services)";
+
 /// Creates a webhook for a URL, sends a test delivery and returns its log entry.
 async fn send_test(server: &TestServer, project: &Project<'_>, url: &str, extra: Value) -> Value {
     let root = server.root();
@@ -103,9 +106,9 @@ async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) 
     let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
     // The URLs are stored directly, as if they had been allowed earlier or resolved differently.
     for (address, reason) in [
-        (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
-        (format!("http://localhost:{port}/"), "the address is not allowed"),
-        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address is not allowed"),
+        (format!("http://127.0.0.1:{port}/"), LOCAL),
+        (format!("http://localhost:{port}/"), LOCAL),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), LOCAL),
         ("http://unused_address.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {
         let update =
@@ -169,16 +172,18 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
     }
     set(false).await;
     for rejected in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
-        let message = rejected.expect(422).message();
+        let rejected = rejected.expect(422);
+        assert_eq!(rejected.json()["setting"], "allow_local_requests_from_hooks_and_services");
+        let message = rejected.message();
         assert!(message.starts_with("Invalid url given: requests to the local network are not allowed"), "{message}");
         assert!(message.ends_with("the setting allow_local_requests_from_hooks_and_services"), "{message}");
     }
     let delivery = root.post(&test, json!({})).await.expect(201).json();
-    assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address is not allowed")));
+    assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!(LOCAL)));
     commit(&root, project.id, "main", "a").await;
     deliver(&server.backend, id).await.expect("a turn");
     let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
-    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address is not allowed")));
+    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!(LOCAL)));
     assert_eq!(receiver.rest().len(), 0);
 }
 

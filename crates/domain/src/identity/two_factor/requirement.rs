@@ -12,6 +12,9 @@ use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
+/// Name of the setting of the instance, and of the attribute of groups, that requires a second factor.
+const SETTING: &str = "require_two_factor_authentication";
+
 /// Whether a user has to set up a second factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TwoFactorRequirement {
@@ -167,7 +170,8 @@ pub async fn check_password_suffices(backend: &Backend, user: &users::Model) -> 
         TwoFactorRequirement::Overdue(_) => Err(Error::forbidden_because(
             "Two-factor authentication is required. Sign in with a web browser and set it up, or use a personal \
              access token instead of the password.",
-        )),
+        )
+        .because_of(SETTING)),
         TwoFactorRequirement::Met | TwoFactorRequirement::Grace(_) => Ok(()),
     }
 }
@@ -181,7 +185,8 @@ pub async fn check_session_suffices(backend: &Backend, user: &users::Model) -> R
         TwoFactorRequirement::Overdue(_) => Err(Error::forbidden_because(format!(
             "Two-factor authentication is required. Set it up at {}/users/two_factor",
             backend.instance.base_url
-        ))),
+        ))
+        .because_of(SETTING)),
         TwoFactorRequirement::Met | TwoFactorRequirement::Grace(_) => Ok(()),
     }
 }

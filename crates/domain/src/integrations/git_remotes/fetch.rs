@@ -227,7 +227,7 @@ impl PackDownload {
             let length = pack.len() as u64;
             if length > self.left {
                 return Err(RemoteFailure::permanent(
-                    "the pack of the remote repository is too large",
+                    "the pack of the remote repository is too large (setting: max_push_bytes)",
                 ));
             }
             self.left -= length;

@@ -225,7 +225,8 @@ impl GitRemoteClient {
     fn url(&self, remote: &RemoteRepository, service: &str) -> Result<Url, RemoteFailure> {
         const NOT_ALLOWED: &str = "the address is not allowed";
         let url = url::service(&remote.url, service).map_err(|_| RemoteFailure::permanent(NOT_ALLOWED))?;
-        webhooks::check(&url, remote.local).map_err(|_| RemoteFailure::permanent(NOT_ALLOWED))?;
+        webhooks::check(&url, remote.local)
+            .map_err(|rejected| RemoteFailure::permanent(rejected.reason()))?;
         Ok(url)
     }
 

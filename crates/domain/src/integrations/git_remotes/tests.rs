@@ -129,9 +129,15 @@ async fn local_addresses_are_not_connected_unless_allowed() {
     let client = GitRemoteClient::with_limits(SHORT);
     let url = server(response("200 OK", "0000").into_bytes()).await;
     let named = url.replace("127.0.0.1", "localhost");
-    for url in [url, named, "http://169.254.169.254/a".to_owned()] {
+    let local = "the address is not allowed (setting: allow_local_requests_from_hooks_and_services)";
+    let reserved = "the address is not allowed";
+    for (url, text) in [
+        (url, local),
+        (named, local),
+        ("http://169.254.169.254/a".to_owned(), reserved),
+    ] {
         let failure = client.list(&remote_unchecked(&url)).await.expect_err("a failure");
-        assert_eq!(failure.text, "the address is not allowed", "{url}");
+        assert_eq!(failure.text, text, "{url}");
     }
 }
 

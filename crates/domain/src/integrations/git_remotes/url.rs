@@ -3,7 +3,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::{Origin, ParseError, Url};
 
-use crate::integrations::webhooks;
+use crate::integrations::webhooks::{self, RejectedUrl};
 use crate::secrets::Secret;
 
 /// Maximum length of a URL in bytes.
@@ -31,7 +31,10 @@ pub enum RejectedRemote {
     /// It is not a URL of a repository.
     #[error("is blocked: URI is invalid")]
     Invalid,
-    /// The host is not allowed.
+    /// The host is local, and the settings forbid local hosts.
+    #[error("is blocked: Requests to the local network are not allowed")]
+    Local,
+    /// The host is forbidden in any case.
     #[error("is blocked: Requests to the local network are not allowed")]
     Address,
 }
@@ -57,7 +60,10 @@ impl RemoteUrl {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(RejectedRemote::Invalid);
         }
-        webhooks::check(&url, local).map_err(|_| RejectedRemote::Address)?;
+        webhooks::check(&url, local).map_err(|rejected| match rejected {
+            RejectedUrl::Local => RejectedRemote::Local,
+            RejectedUrl::Invalid | RejectedUrl::Reserved => RejectedRemote::Address,
+        })?;
         let (user, password) = (url.username().to_owned(), url.password().map(str::to_owned));
         if user.is_empty() && password.is_none() {
             return Ok(Self {

@@ -138,8 +138,8 @@ impl WebhookClient {
     }
 
     async fn exchange(&self, request: WebhookRequest) -> Result<WebhookResponse, &'static str> {
-        const NOT_ALLOWED: &str = "the address is not allowed";
-        let first = target::destination(&request.url, request.password.as_ref()).map_err(|_| NOT_ALLOWED)?;
+        let first =
+            target::destination(&request.url, request.password.as_ref()).map_err(RejectedUrl::reason)?;
         let origin = first.url.origin();
         let plain = headers(
             request
@@ -160,7 +160,7 @@ impl WebhookClient {
         let mut url = first.url;
         let mut is_trusted = true;
         for _ in 0..=REDIRECTS {
-            check(&url, local).map_err(|_| NOT_ALLOWED)?;
+            check(&url, local).map_err(RejectedUrl::reason)?;
             // Another origin could redirect back to a URL of its choice, so the trust does not return.
             is_trusted &= url.origin() == origin;
             let mut post = client

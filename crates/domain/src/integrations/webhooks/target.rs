@@ -108,6 +108,18 @@ pub(super) fn destination(
     Ok(WebhookDestination { url, credentials })
 }
 
+impl RejectedUrl {
+    /// Returns the text for the log of deliveries and the state of mirrors. It names the setting that forbids the address.
+    pub(in crate::integrations) fn reason(self) -> &'static str {
+        match self {
+            Self::Local => {
+                "the address is not allowed (setting: allow_local_requests_from_hooks_and_services)"
+            }
+            Self::Invalid | Self::Reserved => "the address is not allowed",
+        }
+    }
+}
+
 /// Checks that an address has a permitted scheme and host. Literal IP addresses are checked here, since a
 /// client resolves only names.
 pub(in crate::integrations) fn check(url: &Url, local: bool) -> Result<(), RejectedUrl> {

@@ -18,6 +18,7 @@ use crate::instance::settings::allows_local_requests;
 use crate::integrations::git_remotes::{RemoteUrl, UrlChange};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::mirrors::url_error;
 use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
 /// Text if a project has no pull mirror, or the mirror is disabled.
@@ -114,8 +115,7 @@ pub async fn set(backend: &Backend, access: &ProjectAccess, change: PullMirrorCh
             }
             let mirror = match has_url {
                 true => {
-                    let url = RemoteUrl::changed(stored, url_change, local)
-                        .map_err(|error| Error::attribute("url", error.to_string()))?;
+                    let url = RemoteUrl::changed(stored, url_change, local).map_err(url_error)?;
                     store_url(backend, transaction, &project, found.as_ref(), &url).await?
                 }
                 false => found

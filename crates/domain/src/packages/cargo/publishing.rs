@@ -15,6 +15,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::PACKAGE_FILE_SIZE;
 use crate::packages::access::check_enabled;
 use crate::packages::content;
 use crate::packages::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
@@ -97,7 +98,7 @@ fn read(file: File, size: u64, caller: &Caller, max_bytes: u64) -> Result<(Publi
         PublicationError::Io(error) => Error::internal(error),
     })?;
     if publication.archive_size > max_bytes {
-        return Err(Error::TooLarge);
+        return Err(Error::TooLarge.because_of(PACKAGE_FILE_SIZE));
     }
     let archive = reader.by_ref().take(publication.archive_size);
     check_archive(archive, &publication.name, &publication.version).map_err(|error| match error {

@@ -14,13 +14,14 @@ use url::Url;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::webhooks::WebhookTarget;
+use crate::integrations::webhooks::{RejectedUrl, WebhookTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
+use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::review::merge_requests;
 use crate::secrets::{EncryptedColumn, EncryptionContext, Secret};
 
@@ -275,7 +276,13 @@ impl StatusCheckSettings {
 
 /// Checks the URL of a service as those of webhooks. Credentials are refused, because the URL is visible to members.
 fn check_url(url: &str, local: bool) -> Result<String> {
-    let target = WebhookTarget::parse(url, local).map_err(|_| invalid("external_url is invalid"))?;
+    let target = WebhookTarget::parse(url, local).map_err(|rejected| {
+        let error = invalid("external_url is invalid");
+        match rejected {
+            RejectedUrl::Local => error.because_of(ALLOW_LOCAL_REQUESTS),
+            RejectedUrl::Invalid | RejectedUrl::Reserved => error,
+        }
+    })?;
     let has_user = Url::parse(&target.shown).map_or(true, |url| !url.username().is_empty());
     match has_user || target.password.is_some() {
         true => Err(invalid("external_url must not contain a username or password")),

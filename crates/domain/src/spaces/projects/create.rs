@@ -326,7 +326,7 @@ async fn check_project_limit(
     }
     let text =
         format!("Your project limit is {limit} projects! Please contact your administrator to increase it");
-    Err(Error::forbidden_because(text))
+    Err(Error::forbidden_because(text).because_of("projects_limit"))
 }
 
 /// Refuses a visibility that exceeds that of the group.

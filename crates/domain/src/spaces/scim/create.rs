@@ -167,15 +167,14 @@ impl ProvisioningAttempt<'_> {
 
     async fn create_account(&self, transaction: &DatabaseTransaction, confirmed: bool) -> Result<ScimUser> {
         if !self.in_force.allow_account_creation_by_groups {
-            return Err(Error::forbidden_because(
-                "Groups cannot create accounts on this instance",
-            ));
+            let text = "Groups cannot create accounts on this instance";
+            return Err(Error::forbidden_because(text).because_of("allow_account_creation_by_groups"));
         }
         let (provider, new) = (self.access.provider.id, self.new.clone());
         let most = u64::from(self.backend.instance.max_scim_users);
         if scim_identities::created_by(provider).count(transaction).await? >= most {
             let text = format!("The group has reached the maximum number of provisioned users ({most})");
-            return Err(Error::forbidden_because(text));
+            return Err(Error::forbidden_because(text).because_of("max_scim_users"));
         }
         let account = NewUser {
             username: usernames::find_available(transaction, &new.username, self.outrun).await?,

@@ -236,6 +236,9 @@ pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
             });
             Some(errors.collect::<Vec<_>>().join(", "))
         }
+        Error::BySetting { setting, error } => {
+            text_of(error, reason).map(|text| format!("{text} (setting: {setting})"))
+        }
         Error::Contention | Error::Overloaded => None,
         error if error.is_of_server() => None,
         other => Some(reason(other)),

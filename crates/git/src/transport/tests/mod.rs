@@ -381,7 +381,8 @@ async fn push_over_size_limit_is_rejected() {
     succeeds(&clone, &["commit", "--quiet", "-m", "Noise"]).await;
     let output = client(&clone, &["push", "origin", "main"]).await;
     assert!(
-        stderr(&output).contains("exceeds maximum allowed size"),
+        stderr(&output).contains("exceeds maximum allowed size")
+            && stderr(&output).contains("The setting max_push_bytes of the server limits"),
         "{}",
         stderr(&output)
     );
