@@ -100,7 +100,7 @@ async fn update_project_rejects_invalid_attributes_and_changes_nothing(server: T
         let response = root.put(&one, body.clone()).await.expect(400);
         assert!(response.json()["message"][field].is_array(), "{body}: {}", response.message());
     }
-    for timeout in [json!(599), json!(2_629_746), json!(null), json!("soon")] {
+    for timeout in [json!(599), json!(2_629_746), json!("soon")] {
         root.put(&one, json!({"build_timeout": timeout, "description": "changed"})).await.expect(400);
     }
     let read = root.get(&one).await.expect(200).json();
