@@ -103,6 +103,7 @@ mod m20261128_000107_create_pull_mirror_refs;
 mod m20261128_000108_accept_maven_packages;
 mod m20261128_000109_create_package_cleanup_policies;
 mod m20261128_000110_create_gpg_keys;
+mod m20261129_000111_create_container_expiration_policies;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -206,6 +207,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000108_accept_maven_packages::Migration),
             Box::new(m20261128_000109_create_package_cleanup_policies::Migration),
             Box::new(m20261128_000110_create_gpg_keys::Migration),
+            Box::new(m20261129_000111_create_container_expiration_policies::Migration),
         ]
     }
 }

@@ -220,7 +220,7 @@ async fn list(options: ListOptions) -> CommandResult {
 async fn show(options: UserOptions) -> CommandResult {
     let (_, backend) = options.common.open().await?;
     let user = lookup::user(&backend, &options.user).await?;
-    let extras = listing::extras(&backend, user.id).await.map_err(error_text)?;
+    let extras = listing::extras(&backend, &user).await.map_err(error_text)?;
     let identities = extras.identities.into_iter();
     options.output.print_resource(&UserDetails {
         confirmed_at: user.confirmed_at,

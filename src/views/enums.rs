@@ -1,10 +1,10 @@
 //! Conversions between enumerations of the contract and of the tables with the same values.
 
 use storage::entities::{
-    self, approval_rules, ci_variables, cluster_platforms, deployments, environments, events,
-    hook_deliveries, issues, merge_requests, milestones, namespaces, package_cleanup_policies,
-    package_protection_rules, packages, pipelines, projects, release_links, remote_mirrors,
-    status_check_responses, todos, vulnerabilities,
+    self, approval_rules, ci_variables, cluster_platforms, container_expiration_policies, deployments,
+    environments, events, hook_deliveries, issues, merge_requests, milestones, namespaces,
+    package_cleanup_policies, package_protection_rules, packages, pipelines, projects, release_links,
+    remote_mirrors, status_check_responses, todos, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -42,6 +42,8 @@ convert_enum! {
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }
     contract::PackageProtectionLevel = package_protection_rules::ProtectionLevel { Maintainer, Owner, Admin }
+    contract::ContainerExpirationCadence = container_expiration_policies::Cadence { V1d, V7d, V14d, V1month, V3month }
+    contract::ContainerExpirationAge = container_expiration_policies::MinimumAge { V7d, V14d, V30d, V60d, V90d }
     contract::KeptPackageFiles = package_cleanup_policies::KeptFiles { All, V1, V10, V20, V30, V40, V50 }
     contract::PackageType = packages::PackageType { Generic, Npm, Pypi, Cargo, Maven }
     contract::MilestoneState = milestones::MilestoneState { Active, Closed }

@@ -2,12 +2,29 @@
 
 use domain::kernel::urls::registry_host;
 use domain::registry::listing::RepositoryDetail;
+use storage::entities::container_expiration_policies::ExpirationPolicy;
 use storage::entities::{registry_manifests, registry_tags};
 
-use contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
+use crate::views::enums::Convert;
+use contract::{ContainerExpirationPolicy, RegistryRepository, RegistryTag, RegistryTagDetails};
 
 /// Number of digits of a short revision.
 const SHORT: usize = 9;
+
+/// Returns the expiration policy of a project.
+#[must_use]
+pub fn expiration_policy(policy: &ExpirationPolicy) -> ContainerExpirationPolicy {
+    ContainerExpirationPolicy {
+        cadence: policy.cadence.convert(),
+        enabled: policy.next_run_at.is_some(),
+        keep_n: policy.keep_n,
+        older_than: policy.older_than.map(Convert::convert),
+        name_regex: policy.name_regex_delete.clone(),
+        name_regex_delete: policy.name_regex_delete.clone(),
+        name_regex_keep: policy.name_regex_keep.clone(),
+        next_run_at: policy.next_run_at.map(Into::into),
+    }
+}
 
 /// Returns a repository; `base` is the base URL.
 #[must_use]

@@ -14,6 +14,7 @@ use domain::kernel::error::{Error, Result};
 use domain::mirrors::pull_mirrors::schedule as pull_mirrors;
 use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage::CollectPackageGarbage;
+use domain::registry::expiration_policies;
 use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
@@ -72,6 +73,7 @@ pub async fn run_due(backend: &Backend) -> Result<()> {
     pipeline_schedules::enqueue_due(backend).await?;
     pull_mirrors::enqueue_due(backend).await?;
     cleanup::enqueue_due(backend).await?;
+    expiration_policies::enqueue_due(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -159,6 +161,7 @@ async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
         tracing::info!(swept, "removed old audit events");
     }
     cleanup::enqueue_due(backend).await?;
+    expiration_policies::enqueue_due(backend).await?;
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await
         .map_err(Error::internal)

@@ -9,7 +9,7 @@ use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage;
 use domain::planning::jobs::process_commit_messages;
 use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
-use domain::registry::tag_cleanup;
+use domain::registry::{expiration_policies, tag_cleanup};
 use domain::releases::evidence;
 use domain::review::jobs::{auto_merge, refresh_closing_issues};
 use domain::review::merge_requests;
@@ -35,6 +35,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(deletion::projects::run_job)
         .run(delete_registry_repository::run)
         .run(tag_cleanup::run_job)
+        .run(expiration_policies::run_job)
         .run(deletion::users::run_job)
         .run(deliver_webhook::run)
         .run(deliver_status_check::run)

@@ -23,7 +23,7 @@ use contract::{
 impl UsersApi for App {
     async fn get_current_user(&self, access: InstanceAccess) -> Result<CurrentUser> {
         let user = access.caller.signed_in()?;
-        let known = listing::extras(&self.backend, user.id).await?;
+        let known = listing::extras(&self.backend, user).await?;
         Ok(views::accounts::users::current(
             user.clone(),
             known,

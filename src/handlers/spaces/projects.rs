@@ -9,7 +9,7 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::lifecycle::{deletion, transfer};
-use domain::spaces::projects::{self, NewProject, ProjectGroupFilter, ProjectUpdate};
+use domain::spaces::projects::{self, ExpirationPolicyChange, NewProject, ProjectGroupFilter, ProjectUpdate};
 use storage::entities::AccessLevel;
 
 use crate::api::routes::ProjectsApi;
@@ -19,11 +19,12 @@ use crate::views;
 use crate::views::enums::Convert;
 use crate::views::spaces::group::project_group;
 use crate::views::spaces::project::{self, languages, project};
+use contract::MaybeUndefined;
 use contract::timestamp::Timestamp;
 use contract::{
-    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectGroupsRequest,
-    ListProjectsRequest, ListUserProjectsRequest, Message, Project, ProjectFilter, ProjectGroup,
-    ProjectOrder, ProjectSettings, ProjectViewOptions, SortDirection, TransferProjectRequest,
+    ContainerExpirationPolicyInput, CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages,
+    ListProjectGroupsRequest, ListProjectsRequest, ListUserProjectsRequest, Message, Project, ProjectFilter,
+    ProjectGroup, ProjectOrder, ProjectSettings, ProjectViewOptions, SortDirection, TransferProjectRequest,
     UpdateProjectRequest,
 };
 
@@ -47,17 +48,22 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         builds_access_level: settings.builds_access_level.map(Convert::convert),
         snippets_access_level: settings.snippets_access_level.map(Convert::convert),
         container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
+        container_expiration_policy: settings
+            .container_expiration_policy_attributes
+            .map(expiration_policy_change),
         merge_method: settings.merge_method.map(Convert::convert),
         squash_option: settings.squash_option.map(Convert::convert),
         request_access_enabled: settings.request_access_enabled,
         lfs_enabled: settings.lfs_enabled,
         packages_enabled: settings.packages_enabled,
         service_desk_enabled: settings.service_desk_enabled,
+        emails_enabled: settings.emails_enabled,
         resolve_outdated_diff_discussions: settings.resolve_outdated_diff_discussions,
         shared_runners_enabled: settings.shared_runners_enabled,
         public_jobs: settings.public_jobs,
         ci_default_git_depth: settings.ci_default_git_depth.into_patch(),
         ci_config_path: settings.ci_config_path.into_patch(),
+        build_timeout: settings.build_timeout,
         only_allow_merge_if_pipeline_succeeds: settings.only_allow_merge_if_pipeline_succeeds,
         only_allow_merge_if_all_discussions_are_resolved: settings
             .only_allow_merge_if_all_discussions_are_resolved,
@@ -76,6 +82,22 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
             .external_authorization_classification_label
             .into_patch(),
         repository_storage: settings.repository_storage,
+    }
+}
+
+/// Returns the changes of an expiration policy in a body.
+fn expiration_policy_change(body: ContainerExpirationPolicyInput) -> ExpirationPolicyChange {
+    let name_regex_delete = match body.name_regex_delete {
+        MaybeUndefined::Undefined => body.name_regex,
+        sent => sent,
+    };
+    ExpirationPolicyChange {
+        cadence: body.cadence.map(Convert::convert),
+        enabled: body.enabled,
+        keep_n: body.keep_n.into_patch(),
+        older_than: body.older_than.into_patch().map(Convert::convert),
+        name_regex_delete: name_regex_delete.into_patch(),
+        name_regex_keep: body.name_regex_keep.into_patch(),
     }
 }
 
@@ -133,6 +155,9 @@ impl App {
         let mut page = projects::list(&self.backend, caller, &filter, &page).await?;
         if parts.custom_attributes {
             projects::add_custom_attributes(&self.backend, caller, &mut page.items).await?;
+        }
+        if parts.statistics && !parts.simple {
+            projects::load_packages_sizes(&self.backend, &mut page.items).await?;
         }
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
@@ -207,6 +232,7 @@ impl ProjectsApi for App {
         row.license = license;
         if request.statistics {
             projects::load_commit_count(&self.backend, &mut row).await?;
+            projects::load_packages_sizes(&self.backend, std::slice::from_mut(&mut row)).await?;
         }
         if request.with_custom_attributes {
             projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;

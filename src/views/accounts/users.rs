@@ -131,6 +131,7 @@ pub fn without_profile(base: &str, user: impl Into<UserSummary>) -> User {
         organization: MaybeUndefined::Undefined,
         job_title: MaybeUndefined::Undefined,
         bot: None,
+        locked: None,
         namespace_id: MaybeUndefined::Undefined,
         commit_email: None,
         last_sign_in_at: MaybeUndefined::Undefined,
@@ -186,6 +187,7 @@ fn add_rest(view: &mut User, user: Model, known: UserExtras) {
     view.can_create_project = Some(can_create_project(&user, &known));
     view.namespace_id = nullable(known.namespace_id);
     view.commit_email = Some(user.email.clone());
+    view.locked = Some(known.locked);
     view.identities = Some(identities(known));
     view.last_sign_in_at = nullable(user.last_sign_in_at);
     view.confirmed_at = nullable(user.confirmed_at);

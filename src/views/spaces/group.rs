@@ -76,15 +76,15 @@ fn on_premium<T>(instance: &Instance, value: Option<T>) -> MaybeUndefined<T> {
     }
 }
 
-/// Returns the storage sizes; only repositories are counted so far.
+/// Returns the storage sizes of repositories and packages.
 fn statistics(sizes: StorageSizes) -> GroupStatistics {
     GroupStatistics {
-        storage_size: sizes.repository_size,
+        storage_size: sizes.repository_size.saturating_add(sizes.packages_size),
         repository_size: sizes.repository_size,
         wiki_size: 0,
         lfs_objects_size: 0,
         job_artifacts_size: 0,
-        packages_size: 0,
+        packages_size: sizes.packages_size,
     }
 }
 

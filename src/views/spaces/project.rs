@@ -12,6 +12,7 @@ use crate::views::accounts::custom_attribute::custom_attribute;
 use crate::views::accounts::users as user_view;
 use crate::views::enums::Convert;
 use crate::views::links;
+use crate::views::registry::expiration_policy;
 use crate::views::spaces::namespace::namespace;
 use contract::MaybeUndefined;
 use contract::{
@@ -68,12 +69,14 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         builds_access_level: Some(project.builds_access_level.convert()),
         snippets_access_level: Some(project.snippets_access_level.convert()),
         container_registry_access_level: Some(project.container_registry_access_level.convert()),
+        container_expiration_policy: Some(expiration_policy(&row.expiration_policy)),
         can_create_merge_request_in: Some(merge_requests && row.can_read_code() && !project.archived),
         resolve_outdated_diff_discussions: Some(project.resolve_outdated_diff_discussions),
         container_registry_enabled: on(project.container_registry_access_level),
         lfs_enabled: Some(false),
         packages_enabled: Some(project.packages_enabled),
         service_desk_enabled: Some(project.service_desk_enabled),
+        emails_enabled: Some(project.emails_disabled != Some(true)),
         service_desk_address: MaybeUndefined::Null,
         creator_id: nullable(project.creator_id),
         forked_from_project: row.forked_from.as_deref().map(|source| simple(instance, source)),
@@ -86,6 +89,7 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         runners_token: nullable(row.runners_token.as_ref().map(|token| token.expose().clone())),
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
         ci_config_path: nullable(project.ci_config_path.clone()),
+        build_timeout: Some(project.build_timeout.into()),
         public_jobs: Some(project.public_jobs),
         shared_with_groups: Some(row.shares.iter().map(shared).collect()),
         only_allow_merge_if_pipeline_succeeds: Some(project.only_allow_merge_if_pipeline_succeeds),
@@ -255,12 +259,14 @@ fn short(instance: &Instance, row: &ProjectDetail) -> Project {
         builds_access_level: None,
         snippets_access_level: None,
         container_registry_access_level: None,
+        container_expiration_policy: None,
         can_create_merge_request_in: None,
         resolve_outdated_diff_discussions: None,
         container_registry_enabled: None,
         lfs_enabled: None,
         packages_enabled: None,
         service_desk_enabled: None,
+        emails_enabled: None,
         service_desk_address: MaybeUndefined::Undefined,
         creator_id: MaybeUndefined::Undefined,
         forked_from_project: None,
@@ -273,6 +279,7 @@ fn short(instance: &Instance, row: &ProjectDetail) -> Project {
         runners_token: MaybeUndefined::Undefined,
         ci_default_git_depth: MaybeUndefined::Undefined,
         ci_config_path: MaybeUndefined::Undefined,
+        build_timeout: None,
         public_jobs: None,
         shared_with_groups: None,
         only_allow_merge_if_pipeline_succeeds: None,
@@ -339,16 +346,16 @@ pub(super) fn shared(share: &ShareSummary) -> SharedGroup {
     }
 }
 
-/// Returns the statistics; only repositories are counted so far.
+/// Returns the statistics, with the sizes of the repository and of packages.
 fn statistics(row: &ProjectDetail) -> ProjectStatistics {
     ProjectStatistics {
         commit_count: row.project.commit_count,
-        storage_size: row.project.repository_size,
+        storage_size: row.project.repository_size.saturating_add(row.packages_size),
         repository_size: row.project.repository_size,
         wiki_size: 0,
         lfs_objects_size: 0,
         job_artifacts_size: 0,
-        packages_size: 0,
+        packages_size: row.packages_size,
     }
 }
 

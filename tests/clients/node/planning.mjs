@@ -1,5 +1,6 @@
 // Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests, pipelines,
-// deployments, templates, images and group transfers with an unmodified API client. Usage: node planning.mjs BASE TOKEN
+// deployments, protected refs, approvals, releases, packages, mirrors, templates, images and group transfers with an
+// unmodified API client. Usage: node planning.mjs BASE TOKEN
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
@@ -7,6 +8,7 @@ import { flags } from "./flags.mjs";
 import { mergeRequests } from "./merging.mjs";
 import { pipelines } from "./pipelines.mjs";
 import { registry } from "./registry.mjs";
+import { releasing } from "./releasing.mjs";
 import { shipping } from "./shipping.mjs";
 import { templates } from "./templates.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
@@ -380,7 +382,7 @@ async function theEnd({ api, group, project, milestone }) {
 
 await go({ host }, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, ...registry, ...flags,
+  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...releasing, ...templates, ...registry, ...flags,
   ...transferring,
   otherForms, theEnd,
 ]);

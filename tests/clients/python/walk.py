@@ -25,6 +25,7 @@ from flags import Flags
 from packages import Packages
 from pipelines import Pipelines
 from planning import Planning
+from protecting import Protecting
 from registry import Registry
 from scim import Scim
 from shipping import Shipping
@@ -462,6 +463,9 @@ class Walk:
     def pipelines(self):
         go(Pipelines(self), Pipelines.STEPS)
 
+    def protecting(self):
+        go(Protecting(self), Protecting.STEPS)
+
     def deploying(self):
         go(Deploying(self), Deploying.STEPS)
 
@@ -544,8 +548,8 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "packages", "flags", "transferring",
-    "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
+    "pipelines", "protecting", "deploying", "shipping", "templates", "provisioning", "registry", "packages", "flags",
+    "transferring", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":

@@ -418,6 +418,7 @@ const OTHER_KINDS: &[&str] = &[
     "scim_user_changed",
     "package_file_added",
     "package_files_cleaned_up",
+    "container_expiration_policy_changed",
     "package_deprecation_changed",
 ];
 

@@ -5,7 +5,7 @@ use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::json;
 use storage::entities::{package_blobs, package_files, packages};
 
-use super::{file_path, package, upload};
+use super::{file_path, maven_packages, npm_packages, package, upload};
 use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -109,6 +109,53 @@ async fn package_remains_after_transfer_and_deletion_of_its_creator(server: Test
     root.get(&file_path(&work, ["a", "1", "there"])).await.expect(200);
 }
 
+async fn packages_move_with_their_group(server: TestServer) {
+    let root = server.root();
+    let old = group(&root, "old", json!({})).await;
+    let new = group(&root, "fresh", json!({})).await;
+    let moved = group(&root, "moved", json!({ "parent_id": old })).await;
+    let id = project(&root, "work", json!({ "namespace_id": moved })).await;
+    npm_packages::publish(&root, id, "@old/web", "1.0.0").await.expect(200);
+    npm_packages::publish(&root, id, "@fresh/web", "1.0.0").await.expect(200);
+    for name in ["old/moved/work", "fresh/moved/work"] {
+        maven_packages::put(&root, id, &format!("{name}/1.0/work-1.0.jar"), "jar").await.expect(200);
+    }
+    let jar = |name: &str| format!("packages/maven/{name}/moved/work/1.0/work-1.0.jar");
+    // Returns the statuses of both packages of a scope in the index of the instance and of a group.
+    let statuses = async |scope: &str, group: i64| {
+        let of_group = format!("/groups/{group}/-");
+        let urls = [
+            format!("/packages/npm/@{scope}%2fweb"),
+            format!("/{}", jar(scope)),
+            format!("{of_group}/packages/npm/@{scope}%2fweb"),
+            format!("{of_group}/{}", jar(scope)),
+        ];
+        let mut found = Vec::new();
+        for url in urls {
+            found.push(root.get(&url).await.status);
+        }
+        found
+    };
+    assert_eq!(statuses("old", old).await, [200; 4]);
+    assert_eq!(statuses("fresh", new).await, [404; 4]);
+    root.post(&format!("/groups/{moved}/transfer"), json!({ "group_id": new })).await.expect(201);
+    // The index of the instance compares the scope, or the name, with the new path.
+    assert_eq!(statuses("fresh", new).await, [200; 4]);
+    assert_eq!(statuses("old", old).await, [404; 4]);
+    assert_eq!(statuses("old", new).await, [404, 404, 200, 200]);
+    for (group, count) in [(old, 0), (moved, 4), (new, 4)] {
+        let listed = root.get(&format!("/groups/{group}/packages")).await.expect(200);
+        assert_eq!(listed.pluck("project_path"), vec![json!("fresh/moved/work"); count]);
+    }
+    let found = root.get(&format!("/groups/{new}/-/packages/npm/@fresh%2fweb")).await.expect(200).json();
+    let tarball = npm_packages::below_api(&found["versions"]["1.0.0"]["dist"]["tarball"], &server);
+    assert_eq!(root.get(&tarball).await.expect(200).text(), "archive of 1.0.0");
+    assert_eq!(
+        root.get(&maven_packages::file(id, "fresh/moved/work/1.0/work-1.0.jar")).await.expect(200).text(),
+        "jar"
+    );
+}
+
 async fn concurrent_deletions_and_uploads_leave_no_file_without_object(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
@@ -139,5 +186,6 @@ on_every_database![
     deletion_has_a_precondition,
     projects_and_groups_are_deleted_with_their_packages,
     package_remains_after_transfer_and_deletion_of_its_creator,
+    packages_move_with_their_group,
     concurrent_deletions_and_uploads_leave_no_file_without_object,
 ];

@@ -225,7 +225,49 @@ async fn versions_of_another_name_or_hidden_ones_are_not_listed(server: TestServ
     assert_eq!(versions, [&json!(second), &json!(third)]);
 }
 
+async fn sizes_of_packages_are_counted_in_statistics(server: TestServer) {
+    let root = server.root();
+    let ids = [project(&root, "none", json!({})).await, project(&root, "some", json!({})).await];
+    for (version, size) in [("1", 1_000), ("2", 234)] {
+        upload(&root, &format!("/projects/{}", ids[1]), ["a", version, "f"], &vec![7; size]).await.expect(201);
+    }
+    let sizes = |shown: &Value| {
+        let [all, repository, packages] = ["storage_size", "repository_size", "packages_size"]
+            .map(|name| shown["statistics"][name].as_i64().expect("a number"));
+        assert_eq!(all, repository + packages);
+        packages
+    };
+    for (id, expected) in [(ids[0], 0), (ids[1], 1_234)] {
+        let shown = root.get(&format!("/projects/{id}?statistics=true")).await.expect(200).json();
+        assert_eq!(sizes(&shown), expected);
+    }
+    let list = async |query: &str| {
+        let path = format!("/projects?order_by=id&sort=asc&statistics=true{query}");
+        root.get(&path).await.expect(200).json().as_array().expect("a list").iter().map(sizes).collect::<Vec<_>>()
+    };
+    assert_eq!(list("").await, [0, 1_234]);
+    let cost = async || {
+        let before = server.statements();
+        root.get("/projects?statistics=true&per_page=100").await.expect(200);
+        server.statements() - before
+    };
+    cost().await;
+    server.backend.database.invalidate();
+    let few = cost().await;
+    for number in 0..3 {
+        let id = project(&root, &format!("more{number}"), json!({})).await;
+        upload(&root, &format!("/projects/{id}"), ["a", "1", "f"], b"x").await.expect(201);
+    }
+    assert_eq!(cost().await, few);
+    // Callers below Reporter receive no statistics.
+    let guest = server.create_user("guest").await;
+    server.insert_member(ids[1], guest.id, AccessLevel::Guest).await;
+    let shown = guest.client.get(&format!("/projects/{}?statistics=true", ids[1])).await.expect(200).json();
+    assert_eq!(shown["statistics"], Value::Null);
+}
+
 on_every_database![
+    sizes_of_packages_are_counted_in_statistics,
     package_has_all_attributes,
     npm_package_has_tags,
     list_has_filters_and_sort_orders,

@@ -294,6 +294,14 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                 json!({ "keep_n_duplicated_package_files": "20" }),
             ),
             Update::new(
+                &["container_expiration_policies"],
+                work.clone(),
+                json!({ "container_expiration_policy_attributes": {
+                    "cadence": "7d", "enabled": true, "keep_n": 5, "older_than": null, "name_regex_delete": "v.*",
+                    "name_regex_keep": "v1",
+                } }),
+            ),
+            Update::new(
                 &["protected_branches"],
                 format!("{work}/repository/branches/main/protect"),
                 json!({ "developers_can_push": true, "developers_can_merge": false }),

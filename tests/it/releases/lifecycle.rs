@@ -36,10 +36,10 @@ async fn create_release_returns_all_attributes(server: TestServer) {
             "commit": created["commit"], "commit_path": format!("/root/engine/-/commit/{commit}"),
             "tag_path": "/root/engine/-/tags/v1%2Fa",
             "assets": {
-                "count": 4,
+                "count": 5,
                 "sources": [
                     { "format": "zip", "url": archive("zip") }, { "format": "tar.gz", "url": archive("tar.gz") },
-                    { "format": "tar", "url": archive("tar") },
+                    { "format": "tar.bz2", "url": archive("tar.bz2") }, { "format": "tar", "url": archive("tar") },
                 ],
                 "links": [{
                     "id": created["assets"]["links"][0]["id"], "name": "Package", "url": "https://example.com/a.deb",
@@ -61,8 +61,10 @@ async fn create_release_returns_all_attributes(server: TestServer) {
     assert_eq!(developer.get(&format!("{path}/releases")).await.expect(200).json(), json!([created]));
     // The source archives exist.
     let host = web_url.find("/root/engine").expect("a path");
-    let archive = archive("tar");
-    developer.get(&format!("/{}", &archive[host..])).await.expect(200);
+    for format in ["zip", "tar.gz", "tar.bz2", "tar"] {
+        let archive = archive(format);
+        developer.get(&format!("/{}", &archive[host..])).await.expect(200);
+    }
 }
 
 async fn create_release_creates_lightweight_and_annotated_tags(server: TestServer) {

@@ -38,12 +38,12 @@ async fn webhook_receives_release_events(server: TestServer) {
     assert_eq!(
         body["assets"],
         json!({
-            "count": 4,
+            "count": 5,
             "links": [{
                 "id": created["assets"]["links"][0]["id"], "external": true, "link_type": "image", "name": "a",
                 "url": "https://example.com/a",
             }],
-            "sources": [source("zip"), source("tar.gz"), source("tar")],
+            "sources": [source("zip"), source("tar.gz"), source("tar.bz2"), source("tar")],
         })
     );
     assert_eq!(
@@ -58,7 +58,7 @@ async fn webhook_receives_release_events(server: TestServer) {
     for action in ["update", "delete"] {
         let body = receiver.next().await.body;
         assert_eq!((&body["action"], &body["name"]), (&json!(action), &json!("Second")));
-        assert_eq!(body["assets"]["count"], 4);
+        assert_eq!(body["assets"]["count"], 5);
     }
     assert_eq!(receiver.rest().len(), 0);
     // Lists of events omit them.

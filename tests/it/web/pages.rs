@@ -34,6 +34,12 @@ async fn archive_has_format_of_file_name(server: TestServer) {
     for (path, start) in [
         ("main/packed-main.tar.gz", &b"\x1f\x8b"[..]),
         ("feature/x/packed.zip", b"PK"),
+        ("main/packed-main.tar.bz2", b"BZh"),
+        ("feature/x/packed.tbz", b"BZh"),
+        ("main/packed.tbz2", b"BZh"),
+        ("main/packed.tb2", b"BZh"),
+        ("main/packed.bz2", b"BZh"),
+        ("main/packed.tgz", b"\x1f\x8b"),
         ("main/packed-main.tar", b"pax_global_header"),
     ] {
         let found = anonymous.get(&format!("//root/packed/-/archive/{path}")).await.expect(200);

@@ -266,6 +266,8 @@ kinds! {
     ClusterRemoved = "cluster_removed", Remove "cluster", [Project];
     /// A repository of the container registry was deleted.
     RegistryRepositoryDeleted = "registry_repository_deleted", Remove "registry_repository", [Project];
+    /// The expiration policy of the container registry changed.
+    ContainerExpirationPolicyChanged = "container_expiration_policy_changed", Change "container_expiration_policy", [Project];
     /// A package was created with its first file.
     PackagePublished = "package_published", Add "package", [Project];
     /// A file was added to a package.

@@ -8,14 +8,16 @@
 //! An account is counted under the login that was sent, whether or not it exists. If user name and email address
 //! were counted together, the limit would reveal which address belongs to which user.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
-    QuerySelect, Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbBackend, EntityTrait,
+    QueryFilter, QuerySelect, Select,
 };
 use storage::clock::scheduling_time;
+use storage::entities::related_rows::{RelatedPart, RelatedRow};
 use storage::entities::{fold, sign_in_failures, users};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -193,6 +195,58 @@ fn account_digest(key: &CurrentKey, kind: &str, name: &str) -> String {
 
 fn address_digest(key: &CurrentKey, address: &str) -> String {
     key.keyed_digest(address, "sign_in_failures.address")
+}
+
+/// The accounts of users that can reach the limit for all addresses together.
+#[derive(Debug)]
+pub struct LockableAccounts {
+    /// The user and the limit of each account, by the digest of the account.
+    users: HashMap<String, (i64, u64)>,
+}
+
+impl LockableAccounts {
+    /// Returns the accounts of users.
+    #[must_use]
+    pub fn of_users<'a>(backend: &Backend, users: impl IntoIterator<Item = &'a users::Model>) -> Self {
+        let key = backend.keyring.known_key();
+        let accounts = users.into_iter().flat_map(|user| {
+            let factor = account_digest(&key, "second_factor", &user.id.to_string());
+            [
+                (
+                    user_account(&key, &user.username),
+                    (user.id, MAX_ACCOUNT_FAILURES),
+                ),
+                (user_account(&key, &user.email), (user.id, MAX_ACCOUNT_FAILURES)),
+                (factor, (user.id, MAX_FAILURES)),
+            ]
+        });
+        Self {
+            users: accounts.collect(),
+        }
+    }
+
+    /// Returns a part with the numbers of failures, which [`Self::locked`] reads.
+    #[must_use]
+    pub fn part(&self, database: DbBackend) -> Option<RelatedPart> {
+        let accounts = self.users.keys().cloned().collect();
+        let since = scheduling_time() - WINDOW;
+        sign_in_failures::counts_part(
+            database,
+            accounts,
+            since,
+            i64::try_from(MAX_FAILURES).unwrap_or(i64::MAX),
+        )
+    }
+
+    /// Returns the IDs of the users with an account that has reached its limit.
+    pub fn locked(&self, rows: Vec<RelatedRow>) -> impl Iterator<Item = i64> {
+        rows.into_iter().filter_map(|row| {
+            let [account, ..] = row.texts;
+            let (user_id, limit) = *self.users.get(account.as_deref()?)?;
+            let count = u64::try_from(row.number?).ok()?;
+            (count >= limit).then_some(user_id)
+        })
+    }
 }
 
 /// Waits for a permit to verify a password. Callers release it after the outcome is recorded. It bounds the

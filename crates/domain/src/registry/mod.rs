@@ -12,6 +12,7 @@ pub mod blobs;
 pub mod deletion;
 mod digest;
 mod error;
+pub mod expiration_policies;
 pub mod garbage_collection;
 pub mod integrity;
 pub mod jobs;

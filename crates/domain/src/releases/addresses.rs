@@ -3,7 +3,7 @@
 use crate::kernel::urls::encode_segment;
 
 /// Formats of the source archives of a release: those that the server creates.
-pub const SOURCE_FORMATS: [&str; 3] = ["zip", "tar.gz", "tar"];
+pub const SOURCE_FORMATS: [&str; 4] = ["zip", "tar.gz", "tar.bz2", "tar"];
 
 /// Returns the URL of a release.
 #[must_use]

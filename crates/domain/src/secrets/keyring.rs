@@ -112,6 +112,12 @@ impl Keyring {
         self.known().fingerprint.clone()
     }
 
+    /// Returns the current key as it was last compared with the database. For lookups in which a former key finds nothing.
+    #[must_use]
+    pub fn known_key(&self) -> CurrentKey {
+        CurrentKey(self.known())
+    }
+
     /// Makes the key with this fingerprint the current one. Reads the file again if the key is not known.
     ///
     /// # Errors

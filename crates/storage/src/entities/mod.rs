@@ -25,6 +25,7 @@ pub mod clusters;
 pub mod code_analyses;
 pub mod columns;
 pub mod commit_comments;
+pub mod container_expiration_policies;
 pub mod custom_attributes;
 pub mod deploy_keys;
 pub mod deploy_tokens;

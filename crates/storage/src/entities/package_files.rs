@@ -1,7 +1,14 @@
 //! Files of packages.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ExprTrait, JoinType, QuerySelect};
+
+use super::row_conditions::is_among;
+use super::{namespace_ancestors, packages, projects};
 
 /// Files of packages.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -47,7 +54,7 @@ pub enum Relation {
     Blob,
 }
 
-impl Related<super::packages::Entity> for Entity {
+impl Related<packages::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Package.def()
     }
@@ -64,4 +71,71 @@ impl ActiveModelBehavior for ActiveModel {}
 /// Selects the files of a package.
 pub fn of_package(package_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::PackageId.eq(package_id))
+}
+
+/// Returns the sum of the sizes, as `bigint`.
+fn total_size() -> Expr {
+    Expr::col((Entity, Column::Size)).sum().cast_as("bigint")
+}
+
+/// Returns the total sizes of the files of projects, in one statement, without entries for projects without files.
+///
+/// # Errors
+/// Any database error.
+pub async fn total_sizes(db: &impl ConnectionTrait, project_ids: &[i64]) -> Result<HashMap<i64, i64>, DbErr> {
+    let project_id = packages::Column::ProjectId;
+    let rows: Vec<(i64, i64)> = Entity::find()
+        .select_only()
+        .column_as(project_id, "project_id")
+        .column_as(total_size(), "size")
+        .join(JoinType::InnerJoin, Relation::Package.def())
+        .filter(is_among(
+            db.get_database_backend(),
+            project_id.into_expr(),
+            project_ids.iter().copied(),
+        ))
+        .group_by(project_id)
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Returns the total sizes of the files of all projects in groups and their subgroups, in one statement, without entries
+/// for groups without files.
+///
+/// # Errors
+/// Any database error.
+pub async fn total_sizes_of_groups(
+    db: &impl ConnectionTrait,
+    group_ids: &[i64],
+) -> Result<HashMap<i64, i64>, DbErr> {
+    use namespace_ancestors::Column as Ancestor;
+
+    let of_project = packages::Entity::belongs_to(projects::Entity)
+        .from(packages::Column::ProjectId)
+        .to(projects::Column::Id)
+        .into();
+    let of_namespace = projects::Entity::belongs_to(namespace_ancestors::Entity)
+        .from(projects::Column::NamespaceId)
+        .to(Ancestor::NamespaceId)
+        .into();
+    let rows: Vec<(i64, i64)> = Entity::find()
+        .select_only()
+        .column_as(Ancestor::AncestorId, "group_id")
+        .column_as(total_size(), "size")
+        .join(JoinType::InnerJoin, Relation::Package.def())
+        .join(JoinType::InnerJoin, of_project)
+        .join(JoinType::InnerJoin, of_namespace)
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .filter(is_among(
+            db.get_database_backend(),
+            Ancestor::AncestorId.into_expr(),
+            group_ids.iter().copied(),
+        ))
+        .group_by(Ancestor::AncestorId)
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().collect())
 }

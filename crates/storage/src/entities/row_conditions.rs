@@ -31,3 +31,16 @@ pub fn is_among(database: DbBackend, column: Expr, ids: impl IntoIterator<Item =
         .take();
     column.in_subquery(listed)
 }
+
+/// Returns a condition like [`is_among`], for texts.
+pub fn is_among_texts(database: DbBackend, column: Expr, texts: Vec<String>) -> Expr {
+    if database == DbBackend::Postgres {
+        return column.eq(PgFunc::any(Expr::val(texts)));
+    }
+    let texts = serde_json::Value::from(texts).to_string();
+    let listed = Query::select()
+        .column("value")
+        .from_function(Func::cust("json_each").arg(texts), "listed")
+        .take();
+    column.in_subquery(listed)
+}

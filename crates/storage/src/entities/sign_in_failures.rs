@@ -1,9 +1,12 @@
 //! Failed sign-in attempts within the counted period.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{DbBackend, ExprTrait, QueryOrder};
 
+use super::related_rows::{RelatedPart, bigint};
+use super::row_conditions::is_among_texts;
 use crate::clock::scheduling_time;
 
 /// Failed sign-in attempts within the counted period.
@@ -47,6 +50,31 @@ pub fn of_address(address: &str, context: &str, instant: DateTime<Utc>) -> Selec
     since(instant)
         .filter(Column::Address.eq(address))
         .filter(Column::Context.eq(context))
+}
+
+/// Returns a part with the numbers of failures since `instant` of the accounts with at least `least` failures. The account is
+/// the first text. None without accounts.
+#[must_use]
+pub fn counts_part(
+    database: DbBackend,
+    accounts: Vec<String>,
+    instant: DateTime<Utc>,
+    least: i64,
+) -> Option<RelatedPart> {
+    if accounts.is_empty() {
+        return None;
+    }
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(is_among_texts(database, Column::Account.into_expr(), accounts))
+        .and_where(Column::FailedAt.gt(instant))
+        .and_where(Column::FailedAt.lte(scheduling_time() + super::MAX_CLOCK_DIFFERENCE))
+        .add_group_by([Column::Account.into_expr()])
+        .and_having(Column::Id.count().gte(least))
+        .take();
+    let part = RelatedPart::new(rows, bigint(Expr::val(0_i64)));
+    let part = part.with_number(Column::Id.count());
+    Some(part.with_texts([Column::Account.into_expr()]))
 }
 
 fn since(instant: DateTime<Utc>) -> Select<Entity> {

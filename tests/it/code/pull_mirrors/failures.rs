@@ -1,5 +1,7 @@
 //! Remote repositories that are not available, wrong or hostile, and the schedule after failures.
 
+use std::sync::atomic::Ordering;
+
 use chrono::TimeDelta;
 use domain::mirrors::pull_mirrors::schedule::{MAX_FAILURES, enqueue_due};
 use holdfast::config::ConfigOptions;
@@ -11,7 +13,7 @@ use storage::entities::remote_mirrors::MirrorStatus;
 use storage::entities::{Visibility, pull_mirror_refs, pull_mirrors};
 
 use super::Pull;
-use super::remote::{Responses, list, packet, result, serve};
+use super::remote::{Responses, cutting_proxy, list, packet, result, serve};
 use crate::support::code::Project;
 use crate::support::git::address;
 use crate::support::server::ROOT_TOKEN;
@@ -129,6 +131,31 @@ async fn invalid_packs_change_nothing(server: TestServer) {
     }
     let broken = Responses { missing: 1 << 20, ..with(result(EMPTY_PACK)[..30].to_vec()) };
     assert_eq!(error_with(&target, broken).await, "the remote repository closed the connection");
+}
+
+async fn silent_remote_ends_the_update(server: TestServer) {
+    let target = Project::with_commits(&server, "target", Visibility::Private).await;
+    let before = target.git(&["for-each-ref"]);
+    let receiver = Receiver::with(|_| Reply::Hang).await;
+    let pull = Pull::from_url(&target, &receiver.url).await;
+    assert_eq!(pull.error().await, "the remote repository did not respond in time");
+    assert_eq!(target.git(&["for-each-ref"]), before);
+}
+
+async fn pack_that_stops_in_the_middle_changes_nothing(server: TestServer) {
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    let target = Project::empty(&server, "target", Visibility::Private).await;
+    let (base, is_complete) = cutting_proxy(&server.base).await;
+    let before = (target.git(&["for-each-ref"]), target.git(&["count-objects", "-v"]));
+    let pull = Pull::from_url(&target, &address(&base, "root", ROOT_TOKEN, &source.path)).await;
+    assert_eq!(pull.error().await, "the remote repository closed the connection");
+    assert_eq!((target.git(&["for-each-ref"]), target.git(&["count-objects", "-v"])), before);
+    target.fsck();
+    // The next update succeeds.
+    is_complete.store(true, Ordering::Relaxed);
+    pull.pull_all().await;
+    assert_eq!(target.references("refs/heads"), source.references("refs/heads"));
+    target.fsck();
 }
 
 async fn large_pack_is_refused(server: TestServer) {
@@ -259,6 +286,8 @@ on_every_database![
     wrong_credentials_and_missing_repositories_are_recorded,
     invalid_lists_of_references_are_refused,
     invalid_packs_change_nothing,
+    silent_remote_ends_the_update,
+    pack_that_stops_in_the_middle_changes_nothing,
     large_pack_is_refused with large_pack_is_refused_options(),
     local_addresses_are_not_connected with local_addresses_are_not_connected_options(),
     updates_stop_after_many_failures_until_one_is_started,

@@ -1,5 +1,8 @@
 //! Servers of remote repositories: a proxy of the server without version 2 of the protocol, and one with fixed responses.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -69,24 +72,37 @@ pub async fn serve(responses: Responses) -> String {
 
 /// Starts a proxy of a server that removes the header with the version of the protocol, and returns its base address.
 pub async fn proxy(base: &str) -> String {
+    let (address, is_complete) = cutting_proxy(base).await;
+    is_complete.store(true, Ordering::Relaxed);
+    address
+}
+
+/// Starts a proxy like [`proxy`], which sends only the first half of each pack, until the flag is set.
+pub async fn cutting_proxy(base: &str) -> (String, Arc<AtomicBool>) {
+    let is_complete = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_complete);
     let target = base.strip_prefix("http://").expect("an address").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let target = target.clone();
+            let (target, is_complete) = (target.clone(), Arc::clone(&flag));
             tokio::spawn(async move {
                 let request = receive(&mut stream).await?;
                 let mut upstream = TcpStream::connect(&target).await.ok()?;
                 upstream.write_all(&forwarded(&request)).await.ok()?;
                 let mut response = Vec::new();
                 upstream.read_to_end(&mut response).await.ok()?;
+                if request.line.starts_with("POST") && !is_complete.load(Ordering::Relaxed) {
+                    let head = response.windows(4).position(|part| part == b"\r\n\r\n")? + 4;
+                    response.truncate(head + (response.len() - head) / 2);
+                }
                 stream.write_all(&response).await.ok()?;
                 stream.shutdown().await.ok()
             });
         }
     });
-    address
+    (address, is_complete)
 }
 
 fn forwarded(request: &Received) -> Vec<u8> {

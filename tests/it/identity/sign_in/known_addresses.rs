@@ -179,10 +179,22 @@ async fn administrator_unlocks_user(server: TestServer) {
     let bob = server.create_user("bob").await;
     let (path, root) = (format!("/users/{}/unlock", ada.id), server.root());
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
+    let locked = async || {
+        let read = root.get(&format!("/users/{}", ada.id)).await.expect(200).json();
+        let listed = root.get("/users?order_by=id&sort=asc").await.expect(200).pluck("locked");
+        assert_eq!(listed, [json!(false), read["locked"].clone(), json!(false)]);
+        read["locked"].clone()
+    };
+    assert_eq!(locked().await, false);
     for (login, block) in [("ada", 10), ("Ada@Example.com", 20)] {
         guess_from_many_addresses(&server, login, block).await;
+        assert_eq!(locked().await, true);
+        for client in [&ada.client, &bob.client] {
+            assert_eq!(client.get(&format!("/users/{}", ada.id)).await.expect(200).json().get("locked"), None);
+        }
         assert_eq!(sign_in_at(&server, "127.0.0.40", login, PASSWORD).await, 429);
         assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
+        assert_eq!(locked().await, false);
         assert_eq!(sign_in_at(&server, "127.0.0.41", login, PASSWORD).await, 303);
     }
     // The user can also sign in at the address of the failures.

@@ -60,7 +60,7 @@ pub async fn publish(client: &Client, project: i64, name: &str, version: &str) -
 }
 
 /// Returns the part of a URL below the API.
-fn below_api(url: &Value, server: &TestServer) -> String {
+pub fn below_api(url: &Value, server: &TestServer) -> String {
     let url = url.as_str().expect("a URL");
     url.strip_prefix(&format!("{}/api/v4", server.base)).expect("a URL of the server").to_owned()
 }

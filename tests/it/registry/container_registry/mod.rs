@@ -2,6 +2,7 @@
 
 mod bulk_delete;
 mod delete;
+mod expiration;
 mod get;
 mod groups;
 mod large;

@@ -36,12 +36,15 @@ async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: Te
 async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
+    let new = root.get(&format!("/projects/{work}")).await.expect(200).json();
+    assert_eq!((&new["emails_enabled"], &new["build_timeout"]), (&json!(true), &json!(3600)));
     let sent = json!({
         "name": "New Name", "path": "new-path", "description": "d", "visibility": "public",
         "issues_access_level": "private", "merge_method": "ff",
         "request_access_enabled": false, "packages_enabled": false,
         "service_desk_enabled": true, "resolve_outdated_diff_discussions": true, "shared_runners_enabled": false,
-        "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml",
+        "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml", "build_timeout": 600,
+        "emails_enabled": false,
         "only_allow_merge_if_pipeline_succeeds": true, "only_allow_merge_if_all_status_checks_passed": true,
         "remove_source_branch_after_merge": false,
         "autoclose_referenced_issues": false, "suggestion_commit_message": "m", "auto_devops_enabled": false,
@@ -96,6 +99,9 @@ async fn update_project_rejects_invalid_attributes_and_changes_nothing(server: T
     ] {
         let response = root.put(&one, body.clone()).await.expect(400);
         assert!(response.json()["message"][field].is_array(), "{body}: {}", response.message());
+    }
+    for timeout in [json!(599), json!(2_629_746), json!("soon")] {
+        root.put(&one, json!({"build_timeout": timeout, "description": "changed"})).await.expect(400);
     }
     let read = root.get(&one).await.expect(200).json();
     assert_eq!((&read["description"], &read["path"]), (&json!(null), &json!("work")));

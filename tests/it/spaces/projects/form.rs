@@ -37,7 +37,7 @@ const SIMPLE: [&str; 18] = [
 
 /// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
 /// that are returned on request: `license`, `license_url` and `statistics`.
-const FULL: [&str; 50] = [
+const FULL: [&str; 53] = [
     "visibility",
     "owner",
     "issues_enabled",
@@ -49,6 +49,7 @@ const FULL: [&str; 50] = [
     "can_create_merge_request_in",
     "resolve_outdated_diff_discussions",
     "container_registry_enabled",
+    "container_expiration_policy",
     "creator_id",
     "namespace",
     "import_status",
@@ -58,6 +59,7 @@ const FULL: [&str; 50] = [
     "shared_runners_enabled",
     "runners_token",
     "ci_default_git_depth",
+    "build_timeout",
     "public_jobs",
     "shared_with_groups",
     "only_allow_merge_if_pipeline_succeeds",
@@ -78,6 +80,7 @@ const FULL: [&str; 50] = [
     "packages_enabled",
     "service_desk_enabled",
     "service_desk_address",
+    "emails_enabled",
     "autoclose_referenced_issues",
     "suggestion_commit_message",
     "marked_for_deletion_at",

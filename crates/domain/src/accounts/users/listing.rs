@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
-    ColumnTrait, Condition, DbBackend, EntityTrait, JoinType, Order, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, RelationTrait, Select,
+    ColumnTrait, Condition, EntityTrait, JoinType, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    RelationTrait, Select,
 };
 use storage::entities::related_rows::{PartKey, RelatedRowSets, RelatedRows};
 use storage::entities::users::{self, Column, UserState};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
+use crate::identity::password_attempts::LockableAccounts;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -46,6 +47,8 @@ pub struct UserExtras {
     pub namespace_id: Option<i64>,
     /// Number of projects in the personal namespace.
     pub personal_projects: u64,
+    /// Whether the limit of failed attempts for all addresses together is reached.
+    pub locked: bool,
 }
 
 /// Filter of a list of users.
@@ -135,10 +138,9 @@ pub async fn list(
         .order_by(by, order.clone())
         .order_by(Column::Id, order);
     let (found, total) = uncounted_page_of(db, query, page).await?;
-    let ids: Vec<i64> = found.iter().map(|user| user.id).collect();
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
-    let parts = admin.then(|| ExtraParts::add(&mut related, db.get_database_backend(), &ids));
+    let parts = admin.then(|| ExtraParts::add(&mut related, backend, &found));
     let mut rows = related.load(db).await?;
     let mut known = parts.map(|parts| parts.take(&mut rows)).unwrap_or_default();
     let items = found.into_iter().map(|user| {
@@ -193,7 +195,7 @@ pub async fn get(backend: &Backend, caller: &Caller, user: users::Model) -> Resu
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn full_profile(backend: &Backend, user: users::Model) -> Result<UserProfile> {
-    let known = extras(backend, user.id).await?;
+    let known = extras(backend, &user).await?;
     Ok(UserProfile {
         user,
         detail: ProfileDetail::Full(known),
@@ -204,12 +206,12 @@ pub async fn full_profile(backend: &Backend, user: users::Model) -> Result<UserP
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn extras(backend: &Backend, user_id: i64) -> Result<UserExtras> {
+pub async fn extras(backend: &Backend, user: &users::Model) -> Result<UserExtras> {
     let db = backend.database.read();
     let mut related = RelatedRows::default();
-    let parts = ExtraParts::add(&mut related, db.get_database_backend(), &[user_id]);
+    let parts = ExtraParts::add(&mut related, backend, std::slice::from_ref(user));
     let mut known = parts.take(&mut related.load(db).await?);
-    Ok(known.remove(&user_id).unwrap_or_default())
+    Ok(known.remove(&user.id).unwrap_or_default())
 }
 
 fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
@@ -296,14 +298,21 @@ struct ExtraParts {
     identities: PartKey,
     namespaces: PartKey,
     personal_projects: PartKey,
+    accounts: LockableAccounts,
+    failures: PartKey,
 }
 
 impl ExtraParts {
-    fn add(related: &mut RelatedRows, database: DbBackend, ids: &[i64]) -> Self {
+    fn add(related: &mut RelatedRows, backend: &Backend, users: &[users::Model]) -> Self {
+        let database = backend.database.read().get_database_backend();
+        let ids: Vec<i64> = users.iter().map(|user| user.id).collect();
+        let accounts = LockableAccounts::of_users(backend, users);
         Self {
-            identities: related.add(user_identities::part(database, ids)),
-            namespaces: related.add(namespaces::personal_part(database, ids)),
-            personal_projects: related.add(projects::personal_counts_part(database, ids)),
+            identities: related.add(user_identities::part(database, &ids)),
+            namespaces: related.add(namespaces::personal_part(database, &ids)),
+            personal_projects: related.add(projects::personal_counts_part(database, &ids)),
+            failures: related.add(accounts.part(database)),
+            accounts,
         }
     }
 
@@ -320,6 +329,9 @@ impl ExtraParts {
         for row in rows.take(self.personal_projects) {
             let count = u64::try_from(row.number.unwrap_or_default());
             known.entry(row.owner_id).or_default().personal_projects = count.unwrap_or_default();
+        }
+        for user_id in self.accounts.locked(rows.take(self.failures)) {
+            known.entry(user_id).or_default().locked = true;
         }
         known
     }

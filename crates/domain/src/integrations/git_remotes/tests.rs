@@ -5,6 +5,8 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use parsers::upload_pack::{Discovery, read_discovery};
+
 use super::*;
 
 const SHORT: RemoteLimits = RemoteLimits {
@@ -165,6 +167,33 @@ async fn upload_ends_if_the_server_does_not_respond() {
         let failure = pushed.await.expect_err("a failure");
         assert_eq!((failure.text.as_str(), failure.is_temporary), (NO_RESPONSE, true));
     }
+}
+
+#[tokio::test]
+async fn fetch_ends_if_the_pack_stops_in_the_middle() {
+    let pack = b"0008NAK\n000a\x01PACK\n";
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\nContent-Length: 9000\r\n\r\n";
+    let url = server([head.as_bytes(), &pack[..]].concat()).await;
+    let refs = b"001e# service=git-upload-pack\n0000\
+        004d1234567890123456789012345678901234567890 refs/heads/a\0side-band-64k     \n0000";
+    let Ok(Discovery::Refs(refs)) = read_discovery(refs) else {
+        panic!("the list is not valid");
+    };
+    let client = GitRemoteClient::with_limits(SHORT);
+    let request = FetchRequest {
+        wanted: vec!["1234567890123456789012345678901234567890".parse().expect("an ID")],
+        max_bytes: 9_000,
+        ..FetchRequest::default()
+    };
+    let fetched = client.fetch(&remote(&url, true), &refs, &request).await;
+    let mut fetched = fetched.expect("the start of a pack");
+    let first = fetched.bytes.next().await.expect("bytes").expect("bytes");
+    assert_eq!(first, &b"PACK\n"[..]);
+    assert!(fetched.failure.get().is_none());
+    assert!(fetched.bytes.next().await.expect("an error").is_err());
+    let failure = fetched.failure.get().expect("a reason");
+    assert_eq!((failure.text.as_str(), failure.is_temporary), (NO_RESPONSE, true));
+    assert!(fetched.bytes.next().await.is_none());
 }
 
 #[tokio::test]

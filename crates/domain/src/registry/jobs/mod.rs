@@ -3,3 +3,4 @@
 pub mod collect_registry_garbage;
 pub mod delete_registry_repository;
 pub mod delete_registry_tags;
+pub mod run_expiration_policy;

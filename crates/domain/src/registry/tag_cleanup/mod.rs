@@ -20,8 +20,9 @@ use super::{check_can_pull, find_repository, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::text::anchored_regex::AnchoredRegex;
 use crate::registry::jobs::delete_registry_tags::{CleanupRules, DeleteRegistryTags};
-use selection::{AnchoredRegex, CompiledRules, TagCandidate};
+use selection::{CompiledRules, TagCandidate};
 
 /// Minimum interval between requests.
 const MIN_INTERVAL: TimeDelta = TimeDelta::hours(1);

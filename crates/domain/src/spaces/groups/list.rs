@@ -9,7 +9,7 @@ use sea_orm::{
 };
 use storage::entities::access::{Viewer, groups_with_level, visible_groups};
 use storage::entities::namespaces::{self, Column};
-use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
+use storage::entities::{AccessLevel, fold, namespace_ancestors, now, package_files, projects};
 
 use super::GroupSummary;
 use crate::kernel::Backend;
@@ -74,6 +74,8 @@ pub struct GroupFilter {
 pub struct StorageSizes {
     /// Size of the repositories.
     pub repository_size: i64,
+    /// Size of the files of packages.
+    pub packages_size: i64,
 }
 
 /// Returns a page of groups.
@@ -177,7 +179,7 @@ struct SizeSum {
     repository_size: i64,
 }
 
-/// Returns the total sizes of all projects in groups and their subgroups, in one statement.
+/// Returns the total sizes of all projects in groups and their subgroups, in two statements.
 async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, StorageSizes>> {
     use namespace_ancestors::Column as Ancestor;
 
@@ -199,15 +201,13 @@ async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, St
         .into_model::<SizeSum>()
         .all(db)
         .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            (
-                row.group_id,
-                StorageSizes {
-                    repository_size: row.repository_size,
-                },
-            )
-        })
-        .collect())
+    let packages = package_files::total_sizes_of_groups(db, ids).await?;
+    let sizes = rows.into_iter().map(|row| {
+        let sizes = StorageSizes {
+            repository_size: row.repository_size,
+            packages_size: packages.get(&row.group_id).copied().unwrap_or_default(),
+        };
+        (row.group_id, sizes)
+    });
+    Ok(sizes.collect())
 }

@@ -17,6 +17,7 @@ use storage::entities::{
 use storage::jobs;
 
 use super::ProjectSettings;
+use super::expiration_policy;
 use super::row::runners_token_context;
 use super::settings::replace_topics;
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
@@ -67,6 +68,10 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
     }
     let topics = new.settings.topics()?.unwrap_or_default();
+    let expiration = new.settings.container_expiration_policy.clone();
+    if let Some(expiration) = &expiration {
+        expiration.check().await?;
+    }
     let in_force = settings::get(backend).await?;
     let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
     let visibility_given = new.visibility.is_some();
@@ -94,6 +99,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             let maintainer = add_maintainer(transaction, &namespace, &project, &user).await?;
             let audited = auditing::created(&namespace, &project, maintainer.as_ref());
             audit::record_all(transaction, caller, audited).await?;
+            if let Some(expiration) = &expiration {
+                expiration_policy::change(transaction, caller, (&namespace, &project), expiration).await?;
+            }
             let event = NewEvent {
                 target: Some(project_target(&project)),
                 ..NewEvent::new(project.id, user.id, EventAction::Created)

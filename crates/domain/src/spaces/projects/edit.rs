@@ -12,6 +12,7 @@ use storage::jobs;
 
 use super::ProjectSettings;
 use super::create::{check_available, check_names, check_visibility, map_unique_violation};
+use super::expiration_policy;
 use super::settings::replace_topics;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -38,7 +39,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 48] = [
+const FIELDS: [&str; 51] = [
     "name",
     "path",
     "visibility",
@@ -61,17 +62,20 @@ const FIELDS: [&str; 48] = [
     "builds_access_level",
     "snippets_access_level",
     "container_registry_access_level",
+    "container_expiration_policy_attributes",
     "merge_method",
     "squash_option",
     "request_access_enabled",
     "lfs_enabled",
     "packages_enabled",
     "service_desk_enabled",
+    "emails_enabled",
     "resolve_outdated_diff_discussions",
     "shared_runners_enabled",
     "public_jobs",
     "ci_default_git_depth",
     "ci_config_path",
+    "build_timeout",
     "only_allow_merge_if_pipeline_succeeds",
     "only_allow_merge_if_all_discussions_are_resolved",
     "only_allow_merge_if_all_status_checks_passed",
@@ -113,6 +117,10 @@ pub async fn update(
             .check_visibility(&access.caller, visibility)?;
     }
     let topics = change.settings.topics()?;
+    let expiration = change.settings.container_expiration_policy.clone();
+    if let Some(expiration) = &expiration {
+        expiration.check().await?;
+    }
     let repository = backend
         .repositories
         .repository(&RepositoryId::of_project(access.project.id));
@@ -182,6 +190,12 @@ pub async fn update(
                 && replace_topics(transaction, current.id, topics).await?
             {
                 row.updated_at = Set(now());
+            }
+            if let Some(expiration) = &expiration {
+                let owner = (&namespace, &current);
+                if expiration_policy::change(transaction, &caller, owner, expiration).await? {
+                    row.updated_at = Set(now());
+                }
             }
             let project = row_changes::update_if_changed(transaction, &current, row).await;
             let project = project.map_err(map_update_error)?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, QueryFilter};
 use storage::entities::access::{LevelParts, RoleLevels, Viewer, visible_projects};
+use storage::entities::container_expiration_policies::{self, ExpirationPolicy};
 use storage::entities::projects::{self, FeatureAccess, ProjectWithNamespace};
 use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
@@ -46,6 +47,10 @@ pub struct ProjectDetail {
     pub group_role: Option<AccessLevel>,
     /// The registration token for runners; only for Maintainers, and only where it may be displayed.
     pub runners_token: Option<Secret<String>>,
+    /// The expiration policy of the container registry.
+    pub expiration_policy: ExpirationPolicy,
+    /// The total size of the files of packages in bytes, if requested.
+    pub packages_size: i64,
     /// The custom attributes, if requested.
     pub custom_attributes: Vec<custom_attributes::Model>,
     /// The license, if requested.
@@ -163,6 +168,7 @@ struct AssociationParts {
     names: PartKey,
     owners: PartKey,
     shares: PartKey,
+    expirations: PartKey,
     /// The roles of the caller, if signed in.
     levels: Option<LevelParts>,
 }
@@ -190,6 +196,7 @@ impl AssociationParts {
             names: related.add(namespace_ancestors::names_part(database, &subgroup_ids)),
             owners: related.add(UserSummary::part(database, owner_ids)),
             shares: related.add(project_shares::part(database, viewer, today, &ids)),
+            expirations: related.add(container_expiration_policies::part(database, &ids)),
             levels: user_id.map(|id| LevelParts::add(related, database, id, &namespaces, today)),
         }
     }
@@ -218,6 +225,7 @@ impl AssociationParts {
             owners,
             topics,
             shares: rows.take_grouped(self.shares, ShareSummary::read)?,
+            expirations: rows.take_by_owner(self.expirations, ExpirationPolicy::read)?,
             levels: match self.levels {
                 Some(parts) => parts.take(rows, &with_namespace_ids(found))?,
                 None => RoleLevels::default(),
@@ -240,6 +248,7 @@ struct ProjectAssociations {
     owners: HashMap<i64, UserSummary>,
     topics: HashMap<i64, Vec<String>>,
     shares: HashMap<i64, Vec<ShareSummary>>,
+    expirations: HashMap<i64, ExpirationPolicy>,
     levels: RoleLevels,
 }
 
@@ -258,6 +267,7 @@ impl ProjectAssociations {
             owner: namespace.owner_id.and_then(|id| self.owners.get(&id).cloned()),
             topics: self.topics.get(&project.id).cloned().unwrap_or_default(),
             shares: self.shares.get(&project.id).cloned().unwrap_or_default(),
+            expiration_policy: self.expirations.get(&project.id).cloned().unwrap_or_default(),
             effective_access: caller.effective_access(self.levels.projects.get(&project.id).copied()),
             // The owner of a personal project is displayed as its Maintainer, with or without a membership.
             project_role: project_role.or(owned.then_some(AccessLevel::Maintainer)),
@@ -271,6 +281,7 @@ impl ProjectAssociations {
             namespace,
             forked_from,
             runners_token: None,
+            packages_size: 0,
             custom_attributes: Vec::new(),
             license: None,
         }

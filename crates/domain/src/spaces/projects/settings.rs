@@ -7,6 +7,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::project_topics;
 use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod, SquashOption};
 
+use super::ExpirationPolicyChange;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -42,17 +43,20 @@ pub struct ProjectSettings {
     pub builds_access_level: Option<FeatureAccess>,
     pub snippets_access_level: Option<FeatureAccess>,
     pub container_registry_access_level: Option<FeatureAccess>,
+    pub container_expiration_policy: Option<ExpirationPolicyChange>,
     pub merge_method: Option<MergeMethod>,
     pub squash_option: Option<SquashOption>,
     pub request_access_enabled: Option<bool>,
     pub lfs_enabled: Option<bool>,
     pub packages_enabled: Option<bool>,
     pub service_desk_enabled: Option<bool>,
+    pub emails_enabled: Option<bool>,
     pub resolve_outdated_diff_discussions: Option<bool>,
     pub shared_runners_enabled: Option<bool>,
     pub public_jobs: Option<bool>,
     pub ci_default_git_depth: Patch<i64>,
     pub ci_config_path: Patch<String>,
+    pub build_timeout: Option<i64>,
     pub only_allow_merge_if_pipeline_succeeds: Option<bool>,
     pub only_allow_merge_if_all_discussions_are_resolved: Option<bool>,
     pub only_allow_merge_if_all_status_checks_passed: Option<bool>,
@@ -102,7 +106,8 @@ impl ProjectSettings {
         Ok(Some(topics))
     }
 
-    /// Applies the settings to a row. Settings that the plan lacks or the caller may not change are ignored.
+    /// Applies the settings of the row, but not topics and the expiration policy. Settings that the plan lacks or the caller
+    /// may not change are ignored.
     ///
     /// # Errors
     /// Returns a validation error for values out of range.
@@ -148,6 +153,7 @@ impl ProjectSettings {
         assign(&mut row.lfs_enabled, self.lfs_enabled);
         assign(&mut row.packages_enabled, self.packages_enabled);
         assign(&mut row.service_desk_enabled, self.service_desk_enabled);
+        assign(&mut row.emails_disabled, self.emails_enabled.map(|on| Some(!on)));
         assign(
             &mut row.resolve_outdated_diff_discussions,
             self.resolve_outdated_diff_discussions,
@@ -187,6 +193,10 @@ impl ProjectSettings {
                 let depth = i32::try_from(depth).map_err(|_| out_of_range("ci_default_git_depth"))?;
                 row.ci_default_git_depth = Set(Some(depth));
             }
+        }
+        if let Some(timeout) = self.build_timeout {
+            let timeout = i32::try_from(timeout).map_err(|_| out_of_range("build_timeout"))?;
+            row.build_timeout = Set(timeout);
         }
         if backend.instance.plan >= InstancePlan::Starter {
             assign(&mut row.mirror, self.mirror);
