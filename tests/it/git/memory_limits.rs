@@ -234,8 +234,8 @@ async fn small_file_with_large_base_is_not_read_in_the_server() {
 async fn files_that_take_too_much_memory_return_413_with_advice() {
     let site = Site::new(&DatabaseKind::Sqlite).await;
     // A program gets at most half.
-    let server = site.serve(&["--git-memory-bytes", "268435456"]).await;
-    let id = import_bomb(&site, &server, 200 << 20).await;
+    let server = site.serve(&["--git-memory-bytes", "536870912"]).await;
+    let id = import_bomb(&site, &server, 300 << 20).await;
     let client = Client::new(&server.base, None);
     let file = "/projects/root%2Fp/repository/files/zeros";
     for path in [

@@ -48,6 +48,23 @@ pub(crate) async fn default_branch_head(
     }
 }
 
+/// Returns commits, or none if their messages take too much memory.
+///
+/// # Errors
+/// As [`git::Repository::commits`].
+pub(crate) async fn commits_of_limited_size(
+    repository: &git::Repository,
+    ids: Vec<Oid>,
+) -> Result<Vec<git::Commit>, git::Error> {
+    match repository.commits(ids).await {
+        Err(error @ (git::Error::LimitExceeded(_) | git::Error::ObjectTooLarge)) => {
+            tracing::warn!(%error, "messages of commits are not read");
+            Ok(Vec::new())
+        }
+        result => result,
+    }
+}
+
 /// Creates the repository of a project unless it exists.
 ///
 /// # Errors

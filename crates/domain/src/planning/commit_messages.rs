@@ -62,7 +62,7 @@ pub async fn process(
     Ok(())
 }
 
-/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more.
+/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more or are too large.
 async fn messages(
     backend: &Backend,
     access: &ProjectAccess,
@@ -84,6 +84,10 @@ async fn messages(
             .map(|commit| (commit.id.to_string(), commit.message))
             .collect()),
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(Vec::new()),
+        Err(error @ (git::Error::LimitExceeded(_) | git::Error::ObjectTooLarge)) => {
+            tracing::warn!(%error, "messages of commits are not searched for issues");
+            Ok(Vec::new())
+        }
         Err(error) => Err(error.into()),
     }
 }

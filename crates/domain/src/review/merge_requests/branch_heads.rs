@@ -7,6 +7,7 @@ use git::{CommitQuery, CommitSelection, Oid};
 use storage::entities::merge_requests::Model;
 
 use crate::code::push_events::oid;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -136,7 +137,7 @@ pub(super) async fn messages(
     };
     for repository in repositories(backend, project_ids) {
         if let Some(ids) = unless_missing(repository.list_commits(page.clone()).await)? {
-            let commits = repository.commits(ids).await?;
+            let commits = repository_access::commits_of_limited_size(&repository, ids).await?;
             return Ok(commits.into_iter().map(|commit| commit.message).collect());
         }
     }

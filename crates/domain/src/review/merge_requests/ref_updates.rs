@@ -19,6 +19,7 @@ use storage::jobs;
 
 use crate::activity::push_data::MAX_COUNTED_COMMITS;
 use crate::code::push_events::{between, oid};
+use crate::code::repository_access;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::planning::issuables::events::{IssuableChange, publish};
@@ -250,7 +251,10 @@ async fn commits_note(repository: &Repository, change: &RefChange, new: &str) ->
                 MAX_LISTED_COMMITS => repository.count_commits(selection, MAX_COUNTED_COMMITS).await?,
                 count => count,
             };
-            (repository.commits(ids).await?, count)
+            (
+                repository_access::commits_of_limited_size(repository, ids).await?,
+                count,
+            )
         }
         None => (Vec::new(), 0),
     };
