@@ -230,9 +230,9 @@ mod tests {
             ("http://example.com/\r\n", RejectedRemote::Invalid),
             ("http://example.com/a?b", RejectedRemote::Invalid),
             ("http://example.com/a#b", RejectedRemote::Invalid),
-            ("http://127.0.0.1/a", RejectedRemote::Address),
-            ("http://localhost/a", RejectedRemote::Address),
-            ("http://u:p@[::1]/a", RejectedRemote::Address),
+            ("http://127.0.0.1/a", RejectedRemote::Local),
+            ("http://localhost/a", RejectedRemote::Local),
+            ("http://u:p@[::1]/a", RejectedRemote::Local),
             ("http://169.254.169.254/a", RejectedRemote::Address),
         ] {
             assert_eq!(rejected(text), Some(reason), "{text}");
