@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use super::error::absent;
 use super::memory_budget::MemoryNeed;
 use super::process::{Program, RunningProgram};
-use super::{Error, Oid, Repository, Result, object_memory};
+use super::{Error, OBJECT_TOO_LARGE, Oid, Repository, Result, object_memory};
 
 /// Blobs up to this size in bytes are read into memory; larger ones are streamed from a process.
 const MAX_IN_MEMORY: u64 = 4 << 20;
@@ -97,7 +97,7 @@ impl Repository {
         let (size, data) = match read.await? {
             SmallBlob::Read(data) => (data.len() as u64, data),
             SmallBlob::TooLarge { size, memory } => {
-                let length = usize::try_from(size).map_err(|_| Error::ObjectTooLarge)?;
+                let length = usize::try_from(size).map_err(|_| Error::LimitExceeded(OBJECT_TOO_LARGE))?;
                 let program = cat_file(id, memory).output_limit(length);
                 (size, self.run(program).await?.stdout.into())
             }

@@ -5,6 +5,10 @@ use std::io::ErrorKind;
 /// Result of a Git operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Text of [`Error::LimitExceeded`] if reading an object takes more memory than a program may use. Clones copy the object as it
+/// is stored.
+pub const OBJECT_TOO_LARGE: &str = "an object takes too much memory to read; clone the repository instead, or store large files with Git LFS";
+
 /// Error of a repository operation.
 ///
 /// Services map each variant to a response; this module does not depend on HTTP.
@@ -52,11 +56,6 @@ pub enum Error {
     /// A limit on size, count or depth was exceeded; the text names the limit.
     #[error("{0}")]
     LimitExceeded(&'static str),
-    /// Reading an object takes more memory than a program may use. Clones copy it as it is stored.
-    #[error(
-        "an object takes too much memory to read; clone the repository instead, or store large files with Git LFS"
-    )]
-    ObjectTooLarge,
     /// Too little memory is left for the client.
     #[error("too little memory is left for the result")]
     MemoryExhausted,

@@ -69,7 +69,7 @@ pub use commit_signature::CommitSignature;
 pub use compare::Comparison;
 pub use contributors::{Contributor, ContributorOrder};
 pub use diff::{ChangedPaths, Diff, DiffEntry, DiffStats, LineSide};
-pub use error::{ActionError, Error, Result, SystemFault};
+pub use error::{ActionError, Error, OBJECT_TOO_LARGE, Result, SystemFault};
 pub use fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage, Shares};
 pub use files::{FileVisitor, ObjectFile, RepositoryFiles};
 pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};

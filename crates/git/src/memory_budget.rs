@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::fair_semaphore::{FairPermit, FairSemaphore, SemaphoreUsage};
 use super::object_memory::{self, PackProfile};
 use super::slots::SlotHolder;
-use super::{Error, Repository, Result};
+use super::{Error, OBJECT_TOO_LARGE, Repository, Result};
 
 /// Default of the budget, in bytes.
 pub const DEFAULT_GIT_MEMORY_BYTES: u64 = 1 << 30;
@@ -109,7 +109,7 @@ impl MemoryBudget {
     /// Returns the memory of a program in bytes, a multiple of the unit.
     ///
     /// # Errors
-    /// [`Error::ObjectTooLarge`] for an object that takes more than a program may.
+    /// [`Error::LimitExceeded`] for an object that takes more than a program may.
     fn bytes(&self, need: MemoryNeed, profile: PackProfile) -> Result<u64> {
         let highest = self.max_program_bytes();
         let repository = profile
@@ -123,7 +123,7 @@ impl MemoryBudget {
             MemoryNeed::Object(bytes) => {
                 let bytes = bytes.saturating_add(PROGRAM_BYTES);
                 if bytes > highest {
-                    return Err(Error::ObjectTooLarge);
+                    return Err(Error::LimitExceeded(OBJECT_TOO_LARGE));
                 }
                 bytes
             }
@@ -164,7 +164,7 @@ impl Repository {
     /// Waits for the memory of a program that reads the objects of the repository at `objects`.
     ///
     /// # Errors
-    /// [`Error::Busy`] after a while, [`Error::ObjectTooLarge`].
+    /// [`Error::Busy`] after a while, [`Error::LimitExceeded`].
     pub(super) async fn reserve_memory_for(
         &self,
         need: MemoryNeed,
@@ -240,7 +240,10 @@ mod tests {
         assert_eq!(of(u64::MAX, u64::MAX).unwrap(), 512 << 20);
         let object = |bytes| budget.bytes(MemoryNeed::Object(bytes), PackProfile::default());
         assert_eq!(object(500 << 20).unwrap(), 512 << 20);
-        assert!(matches!(object((500 << 20) + 1), Err(Error::ObjectTooLarge)));
+        assert!(matches!(
+            object((500 << 20) + 1),
+            Err(Error::LimitExceeded(OBJECT_TOO_LARGE))
+        ));
         assert_eq!(
             budget.bytes(MemoryNeed::Push, PackProfile::default()).unwrap(),
             256 << 20

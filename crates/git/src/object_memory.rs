@@ -16,7 +16,7 @@ use gix::odb::pack::data::entry::Header;
 use parsers::delta::{DeltaSizes, MAX_SIZES_LENGTH};
 
 use super::error::absent;
-use super::{Error, Oid, Result};
+use super::{Error, OBJECT_TOO_LARGE, Oid, Result};
 
 /// Maximum memory for reading an object in this process, in bytes. Larger objects are read by a program with a limit.
 pub(super) const MAX_IN_PROCESS_BYTES: u64 = 12 << 20;
@@ -43,10 +43,10 @@ static OPENED: LazyLock<moka::sync::Cache<PathBuf, Arc<ObjectMemory>>> = LazyLoc
 /// Checks that reading an object in this process takes little memory.
 ///
 /// # Errors
-/// [`Error::ObjectTooLarge`], [`Error::ObjectNotFound`].
+/// [`Error::LimitExceeded`], [`Error::ObjectNotFound`].
 pub(super) fn check(repository: &git2::Repository, id: Oid) -> Result<()> {
     if needed(repository, id)?.bytes > MAX_IN_PROCESS_BYTES {
-        return Err(Error::ObjectTooLarge);
+        return Err(Error::LimitExceeded(OBJECT_TOO_LARGE));
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ pub(super) struct ObjectNeed {
 /// Returns the memory that reading an object takes.
 ///
 /// # Errors
-/// [`Error::ObjectNotFound`], and [`Error::ObjectTooLarge`] for an object behind too many deltas.
+/// [`Error::ObjectNotFound`], and [`Error::LimitExceeded`] for an object behind too many deltas.
 pub(super) fn needed(repository: &git2::Repository, id: Oid) -> Result<ObjectNeed> {
     let packs = of(repository.path());
     if let Some(need) = packs.needed(id)? {
@@ -216,7 +216,7 @@ impl Pack {
                 }
             };
         }
-        Err(Error::ObjectTooLarge)
+        Err(Error::LimitExceeded(OBJECT_TOO_LARGE))
     }
 
     /// Returns the memory for an object whose base is known: its size, or the sizes of the base, the delta and the result.
@@ -353,6 +353,9 @@ mod tests {
         let id = Oid::hash_object(git2::ObjectType::Blob, &vec![0; RESULT]).unwrap();
         let repository = git2::Repository::open_bare(sample.repository.path()).unwrap();
         assert_eq!(repository.find_blob(id).unwrap().size(), RESULT);
-        assert!(matches!(check(&repository, id), Err(Error::ObjectTooLarge)));
+        assert!(matches!(
+            check(&repository, id),
+            Err(Error::LimitExceeded(OBJECT_TOO_LARGE))
+        ));
     }
 }

@@ -146,8 +146,8 @@ fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use crate::Error;
     use crate::testing::{self, Fixture};
+    use crate::{Error, OBJECT_TOO_LARGE};
 
     #[tokio::test]
     async fn revision_resolves_like_git() {
@@ -239,7 +239,7 @@ mod tests {
         for revision in ["main~1", "main~2", large.trim()] {
             let refused = fixture.repository.resolve_commit(revision).await;
             assert!(
-                matches!(refused, Err(Error::ObjectTooLarge)),
+                matches!(refused, Err(Error::LimitExceeded(OBJECT_TOO_LARGE))),
                 "{revision}: {refused:?}"
             );
         }

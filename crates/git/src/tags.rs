@@ -96,6 +96,15 @@ impl Repository {
         .await
     }
 
+    /// Returns the names of all tags and the targets of their references, without reading the tags.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn tag_targets(&self) -> Result<Vec<(String, Oid)>> {
+        self.git2(|repository| refs::with_prefix(repository, PREFIX, &NameFilter::new(None)))
+            .await
+    }
+
     /// Returns a tag by name.
     ///
     /// # Errors

@@ -198,7 +198,7 @@ pub(super) fn root(repository: &git2::Repository, commit: Oid) -> Result<git2::T
 /// Returns a tree.
 ///
 /// # Errors
-/// [`Error::ObjectTooLarge`] if it takes too much memory.
+/// [`Error::LimitExceeded`] if it takes too much memory.
 pub(super) fn find(repository: &git2::Repository, id: Oid) -> Result<git2::Tree<'_>> {
     object_memory::check(repository, id)?;
     Ok(repository.find_tree(id)?)

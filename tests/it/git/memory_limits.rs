@@ -235,7 +235,7 @@ async fn files_that_take_too_much_memory_return_413_with_advice() {
     let site = Site::new(&DatabaseKind::Sqlite).await;
     // A program gets at most half.
     let server = site.serve(&["--git-memory-bytes", "536870912"]).await;
-    let id = import_bomb(&site, &server, 300 << 20).await;
+    let id = import_bomb(&site, &server, 250 << 20).await;
     let client = Client::new(&server.base, None);
     let file = "/projects/root%2Fp/repository/files/zeros";
     for path in [

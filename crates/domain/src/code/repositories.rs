@@ -178,7 +178,7 @@ fn blob_id(sha: &str) -> Result<git::Oid> {
 /// Maps the error of an operation that reads a file.
 pub(crate) fn file_error(error: git::Error) -> Error {
     match error {
-        git::Error::ObjectTooLarge => Error::FileTooLarge(error.to_string()),
+        git::Error::LimitExceeded(text @ git::OBJECT_TOO_LARGE) => Error::FileTooLarge(text.to_owned()),
         other => other.into(),
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn commits_of_limited_size(
     ids: Vec<Oid>,
 ) -> Result<Vec<git::Commit>, git::Error> {
     match repository.commits(ids).await {
-        Err(error @ (git::Error::LimitExceeded(_) | git::Error::ObjectTooLarge)) => {
+        Err(error @ git::Error::LimitExceeded(_)) => {
             tracing::warn!(%error, "messages of commits are not read");
             Ok(Vec::new())
         }

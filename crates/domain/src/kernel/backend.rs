@@ -152,7 +152,6 @@ impl From<git::Error> for Error {
             git::Error::Busy(_) => Self::Busy,
             git::Error::LimitExceeded(text) => Self::Rejected(text.into()),
             git::Error::MemoryExhausted => Self::Overloaded,
-            error @ git::Error::ObjectTooLarge => Self::Rejected(error.to_string().into()),
             other => Self::internal(other),
         }
     }

@@ -84,7 +84,7 @@ async fn messages(
             .map(|commit| (commit.id.to_string(), commit.message))
             .collect()),
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(Vec::new()),
-        Err(error @ (git::Error::LimitExceeded(_) | git::Error::ObjectTooLarge)) => {
+        Err(error @ git::Error::LimitExceeded(_)) => {
             tracing::warn!(%error, "messages of commits are not searched for issues");
             Ok(Vec::new())
         }

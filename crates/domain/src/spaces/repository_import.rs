@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use git::{Oid, PageWindow, Repository, RepositoryId, TagOrder, TagQuery};
+use git::{Oid, PageWindow, Repository, RepositoryId};
 use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{Visibility, namespaces, projects, users};
 
@@ -132,14 +132,8 @@ async fn refs_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
     let mut found: BTreeMap<String, Oid> = branches
         .map(|branch| (format!("refs/heads/{}", branch.name), branch.commit))
         .collect();
-    let query = TagQuery {
-        search: None,
-        order: TagOrder::Name,
-        descending: false,
-        window: all,
-    };
-    let tags = repository.tags(query).await?.tags.into_iter();
-    found.extend(tags.map(|tag| (format!("refs/tags/{}", tag.name), tag.target)));
+    let tags = repository.tag_targets().await?.into_iter();
+    found.extend(tags.map(|(name, target)| (format!("refs/tags/{name}"), target)));
     Ok(found)
 }
 

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use gix::objs::{CommitRefIter, Find};
 
 use super::graph::{Graph, or_damaged};
-use crate::{Error, Oid, Result};
+use crate::object_memory::MAX_IN_PROCESS_BYTES;
+use crate::{Error, OBJECT_TOO_LARGE, Oid, Result};
 
-/// Text of gix for an object that exceeds `gitoxide.objects.allocLimit`.
+/// Text of gix for an object in a pack that needs a larger object than `gitoxide.objects.allocLimit`.
 const TOO_LARGE_TEXT: &str = "too large to fit in memory";
 
 /// A commit in one [`Commits`]: its position in the graph, or an index into `loaded` above the length of the
@@ -93,15 +94,14 @@ impl Commits {
     /// Returns the bytes of a commit, as Git stores them.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::ObjectTooLarge`], [`Error::Timeout`] if the
+    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::LimitExceeded`], [`Error::Timeout`] if the
     /// operation exceeds its time limit.
     pub(super) fn data(&mut self, id: Oid) -> Result<&[u8]> {
         self.check_time()?;
-        let data = self
-            .objects
-            .objects
-            .try_find(&object_id(id)?, &mut self.buffer)
-            .map_err(read_error)?;
+        let id = object_id(id)?;
+        let objects = &self.objects;
+        let found = objects.objects.try_find(&id, &mut self.buffer);
+        let data = found.map_err(|error| read_error(objects, &id, error))?;
         let data = data.filter(|data| data.kind == gix::objs::Kind::Commit);
         Ok(data.ok_or(Error::ObjectNotFound)?.data)
     }
@@ -245,11 +245,15 @@ pub(super) fn oid(id: &gix::oid) -> Result<Oid> {
     Ok(Oid::from_bytes(id.as_bytes())?)
 }
 
-/// Converts an error of gix while it reads an object.
-pub(super) fn read_error(error: impl std::fmt::Display) -> Error {
+/// Converts an error of gix while it reads an object. gix has no type for objects that exceed `gitoxide.objects.allocLimit`.
+pub(super) fn read_error(objects: &gix::Repository, id: &gix::oid, error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
-    match text.contains(TOO_LARGE_TEXT) {
-        true => Error::ObjectTooLarge,
+    let is_too_large = || {
+        let header = objects.find_header(id);
+        header.is_ok_and(|header| header.size() > MAX_IN_PROCESS_BYTES)
+    };
+    match text.contains(TOO_LARGE_TEXT) || is_too_large() {
+        true => Error::LimitExceeded(OBJECT_TOO_LARGE),
         false => Error::Gix(text),
     }
 }

@@ -107,11 +107,9 @@ fn below(entry: Option<Entry>) -> Result<Option<Oid>> {
 /// Returns the entry of a tree by name.
 fn entry_of(objects: &gix::Repository, tree: Oid, name: &[u8]) -> Result<Option<Entry>> {
     let mut buffer = Vec::new();
-    let Some(data) = objects
-        .objects
-        .try_find(&object_id(tree)?, &mut buffer)
-        .map_err(read_error)?
-    else {
+    let id = object_id(tree)?;
+    let found = objects.objects.try_find(&id, &mut buffer);
+    let Some(data) = found.map_err(|error| read_error(objects, &id, error))? else {
         return Ok(None);
     };
     for entry in TreeRefIter::from_bytes(data.data, gix::hash::Kind::Sha1) {

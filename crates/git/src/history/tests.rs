@@ -2,6 +2,7 @@
 //! one.
 
 use super::*;
+use crate::OBJECT_TOO_LARGE;
 use crate::test_repository::{PATHS, TestRepository};
 use crate::testing::{self, Fixture};
 
@@ -452,6 +453,9 @@ async fn commits_that_take_too_much_memory_are_refused() {
             limit: 20,
         };
         let refused = fixture.repository.list_commits(query).await;
-        assert!(matches!(refused, Err(Error::ObjectTooLarge)), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::LimitExceeded(OBJECT_TOO_LARGE))),
+            "{refused:?}"
+        );
     }
 }

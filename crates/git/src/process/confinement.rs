@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use super::Program;
 use crate::launcher::{Confinement, ResourceLimits};
-use crate::{Error, Oid};
+use crate::{Error, OBJECT_TOO_LARGE, Oid};
 
 /// Maximum number of files that a process has open.
 const OPEN_FILES: u64 = 1024;
@@ -101,7 +101,7 @@ pub(super) fn exceeded_limit(stderr: &str, status: ExitStatus) -> Option<Error> 
         Some(SIGXFSZ) => return Some(Error::LimitExceeded("Git wrote more than it may")),
         _ => {}
     }
-    is_out_of_memory(stderr).then_some(Error::ObjectTooLarge)
+    is_out_of_memory(stderr).then_some(Error::LimitExceeded(OBJECT_TOO_LARGE))
 }
 
 /// Returns the object that Git could not read, if that is the reason of its failure. Git does not print whether the object

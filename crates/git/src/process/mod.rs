@@ -35,7 +35,7 @@ pub use version::{ProgramVersion, VersionError, program_version};
 
 use super::fair_semaphore::FairPermit;
 use super::memory_budget::{MemoryNeed, MemoryReservation};
-use super::{Error, Oid, Repository, Result};
+use super::{Error, OBJECT_TOO_LARGE, Oid, Repository, Result};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
 const MAX_STDERR_BYTES: usize = 4 * 1024;
@@ -386,7 +386,7 @@ impl RunningProgram {
             });
             if matches!(exists.await, Ok(Ok(true))) {
                 tracing::warn!(stderr, "Git failed to read an object");
-                return Error::ObjectTooLarge;
+                return Error::LimitExceeded(OBJECT_TOO_LARGE);
             }
         }
         Error::Program {

@@ -49,7 +49,8 @@ async fn invalid_bodies_are_refused_and_nothing_is_stored(server: TestServer) {
         sent[attribute] = value;
         let refused = send(&root, id, body(&sent.to_string(), &content)).await.expect(400);
         assert!(refused.message().starts_with(expected), "{attribute}: {}", refused.message());
-        assert_eq!(refused.json()["errors"][0]["detail"], refused.message());
+        let text = format!("{} (setting: max_package_file_bytes)", refused.message());
+        assert_eq!(refused.json()["errors"][0]["detail"], text);
     }
     let manifest = ("gear-1.0.0/Cargo.toml", &b"[package]"[..]);
     for (files, expected) in [
