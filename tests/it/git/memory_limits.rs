@@ -231,29 +231,6 @@ async fn small_file_with_large_base_is_not_read_in_the_server() {
     server.stop().await;
 }
 
-async fn files_that_take_too_much_memory_return_413_with_advice() {
-    let site = Site::new(&DatabaseKind::Sqlite).await;
-    // A program gets at most half.
-    let server = site.serve(&["--git-memory-bytes", "536870912"]).await;
-    let id = import_bomb(&site, &server, 250 << 20).await;
-    let client = Client::new(&server.base, None);
-    let file = "/projects/root%2Fp/repository/files/zeros";
-    for path in [
-        format!("{file}/raw?ref=main"),
-        format!("{file}/blame?ref=main"),
-        format!("/projects/root%2Fp/repository/blobs/{id}/raw"),
-    ] {
-        let refused = client.get(&path).await.expect(413);
-        assert!(refused.message().contains("clone the repository instead"), "{path}: {}", refused.text());
-    }
-    // The size of the file is checked first.
-    client.get(&format!("{file}?ref=main")).await.expect(413);
-    for path in [format!("{file}?ref=main"), format!("{file}/raw?ref=main"), format!("{file}/blame?ref=main")] {
-        client.head(&path).await.expect(413);
-    }
-    server.stop().await;
-}
-
 /// Commits with long messages; the last is on the branch `main`, and a tag with a long message points to each.
 const LARGE_COMMITS: usize = 12;
 /// Size of each message. A commit of at most 12 MiB is read in the server.
@@ -300,6 +277,5 @@ harness::tests![
     push_of_delta_bomb_is_rejected_with_its_limit,
     readers_of_delta_bomb_use_bounded_memory,
     small_file_with_large_base_is_not_read_in_the_server,
-    files_that_take_too_much_memory_return_413_with_advice,
     large_messages_use_bounded_memory,
 ];

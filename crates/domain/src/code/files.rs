@@ -9,7 +9,7 @@ use git::{
 };
 
 use crate::code::commits::commit::{self, AuthorOverride};
-use crate::code::repositories::{file_error, reserve_json_file};
+use crate::code::repositories::reserve_json_file;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -150,8 +150,7 @@ async fn load_detail(
     let (sha256, last_commit) = tokio::try_join!(
         repository.content_sha256(located.blob),
         repository.last_commit_of(located.commit, &path),
-    )
-    .map_err(file_error)?;
+    )?;
     Ok(FileDetail {
         path,
         revision,
@@ -168,7 +167,7 @@ async fn load_detail(
 /// # Errors
 /// Returns `Error::InvalidParameters` if the path leads out of the repository. Returns `Error::NotFound` if
 /// the commit or file does not exist. Returns `Error::Forbidden` if the repository is disabled. Returns
-/// `Error::FileTooLarge` if reading the file takes too much memory.
+/// `Error::Rejected` if reading the file takes too much memory.
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -188,11 +187,7 @@ pub async fn get(
 pub async fn content(backend: &Backend, access: &ProjectAccess, file: &FileDetail) -> Result<Bytes> {
     let repository = repository(backend, access)?;
     reserve_json_file(backend, &access.caller, file.size, "get_raw_file")?;
-    Ok(repository
-        .blob(file.blob, file.size)
-        .await
-        .map_err(file_error)?
-        .data)
+    Ok(repository.blob(file.blob, file.size).await?.data)
 }
 
 /// Opens the content of a file as a stream, and returns whether it is text.
@@ -205,7 +200,7 @@ pub async fn open(
     file: &FileDetail,
 ) -> Result<(DownloadContent, bool)> {
     let repository = repository(backend, access)?;
-    blob_content::content(repository.open_blob(file.blob).await.map_err(file_error)?).await
+    blob_content::content(repository.open_blob(file.blob).await?).await
 }
 
 /// Returns the metadata of a file and the commits that last changed its lines, from the top.
@@ -229,7 +224,7 @@ pub async fn blame(
 }
 
 async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Result<Vec<BlamedLines>> {
-    let ranges = repository.blame(commit, path).await.map_err(file_error)?;
+    let ranges = repository.blame(commit, path).await?;
     let mut ids: Vec<Oid> = ranges.iter().map(|range| range.commit).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -162,7 +162,7 @@ pub(crate) fn reserve_json_file(
 /// Opens a blob for streaming.
 ///
 /// # Errors
-/// Returns `NotFound` if the ID does not refer to a blob, and `FileTooLarge` if reading it takes too much memory.
+/// Returns `NotFound` if the ID does not refer to a blob, and `Rejected` if reading it takes too much memory.
 pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
     let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
@@ -175,18 +175,10 @@ fn blob_id(sha: &str) -> Result<git::Oid> {
     id.ok_or_else(|| Error::not_found("Blob"))
 }
 
-/// Maps the error of an operation that reads a file.
-pub(crate) fn file_error(error: git::Error) -> Error {
-    match error {
-        git::Error::LimitExceeded(text @ git::OBJECT_TOO_LARGE) => Error::FileTooLarge(text.to_owned()),
-        other => other.into(),
-    }
-}
-
 fn blob_error(error: git::Error) -> Error {
     match error {
         git::Error::ObjectNotFound => Error::not_found("Blob"),
-        other => file_error(other),
+        other => other.into(),
     }
 }
 
