@@ -180,7 +180,7 @@ impl Repository {
     }
 }
 
-/// Reads a commit by ID that is not returned to callers.
+/// Reads a commit by ID for an operation that does not return the commit.
 pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
     read_counted(repository, id, &mut ResultSize::new(None))
 }

@@ -46,7 +46,7 @@ impl Repository {
         self
     }
 
-    /// Returns the count of a new result.
+    /// Returns a counter for the texts of one result, which reserves the memory of the client.
     pub(super) fn result_size(&self) -> ResultSize {
         ResultSize::new(self.memory.clone())
     }

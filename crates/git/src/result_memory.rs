@@ -41,8 +41,8 @@ impl ResultSize {
     /// Counts a text before it is added to the result.
     ///
     /// # Errors
-    /// [`Error::MemoryExhausted`] if too little memory is left for the client, [`Error::LimitExceeded`] if the server itself
-    /// asked for too much.
+    /// [`Error::MemoryExhausted`] if too little memory is left for the client. [`Error::LimitExceeded`] if no client is known and
+    /// the result exceeds the maximum.
     pub(super) fn add(&mut self, length: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(length as u64);
         let missing = self.bytes.saturating_sub(self.counted);
