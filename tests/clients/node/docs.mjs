@@ -41,7 +41,7 @@ const everyPage = async () => {
       ]);
       assert.equal(titles, 1, path);
       assert.ok(overflow <= 0, `${path} scrolls sideways by ${overflow}`);
-      if (path.includes("/operation/")) assert.ok(elements <= 2050, `${path} has ${elements} elements`);
+      if (path.includes("/operation/")) assert.ok(elements <= 2000, `${path} has ${elements} elements`);
     }
     await page.context().close();
   };

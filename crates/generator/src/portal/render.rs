@@ -205,9 +205,9 @@ fn attributes(html: &mut Html, list: &[Attribute]) {
         }
         html.raw("><div class=\"signature\"><a class=\"name\"")
             .attribute("href", &format!("#{}", attribute.anchor));
-        html.raw("><code>")
+        html.raw(">")
             .text(&attribute.name)
-            .raw("</code></a> <span class=\"type\">");
+            .raw("</a> <span class=\"type\">");
         inline(html, &attribute.kind).raw("</span>");
         if let Some(input) = attribute.input.as_ref().filter(|input| input.location != "form") {
             html.raw(" <span class=\"in\">")

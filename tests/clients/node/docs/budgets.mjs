@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { base, find, largest, open, operation, traced } from "./browser.mjs";
 import { shapes } from "./accessibility.mjs";
 
-const MAX_ELEMENTS = 2_050;
+const MAX_ELEMENTS = 2_000;
 const MAX_HEAP = 2 << 20;
 /**
  * First paint of the largest page, as a multiple of the first paint of an empty page and of the shortest operation. A debug build
