@@ -79,7 +79,8 @@ impl TestServer {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),
-            database_connections: options.database_connections.or(Some(4)),
+            // Each connection reads the schema, and prepares its own statements.
+            database_connections: options.database_connections.or(Some(2)),
             // Tests count statements, and background jobs would add theirs.
             no_worker: options.no_worker.or(Some(true)),
             // Webhook receivers listen on the loopback address.
