@@ -16,22 +16,25 @@ const FLAT_FOLDERS: [&str; 3] = ["crates/git/src", "crates/storage/src/entities"
 const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
 
 /// The packages and the packages of this workspace that each may depend on.
-const PACKAGES: [(&str, &[&str]); 11] = [
+const PACKAGES: [(&str, &[&str]); 12] = [
     ("allocator", &[]),
     ("generator", &[]),
     ("contract", &["generator"]),
+    ("cryptography", &[]),
     ("parsers", &[]),
     ("git", &["parsers"]),
     ("harness", &[]),
     ("migration", &[]),
     ("row-derive", &[]),
     ("storage", &["migration", "row-derive"]),
-    ("domain", &["git", "parsers", "storage"]),
+    ("domain", &["cryptography", "git", "parsers", "storage"]),
     ("holdfast", &["allocator", "contract", "domain", "git", "parsers", "storage"]),
 ];
 
 /// Libraries, and the packages that may depend on them.
-const LIBRARIES: [(&str, &[&str]); 10] = [
+const LIBRARIES: [(&str, &[&str]); 12] = [
+    ("argon2", &["cryptography"]),
+    ("chacha20poly1305", &["cryptography"]),
     ("clap", &["holdfast"]),
     ("git2", &["git"]),
     ("gix", &["git"]),

@@ -29,5 +29,5 @@ pub enum Error {
     Authentication,
     /// A password hash in the database is malformed, or hashing failed.
     #[error("password hash: {0}")]
-    Password(argon2::password_hash::Error),
+    Password(#[from] cryptography::PasswordError),
 }

@@ -1,23 +1,18 @@
 //! An encryption key.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use chacha20poly1305::{
-    KeyInit, XChaCha20Poly1305, XNonce,
-    aead::{Aead, Payload},
-};
-use hmac::{Hmac, Mac};
+use cryptography::{Cipher, NONCE_LENGTH};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::secret::Secret;
 use super::token::digest_bytes;
 
-/// The length of a key in bytes.
-pub const KEY_LENGTH: usize = 32;
+pub use cryptography::KEY_LENGTH;
 
 /// Format version of encrypted values; a new version is added next to it and never replaces it.
 const VERSION: &str = "v1";
-const NONCE_LENGTH: usize = 24;
 /// Length of the ID of a key in hex digits.
 const ID_LENGTH: usize = 8;
 /// Length of the prefix of an encrypted value that contains the ID of its key, in characters.
@@ -31,7 +26,7 @@ pub(super) struct Key {
     pub(super) id: String,
     /// A digest of the key in hex, which reveals nothing of it: a key is 32 random bytes.
     pub(super) fingerprint: String,
-    cipher: XChaCha20Poly1305,
+    cipher: Cipher,
     digest_key: [u8; DIGEST_KEY_LENGTH],
 }
 
@@ -63,7 +58,7 @@ impl Key {
         Self {
             id,
             fingerprint: digest_bytes(&[b"holdfast key fingerprint".as_slice(), bytes].concat()),
-            cipher: XChaCha20Poly1305::new(bytes.into()),
+            cipher: Cipher::new(bytes),
             digest_key,
         }
     }
@@ -75,14 +70,10 @@ impl Key {
 
     pub(super) fn encrypt(&self, value: &str, context: &str) -> Result<String, Error> {
         let nonce: [u8; NONCE_LENGTH] = rand::random();
-        let payload = Payload {
-            msg: value.as_bytes(),
-            aad: context.as_bytes(),
-        };
         let sealed = self
             .cipher
-            .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| Error::Malformed)?;
+            .encrypt(&nonce, value.as_bytes(), context.as_bytes())
+            .ok_or(Error::Malformed)?;
         let body = URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat());
         Ok(format!("{}{body}", self.prefix()))
     }
@@ -91,14 +82,10 @@ impl Key {
     pub(super) fn decrypt(&self, value: &EncryptedValue<'_>, context: &str) -> Result<Secret<String>, Error> {
         let body = URL_SAFE_NO_PAD.decode(value.body).map_err(|_| Error::Malformed)?;
         let (nonce, sealed) = body.split_first_chunk::<NONCE_LENGTH>().ok_or(Error::Malformed)?;
-        let payload = Payload {
-            msg: sealed,
-            aad: context.as_bytes(),
-        };
         let opened = self
             .cipher
-            .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| Error::Authentication)?;
+            .decrypt(nonce, sealed, context.as_bytes())
+            .ok_or(Error::Authentication)?;
         String::from_utf8(opened)
             .map(Secret::new)
             .map_err(|_| Error::Malformed)

@@ -2,11 +2,6 @@
 
 use std::sync::OnceLock;
 
-use argon2::{
-    Argon2,
-    password_hash::{self, PasswordHasher, PasswordVerifier},
-};
-
 use super::error::Error;
 
 /// Hashes a password with argon2id (19 MiB, two passes, one lane: the parameters of the crate and of OWASP)
@@ -15,10 +10,7 @@ use super::error::Error;
 /// # Errors
 /// [`Error::Password`] if no salt can be generated.
 pub fn hash_password(password: &str) -> Result<String, Error> {
-    let hash = Argon2::default()
-        .hash_password(password.as_bytes())
-        .map_err(Error::Password)?;
-    Ok(hash.to_string())
+    Ok(cryptography::hash_password(password)?)
 }
 
 /// Returns whether a password matches a hash. Without a hash (no such user, or no password) the result is
@@ -38,9 +30,5 @@ pub fn verify_password(password: &str, hash: Option<&str>) -> Result<bool, Error
             (NOBODY.get().map_or("", String::as_str), false)
         }
     };
-    match Argon2::default().verify_password(password.as_bytes(), hash) {
-        Ok(()) => Ok(somebody),
-        Err(password_hash::Error::PasswordInvalid) => Ok(false),
-        Err(error) => Err(Error::Password(error)),
-    }
+    Ok(cryptography::password_matches(password, hash)? && somebody)
 }

@@ -7,11 +7,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
-use aead_stream::{DecryptorBE32, EncryptorBE32};
-use argon2::{Algorithm, Argon2, Params, Version};
-use chacha20poly1305::aead::Aead;
-use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
-use hmac::{Hmac, Mac};
+use cryptography::{
+    ChunkDecryptor, ChunkEncryptor, Cipher, KEY_LENGTH, NONCE_LENGTH, STREAM_PREFIX_LENGTH as PREFIX_LENGTH,
+    TAG_LENGTH, derive_key,
+};
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -19,14 +19,6 @@ use super::rejected;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::Secret;
 
-/// Length of a key in bytes.
-const KEY_LENGTH: usize = 32;
-/// Length of a nonce of XChaCha20-Poly1305 in bytes.
-const NONCE_LENGTH: usize = 24;
-/// Length of the random part of the nonces of a file in bytes. The other 5 bytes are a counter and the mark of the last chunk.
-const PREFIX_LENGTH: usize = 19;
-/// Length of the tag of a chunk in bytes.
-const TAG_LENGTH: usize = 16;
 /// Length of a chunk before encryption in bytes.
 const CHUNK_LENGTH: usize = 64 << 10;
 /// Length of the salt in bytes.
@@ -88,8 +80,8 @@ impl EncryptionHeader {
         let (salt, master): ([u8; SALT_LENGTH], [u8; KEY_LENGTH]) = (rand::random(), rand::random());
         let cipher = derive(passphrase, &salt, MEMORY_KIB, PASSES)?;
         let nonce: [u8; NONCE_LENGTH] = rand::random();
-        let sealed = cipher.encrypt(&XNonce::from(nonce), master.as_slice());
-        let sealed = sealed.map_err(|_| Error::internal("failed to encrypt a key"))?;
+        let sealed = cipher.encrypt(&nonce, &master, b"");
+        let sealed = sealed.ok_or_else(|| Error::internal("failed to encrypt a key"))?;
         let header = Self {
             memory_kib: MEMORY_KIB,
             passes: PASSES,
@@ -109,29 +101,24 @@ impl EncryptionHeader {
         let sealed = hex::decode(&self.sealed_key).map_err(|_| damaged())?;
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LENGTH>().ok_or_else(damaged)?;
         let cipher = derive(passphrase, &salt, self.memory_kib, self.passes).map_err(|_| damaged())?;
-        let master = cipher.decrypt(&XNonce::from(*nonce), sealed);
+        let master = cipher.decrypt(nonce, sealed, b"");
         let wrong = "the passphrase is wrong, or the header of the backups is damaged";
         let master: [u8; KEY_LENGTH] = master
-            .ok()
             .and_then(|master| master.try_into().ok())
             .ok_or_else(|| rejected(wrong.to_owned()))?;
         BackupKey::of(&master)
     }
 }
 
-fn derive(passphrase: &Secret, salt: &[u8], memory_kib: u32, passes: u32) -> Result<XChaCha20Poly1305> {
-    let failed = |error: argon2::Error| Error::internal(error.to_string());
-    let parameters = Params::new(memory_kib, passes, 1, Some(KEY_LENGTH)).map_err(failed)?;
-    let mut key = [0; KEY_LENGTH];
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters)
-        .hash_password_into(passphrase.expose().as_bytes(), salt, &mut key)
-        .map_err(failed)?;
-    Ok(XChaCha20Poly1305::new(&key.into()))
+fn derive(passphrase: &Secret, salt: &[u8], memory_kib: u32, passes: u32) -> Result<Cipher> {
+    let key =
+        derive_key(passphrase.expose().as_bytes(), salt, memory_kib, passes).map_err(Error::internal)?;
+    Ok(Cipher::new(&key))
 }
 
 /// Returns the HMAC-SHA-256 of a text.
 fn authenticate(key: &[u8; KEY_LENGTH], text: &[u8]) -> Result<[u8; KEY_LENGTH]> {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).map_err(Error::internal)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(Error::internal)?;
     mac.update(text);
     Ok(mac.finalize().into_bytes().into())
 }
@@ -159,7 +146,7 @@ pub(super) fn sealed_size(size: u64) -> u64 {
 /// Encrypts a file while it is written.
 pub(super) struct SealingWriter<W> {
     target: W,
-    stream: EncryptorBE32<XChaCha20Poly1305>,
+    stream: ChunkEncryptor,
     chunk: Vec<u8>,
 }
 
@@ -173,15 +160,15 @@ impl<W: Write> SealingWriter<W> {
         target.write_all(&prefix)?;
         Ok(Self {
             target,
-            stream: EncryptorBE32::new(&key.content.into(), &prefix.into()),
+            stream: ChunkEncryptor::new(&key.content, &prefix),
             chunk: Vec::with_capacity(CHUNK_LENGTH),
         })
     }
 
     /// Writes the last chunk and returns the target.
     pub(super) fn finish(mut self) -> io::Result<W> {
-        let sealed = self.stream.encrypt_last(self.chunk.as_slice());
-        self.target.write_all(&sealed.map_err(|_| failed())?)?;
+        let sealed = self.stream.last(&self.chunk);
+        self.target.write_all(&sealed.ok_or_else(failed)?)?;
         Ok(self.target)
     }
 }
@@ -189,8 +176,8 @@ impl<W: Write> SealingWriter<W> {
 impl<W: Write> Write for SealingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.chunk.len() == CHUNK_LENGTH {
-            let sealed = self.stream.encrypt_next(self.chunk.as_slice());
-            self.target.write_all(&sealed.map_err(|_| failed())?)?;
+            let sealed = self.stream.next(&self.chunk);
+            self.target.write_all(&sealed.ok_or_else(failed)?)?;
             self.chunk.clear();
         }
         let length = bytes.len().min(CHUNK_LENGTH - self.chunk.len());
@@ -207,7 +194,7 @@ impl<W: Write> Write for SealingWriter<W> {
 pub(super) struct OpeningReader<R> {
     source: R,
     /// `None` after the last chunk.
-    stream: Option<DecryptorBE32<XChaCha20Poly1305>>,
+    stream: Option<ChunkDecryptor>,
     /// The next encrypted chunk. Whether it is the last one is known when the chunk after it was read.
     next: Vec<u8>,
     plain: Vec<u8>,
@@ -221,7 +208,7 @@ impl<R: Read> OpeningReader<R> {
         let next = read_chunk(&mut source)?;
         Ok(Self {
             source,
-            stream: Some(DecryptorBE32::new(&key.content.into(), &prefix.into())),
+            stream: Some(ChunkDecryptor::new(&key.content, &prefix)),
             next,
             plain: Vec::new(),
             position: 0,
@@ -246,13 +233,13 @@ impl<R: Read> Read for OpeningReader<R> {
             let current = std::mem::take(&mut self.next);
             self.next = read_chunk(&mut self.source)?;
             let opened = if self.next.is_empty() {
-                stream.decrypt_last(current.as_slice())
+                stream.last(&current)
             } else {
-                let opened = stream.decrypt_next(current.as_slice());
+                let opened = stream.next(&current);
                 self.stream = Some(stream);
                 opened
             };
-            self.plain = opened.map_err(|_| failed())?;
+            self.plain = opened.ok_or_else(failed)?;
             self.position = 0;
         }
         let length = buffer.len().min(self.plain.len() - self.position);
