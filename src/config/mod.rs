@@ -124,6 +124,9 @@ pub struct ConfigOptions {
     /// Maximum size of a file of a package, in bytes [default: 5 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PACKAGE_FILE_BYTES")]
     pub max_package_file_bytes: Option<u64>,
+    /// Maximum total size of the packages of a project, in bytes [default: 100 GiB]
+    #[arg(long, env = "HOLDFAST_MAX_PROJECT_PACKAGE_BYTES")]
+    pub max_project_package_bytes: Option<u64>,
     /// Minutes between the updates of a pull mirror; at least 1 [default: 30]
     #[arg(long, env = "HOLDFAST_PULL_MIRROR_MINUTES")]
     pub pull_mirror_minutes: Option<u32>,
@@ -234,6 +237,8 @@ pub struct ServerSettings {
     pub max_layer_bytes: u64,
     /// Maximum size of a file of a package, in bytes.
     pub max_package_file_bytes: u64,
+    /// Maximum total size of the packages of a project, in bytes.
+    pub max_project_package_bytes: u64,
     /// Minutes between the updates of a pull mirror.
     pub pull_mirror_minutes: u32,
     /// Days after which untagged images are deleted; 0 never deletes them.
@@ -263,6 +268,8 @@ const MAX_VERSION_LENGTH: usize = 64;
 const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default maximum size of a file of a package.
 const MAX_PACKAGE_FILE_BYTES: u64 = 5 << 30;
+/// Default maximum total size of the packages of a project.
+const MAX_PROJECT_PACKAGE_BYTES: u64 = 100 << 30;
 /// Default of the free disk space below which low space is reported.
 const LOW_DISK_BYTES: u64 = 1 << 30;
 /// Default of the minutes between the updates of a pull mirror.
@@ -323,6 +330,7 @@ impl ConfigOptions {
             max_json_file_bytes: self.max_json_file_bytes.or(under.max_json_file_bytes),
             max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
             max_package_file_bytes: self.max_package_file_bytes.or(under.max_package_file_bytes),
+            max_project_package_bytes: self.max_project_package_bytes.or(under.max_project_package_bytes),
             pull_mirror_minutes: self.pull_mirror_minutes.or(under.pull_mirror_minutes),
             untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
             max_scim_users: self.max_scim_users.or(under.max_scim_users),
@@ -415,6 +423,9 @@ impl ConfigOptions {
             max_json_file_bytes: self.max_json_file_bytes.unwrap_or(MAX_JSON_FILE_BYTES),
             max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
             max_package_file_bytes: self.max_package_file_bytes.unwrap_or(MAX_PACKAGE_FILE_BYTES),
+            max_project_package_bytes: self
+                .max_project_package_bytes
+                .unwrap_or(MAX_PROJECT_PACKAGE_BYTES),
             pull_mirror_minutes: self.pull_mirror_minutes.unwrap_or(PULL_MIRROR_MINUTES).max(1),
             untagged_image_days: self.untagged_image_days.unwrap_or_default(),
             max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),

@@ -152,6 +152,7 @@ async fn open_as(
         plan: settings.plan,
         max_layer_bytes: settings.max_layer_bytes,
         max_package_file_bytes: settings.max_package_file_bytes,
+        max_project_package_bytes: settings.max_project_package_bytes,
         max_json_file_bytes: settings.max_json_file_bytes,
         max_push_bytes: settings.max_push_bytes,
         pull_mirror_minutes: settings.pull_mirror_minutes,

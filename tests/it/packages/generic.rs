@@ -3,8 +3,9 @@
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
+use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility, package_blobs};
 
 use super::{file_path, package, upload};
 use crate::support::spaces::project;
@@ -165,6 +166,35 @@ async fn upload_above_the_maximum_size_returns_413(server: TestServer) {
     assert_eq!(files.as_array().map(Vec::len), Some(1));
 }
 
+/// A server that stores packages of at most 1,000 bytes for each project.
+fn small_projects() -> ConfigOptions {
+    ConfigOptions { max_project_package_bytes: Some(1_000), ..ConfigOptions::default() }
+}
+
+async fn upload_above_the_maximum_size_of_the_project_returns_413(server: TestServer) {
+    let (root, work) = (server.root(), work(&server, "private").await);
+    upload(&root, &work, FILE, &[0; 600]).await.expect(201);
+    let refused = upload(&root, &work, ["other", "1.0.0", "f"], &[0; 401]).await.expect(413);
+    assert_eq!(refused.json()["setting"], "max_project_package_bytes");
+    assert!(refused.message().contains("(maximum is 1000 bytes); delete packages"), "{}", refused.message());
+    let packages = root.get(&format!("{work}/packages")).await.expect(200).json();
+    assert_eq!(packages.as_array().map(Vec::len), Some(1));
+    let blobs = package_blobs::Entity::find().count(server.backend.database.read()).await.expect("a count");
+    assert_eq!(blobs, 1, "the content of the refused file remains");
+
+    // Other projects are not affected, and a deletion makes room.
+    let other = project(&root, "other", json!({})).await;
+    upload(&root, &format!("/projects/{other}"), FILE, &[0; 1_000]).await.expect(201);
+    root.delete(&format!("{work}/packages/{}", packages[0]["id"])).await.expect(204);
+    let uploads = (0..4).map(|number| {
+        let (root, work) = (root.clone(), work.clone());
+        async move { upload(&root, &work, ["many", "1.0.0", &format!("f{number}")], &[0; 300]).await.status }
+    });
+    let mut statuses = futures_util::future::join_all(uploads).await;
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 201, 201, 413]);
+}
+
 async fn concurrent_uploads_create_one_package(server: TestServer) {
     let (root, work) = (server.root(), work(&server, "private").await);
     let uploads = (0..8).map(|number| {
@@ -219,6 +249,7 @@ on_every_database![
     newest_of_equal_file_names_is_downloaded,
     upload_refuses_invalid_names_and_parameters,
     upload_above_the_maximum_size_returns_413 with small_files(),
+    upload_above_the_maximum_size_of_the_project_returns_413 with small_projects(),
     concurrent_uploads_create_one_package,
     download_records_its_time,
     archived_project_is_read_only,

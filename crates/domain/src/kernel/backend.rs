@@ -69,6 +69,8 @@ pub struct Instance {
     pub max_layer_bytes: u64,
     /// Maximum size of a file of a package, in bytes.
     pub max_package_file_bytes: u64,
+    /// Maximum total size of the files of the packages of a project, in bytes.
+    pub max_project_package_bytes: u64,
     /// Maximum size of a file in a JSON response, in bytes.
     pub max_json_file_bytes: u64,
     /// Maximum size of a pack that is pushed to a repository or fetched by a mirror, in bytes.

@@ -84,7 +84,7 @@ pub enum Error {
     /// The request exceeds the size limit of the operation.
     #[error("the content is too large")]
     TooLarge,
-    /// The requested file is too large for a JSON response; contains the message with the operation to use instead.
+    /// A file is too large for a JSON response, or for the project; contains the reason and what to do.
     #[error("{0}")]
     FileTooLarge(String),
     /// The request is well formed but cannot be processed.

@@ -15,6 +15,8 @@ pub(crate) const ALLOW_LOCAL_REQUESTS: &str = "allow_local_requests_from_hooks_a
 pub const ATTACHMENT_SIZE: &str = "max_attachment_size";
 /// Name of the option of the server with the maximum size of a file of a package.
 pub const PACKAGE_FILE_SIZE: &str = "max_package_file_bytes";
+/// Name of the option of the server with the maximum total size of the packages of a project.
+pub const PROJECT_PACKAGES_SIZE: &str = "max_project_package_bytes";
 
 /// The current settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

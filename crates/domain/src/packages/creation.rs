@@ -19,6 +19,7 @@ use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
+use crate::kernel::settings::PROJECT_PACKAGES_SIZE;
 use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of files of a package.
@@ -110,7 +111,8 @@ impl<E: Into<Error>> From<E> for AddFileError {
 ///
 /// # Errors
 /// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled or a
-/// protection rule does not allow the upload, and `Error::NotFound` if the project was deleted.
+/// protection rule does not allow the upload, `Error::FileTooLarge` if the packages of the project are too large with the
+/// file, and `Error::NotFound` if the project was deleted.
 pub async fn add_file(
     backend: &Backend,
     access: &ProjectAccess,
@@ -121,7 +123,11 @@ pub async fn add_file(
         Ok(()) => {
             backend
                 .database
-                .transaction(async |transaction| add(transaction, access, &new, &content).await)
+                .transaction(async |transaction| {
+                    let added = add(transaction, access, &new, &content).await?;
+                    check_total_size(transaction, backend, access.project.id).await?;
+                    Ok(added)
+                })
                 .await
         }
         Err(error) => Err(error.into()),
@@ -178,6 +184,24 @@ async fn add(
     let event = AuditEvent::new(kind, access.audit_entity(), target);
     audit::record(transaction, &access.caller, event).await?;
     Ok((package, file))
+}
+
+/// Refuses a file, which is inserted already, if the packages of the project are too large with it. Uploads to a project
+/// wait for each other, so the total is exact.
+async fn check_total_size(
+    transaction: &DatabaseTransaction,
+    backend: &Backend,
+    project_id: i64,
+) -> Result<(), AddFileError> {
+    let limit = backend.instance.max_project_package_bytes;
+    let sizes = package_files::total_sizes(transaction, &[project_id]).await?;
+    let total = sizes.get(&project_id).copied().unwrap_or_default();
+    if u64::try_from(total).map_err(Error::internal)? <= limit {
+        return Ok(());
+    }
+    let text =
+        format!("the packages of the project are too large (maximum is {limit} bytes); delete packages");
+    Err(Error::FileTooLarge(text).because_of(PROJECT_PACKAGES_SIZE).into())
 }
 
 /// Refuses a duplicate, or deletes the file that the new file replaces.
