@@ -188,6 +188,62 @@ async fn numbers_of_approvals_become_rules(db: DatabaseConnection) {
     Migrator::down(&db, Some(1)).await.unwrap();
 }
 
+async fn flag_of_packages_becomes_access_level(db: DatabaseConnection) {
+    up_before(
+        &db,
+        "m20261130_000112_store_access_levels_of_packages_and_releases",
+    )
+    .await;
+    let time = "'2026-01-31 12:00:00+00:00'";
+    let project = |id: i32, enabled: &str| {
+        format!(
+            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, packages_enabled,
+                 last_activity_at, created_at, updated_at)
+             VALUES ({id}, 1, 'p{id}', 'p{id}', 'p{id}', 'p{id}', 'private', {enabled}, {time}, {time}, {time})"
+        )
+    };
+    for statement in [
+        format!(
+            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
+             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
+        ),
+        project(1, "TRUE"),
+        project(2, "FALSE"),
+        project(3, "TRUE"),
+    ] {
+        db.execute_unprepared(&statement).await.unwrap();
+    }
+    let found = async |expression: &str| {
+        let sql = format!("SELECT {expression} AS found FROM projects ORDER BY id");
+        let rows = db.query_all_raw(Statement::from_string(db.get_database_backend(), sql));
+        let rows = rows.await.unwrap();
+        let texts = rows.iter().map(|row| row.try_get::<String>("", "found").unwrap());
+        texts.collect::<Vec<_>>()
+    };
+    Migrator::up(&db, Some(1)).await.unwrap();
+    assert_eq!(
+        found("package_registry_access_level").await,
+        ["enabled", "disabled", "enabled"]
+    );
+    assert_eq!(found("releases_access_level").await, ["enabled"; 3]);
+    for column in ["package_registry_access_level", "releases_access_level"] {
+        let set = |level: &str| format!("UPDATE projects SET {column} = '{level}' WHERE id = 3");
+        assert!(
+            db.execute_unprepared(&set("public")).await.is_err(),
+            "{column} accepts an unknown level"
+        );
+        db.execute_unprepared(&set("private")).await.unwrap();
+    }
+    Migrator::down(&db, Some(1)).await.unwrap();
+    let enabled = "CASE WHEN packages_enabled THEN 'yes' ELSE 'no' END";
+    assert_eq!(found(enabled).await, ["yes", "no", "no"]);
+    Migrator::up(&db, Some(1)).await.unwrap();
+    assert_eq!(
+        found("package_registry_access_level").await,
+        ["enabled", "disabled", "disabled"]
+    );
+}
+
 /// A test on an empty database.
 type Check = fn(DatabaseConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -256,8 +312,20 @@ async fn numbers_of_approvals_become_rules_on_postgresql() {
     on_postgresql("approvals", |db| Box::pin(numbers_of_approvals_become_rules(db))).await;
 }
 
+async fn flag_of_packages_becomes_access_level_on_sqlite() {
+    on_sqlite(|db| Box::pin(flag_of_packages_becomes_access_level(db))).await;
+}
+
+async fn flag_of_packages_becomes_access_level_on_postgresql() {
+    on_postgresql("packages", |db| {
+        Box::pin(flag_of_packages_becomes_access_level(db))
+    })
+    .await;
+}
+
 harness::tests![
     every_migration_is_reversible_on_sqlite,
+    flag_of_packages_becomes_access_level_on_sqlite,
     numbers_of_approvals_become_rules_on_sqlite,
     protected_branches_preserve_their_roles_on_sqlite,
     provisioned_users_become_unconfirmed_on_sqlite
@@ -265,6 +333,7 @@ harness::tests![
 harness::tests![
     requires harness::postgresql::missing;
     every_migration_is_reversible_on_postgresql,
+    flag_of_packages_becomes_access_level_on_postgresql,
     numbers_of_approvals_become_rules_on_postgresql,
     protected_branches_preserve_their_roles_on_postgresql,
     provisioned_users_become_unconfirmed_on_postgresql

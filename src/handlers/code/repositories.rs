@@ -57,12 +57,8 @@ impl RepositoriesApi for App {
     }
 
     async fn get_archive(&self, access: ProjectAccess, request: GetArchiveRequest) -> Result<Download> {
-        self.archive(
-            &access,
-            request.sha,
-            request.format.unwrap_or(ArchiveFormat::TarGz),
-        )
-        .await
+        let format = request.format.unwrap_or(ArchiveFormat::TarGz);
+        self.archive(&access, request.sha, request.path, format).await
     }
 
     async fn get_archive_by_format(
@@ -70,7 +66,8 @@ impl RepositoriesApi for App {
         access: ProjectAccess,
         request: GetArchiveByFormatRequest,
     ) -> Result<Download> {
-        self.archive(&access, request.sha, request.format).await
+        self.archive(&access, request.sha, request.path, request.format)
+            .await
     }
 
     async fn compare_refs(&self, access: ProjectAccess, request: CompareRefsRequest) -> Result<Comparison> {
@@ -109,6 +106,7 @@ impl App {
         &self,
         access: &ProjectAccess,
         revision: Option<String>,
+        path: Option<String>,
         format: ArchiveFormat,
     ) -> Result<Download> {
         let format = match format {
@@ -121,8 +119,8 @@ impl App {
             ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
             ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
         };
-        let archive =
-            repositories::create_archive(&self.backend, access, revision.as_deref(), format).await?;
+        let (revision, path) = (revision.as_deref(), path.as_deref());
+        let archive = repositories::create_archive(&self.backend, access, revision, path, format).await?;
         Ok(views::code::archive::download(archive))
     }
 }

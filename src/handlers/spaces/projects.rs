@@ -40,6 +40,7 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         jobs_enabled: settings.jobs_enabled,
         snippets_enabled: settings.snippets_enabled,
         container_registry_enabled: settings.container_registry_enabled,
+        packages_enabled: settings.packages_enabled,
         issues_access_level: settings.issues_access_level.map(Convert::convert),
         repository_access_level: settings.repository_access_level.map(Convert::convert),
         merge_requests_access_level: settings.merge_requests_access_level.map(Convert::convert),
@@ -48,6 +49,8 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         builds_access_level: settings.builds_access_level.map(Convert::convert),
         snippets_access_level: settings.snippets_access_level.map(Convert::convert),
         container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
+        package_registry_access_level: settings.package_registry_access_level.map(Convert::convert),
+        releases_access_level: settings.releases_access_level.map(Convert::convert),
         container_expiration_policy: settings
             .container_expiration_policy_attributes
             .map(expiration_policy_change),
@@ -55,7 +58,6 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> pr
         squash_option: settings.squash_option.map(Convert::convert),
         request_access_enabled: settings.request_access_enabled,
         lfs_enabled: settings.lfs_enabled,
-        packages_enabled: settings.packages_enabled,
         service_desk_enabled: settings.service_desk_enabled,
         emails_enabled: settings.emails_enabled,
         resolve_outdated_diff_discussions: settings.resolve_outdated_diff_discussions,

@@ -188,7 +188,8 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
             format,
         } => {
             let access = project_access(backend, request, &project).await?;
-            let created = repositories::create_archive(backend, &access, Some(&reference), format).await?;
+            let created =
+                repositories::create_archive(backend, &access, Some(&reference), None, format).await?;
             let found = archive::download(created);
             Ok(download::render(found, StatusCode::OK, request.headers()))
         }

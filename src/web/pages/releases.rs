@@ -6,7 +6,7 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
-use domain::releases::{evidence, links, listing};
+use domain::releases::{evidence, links, listing, rules};
 use percent_encoding::percent_decode_str;
 use poem::Response;
 use poem::http::header::LOCATION;
@@ -60,8 +60,11 @@ impl ReleasePart {
     }
 }
 
-/// Returns the response for a part of a release.
+/// Returns the response for a part of a release. The address does not exist for callers without access to releases.
 pub(super) async fn answer(backend: &Backend, access: &ProjectAccess, part: ReleasePart) -> Result<Response> {
+    if !rules::can_use_releases(access) {
+        return Err(Error::not_found("Project"));
+    }
     match part {
         ReleasePart::Asset { tag, path } => {
             let tag = match tag {

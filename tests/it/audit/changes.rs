@@ -65,6 +65,13 @@ async fn changes_of_groups_and_projects_name_their_attributes(server: TestServer
     root.put(&format!("/projects/{work}"), body).await.expect(200);
     let expected = json!(["only_allow_merge_if_pipeline_succeeds", "false", "true"]);
     assert_eq!(json!(change(&server, "project_setting_changed").await), expected);
+    for (body, expected) in [
+        (json!({ "packages_enabled": false }), ["package_registry_access_level", "enabled", "disabled"]),
+        (json!({ "releases_access_level": "private" }), ["releases_access_level", "enabled", "private"]),
+    ] {
+        root.put(&format!("/projects/{work}"), body).await.expect(200);
+        assert_eq!(change(&server, "project_setting_changed").await, expected);
+    }
     root.put(&format!("/projects/{work}/transfer"), json!({ "namespace": "machines" })).await.expect(200);
     assert_eq!(change(&server, "project_transferred").await, ["namespace", "root", "machines"]);
     root.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);

@@ -6,6 +6,7 @@ mod cleanup;
 mod credentials;
 mod deletion;
 mod generic;
+mod levels;
 mod lists;
 pub mod maven_packages;
 pub mod npm_packages;

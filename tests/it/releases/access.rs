@@ -15,7 +15,7 @@ use crate::support::{Client, TestServer, on_every_database};
 const OF_CODE: [&str; 5] = ["tag_name", "commit", "commit_path", "tag_path", "evidences"];
 
 /// Returns the statuses of reads of a release with a link: list, release, links, link, download and permalink.
-async fn reads(client: &Client, path: &str, link: &Value) -> Vec<u16> {
+pub(super) async fn reads(client: &Client, path: &str, link: &Value) -> Vec<u16> {
     let mut statuses = Vec::new();
     for rest in [
         String::new(),
@@ -30,7 +30,8 @@ async fn reads(client: &Client, path: &str, link: &Value) -> Vec<u16> {
     statuses
 }
 
-async fn released<'a>(server: &'a TestServer, visibility: Visibility) -> (Project<'a>, String, Value) {
+/// Creates the project `root/engine` with the release `v1`. Returns the project, its path and the ID of a link.
+pub(super) async fn released<'a>(server: &'a TestServer, visibility: Visibility) -> (Project<'a>, String, Value) {
     let project = Project::with_commits(server, "engine", visibility).await;
     let path = format!("/projects/{}", project.id);
     let link = json!({ "name": "a", "url": "https://example.com/a", "filepath": "/a" });

@@ -3,6 +3,7 @@
 mod access;
 mod evidence;
 mod group_releases;
+mod levels;
 mod lifecycle;
 mod links;
 mod lists;

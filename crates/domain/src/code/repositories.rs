@@ -16,8 +16,8 @@ pub use git::{ArchiveFormat, ContributorOrder};
 /// its Base64 text, and the response.
 const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 
-/// Maximum length of a ref in the directory name of an archive, in bytes.
-const MAX_ARCHIVE_REF_BYTES: usize = 100;
+/// Maximum length of a ref, and of a path, in the directory name of an archive, in bytes.
+const MAX_ARCHIVE_NAME_BYTES: usize = 100;
 
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
@@ -190,14 +190,16 @@ pub struct RepositoryArchive {
     pub stream: git::ByteStream,
 }
 
-/// Starts an archive of the files of a commit.
+/// Starts an archive of the files of a commit. With a path, the archive contains only files at or below it; an empty path is
+/// that of the root directory.
 ///
 /// # Errors
-/// Returns `NotFound` if the revision does not exist, and `Busy` if too many transfers are running.
+/// Returns `NotFound` if the revision or the path does not exist, and `Busy` if too many transfers are running.
 pub async fn create_archive(
     backend: &Backend,
     access: &ProjectAccess,
     revision: Option<&str>,
+    path: Option<&str>,
     format: ArchiveFormat,
 ) -> Result<RepositoryArchive> {
     let repository = repository_access::repository(backend, access)?;
@@ -206,14 +208,18 @@ pub async fn create_archive(
     let revision = revision
         .or(access.project.default_branch.as_deref())
         .unwrap_or_default();
-    let prefix = archive_name(&access.project.path, revision, &commit.to_string());
+    let path = path.unwrap_or_default().trim_matches('/');
+    let prefix = archive_name(&access.project.path, revision, &commit.to_string(), path);
     let archive = git::ArchiveRequest {
         commit,
         format,
         prefix: prefix.clone(),
-        path: None,
+        path: Some(path.to_owned()),
     };
-    let stream = repository.archive(archive).await?;
+    let stream = repository.archive(archive).await.map_err(|error| match error {
+        git::Error::ObjectNotFound => Error::not_found("File"),
+        other => other.into(),
+    })?;
     let extension = match format {
         ArchiveFormat::Tar => "tar",
         ArchiveFormat::TarGz => "tar.gz",
@@ -226,14 +232,14 @@ pub async fn create_archive(
     })
 }
 
-/// Returns `project-branch-commit`, without the branch if it equals the commit or is too long.
-fn archive_name(project: &str, revision: &str, commit: &str) -> String {
-    let revision = revision.replace('/', "-");
-    if revision == commit || revision.is_empty() || revision.len() > MAX_ARCHIVE_REF_BYTES {
-        format!("{project}-{commit}")
-    } else {
-        format!("{project}-{revision}-{commit}")
-    }
+/// Returns `project-branch-commit-path`, without the branch if it equals the commit, and without parts that are empty or too
+/// long.
+fn archive_name(project: &str, revision: &str, commit: &str, path: &str) -> String {
+    let is_shown = |part: &String| !part.is_empty() && part.len() <= MAX_ARCHIVE_NAME_BYTES;
+    let branch = Some(revision.replace('/', "-")).filter(|branch| branch != commit && is_shown(branch));
+    let path = Some(path.replace('/', "-")).filter(is_shown);
+    let parts = [Some(project.to_owned()), branch, Some(commit.to_owned()), path];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("-")
 }
 
 /// The difference between two revisions.
@@ -376,16 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn archive_name_has_project_ref_and_commit_id() {
+    fn archive_name_has_project_ref_commit_id_and_path() {
         let id = "570e7b2abdd848b95f2f578043fc23bd6f6fd24d";
-        assert_eq!(
-            archive_name("engine", "feature/x", id),
-            format!("engine-feature-x-{id}")
-        );
-        assert_eq!(archive_name("engine", id, id), format!("engine-{id}"));
-        assert_eq!(
-            archive_name("engine", &"x".repeat(101), id),
-            format!("engine-{id}")
-        );
+        let name = |revision: &str, path: &str| archive_name("engine", revision, id, path);
+        assert_eq!(name("feature/x", ""), format!("engine-feature-x-{id}"));
+        assert_eq!(name("main", "docs/deep"), format!("engine-main-{id}-docs-deep"));
+        assert_eq!(name(id, ""), format!("engine-{id}"));
+        let long = "x".repeat(101);
+        assert_eq!(name(&long, &long), format!("engine-{id}"));
     }
 }

@@ -27,7 +27,7 @@ pub struct TagDetail {
     pub commit: Option<git::Commit>,
     /// Whether the tag is protected.
     pub protected: bool,
-    /// The release of the tag, if there is one.
+    /// The release of the tag, if there is one and releases are available to the caller.
     pub release: Option<TagRelease>,
 }
 
@@ -229,7 +229,13 @@ async fn load_details(
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
     let names = tags.iter().map(|tag| tag.name.as_str());
-    let notes = releases::notes_of_tags(backend.database.read(), access.project.id, names).await?;
+    let has_releases = access
+        .effective_access()
+        .has_feature(access.project.releases_access_level);
+    let notes = match has_releases {
+        true => releases::notes_of_tags(backend.database.read(), access.project.id, names).await?,
+        false => Vec::new(),
+    };
     let mut notes: HashMap<String, Option<String>> = notes.into_iter().collect();
     let details = tags.into_iter().map(|tag| TagDetail {
         commit: tag.commit.and_then(|_| commits.next()),

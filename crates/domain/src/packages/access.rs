@@ -3,23 +3,31 @@
 use sea_orm::sea_query::SelectStatement;
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
 use storage::entities::access::projects_with_packages;
-use storage::entities::{namespace_ancestors, now, projects};
+use storage::entities::projects::{self, FeatureAccess};
+use storage::entities::{namespace_ancestors, now};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 
-/// Refuses all callers if the packages of the project are disabled.
+/// Refuses callers without access to the packages of the project. Package clients send credentials only after they
+/// were asked for them, so a client without credentials is asked for packages that only members can use.
 ///
 /// # Errors
-/// Returns `Forbidden` for refused callers.
+/// Returns `Forbidden` for refused callers, and `Unauthorized` for a client without credentials if members can use the
+/// packages.
 pub fn check_enabled(access: &ProjectAccess) -> Result<()> {
-    match access.project.packages_enabled {
-        true => Ok(()),
-        false => Err(Error::forbidden_because(
-            "The package registry of this project is disabled.",
-        )),
+    let level = access.project.package_registry_access_level;
+    if access.effective_access().has_feature(level) {
+        return Ok(());
     }
+    Err(match level {
+        FeatureAccess::Disabled => {
+            Error::forbidden_because("The package registry of this project is disabled.")
+        }
+        _ if !access.caller.is_known() => Error::Unauthorized,
+        _ => Error::forbidden_because("Only members of this project can use its package registry."),
+    })
 }
 
 /// Selects the IDs of the projects in a group whose packages the caller can read. Subgroups are included unless
@@ -37,7 +45,7 @@ pub fn readable_projects(caller: &Caller, group_id: i64, exclude_subgroups: bool
             };
             let enabled = Condition::all()
                 .add(projects::Column::DeletionStartedAt.is_null())
-                .add(projects::Column::PackagesEnabled.eq(true))
+                .add(projects::Column::PackageRegistryAccessLevel.ne(FeatureAccess::Disabled))
                 .add(own);
             Condition::any().add(readable).add(enabled)
         }

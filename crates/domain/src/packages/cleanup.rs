@@ -7,7 +7,8 @@ use sea_orm::{
     ExprTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
 };
 use storage::entities::package_cleanup_policies::{self, KeptFiles, of_project};
-use storage::entities::{namespaces, now, package_files, package_protection_rules, packages, projects};
+use storage::entities::projects::{self, FeatureAccess};
+use storage::entities::{namespaces, now, package_files, package_protection_rules, packages};
 use storage::jobs::{self, JobFailure};
 
 use super::access::check_enabled;
@@ -218,7 +219,8 @@ async fn clean_up(transaction: &DatabaseTransaction, project_id: i64, package_id
     };
     let policy = of_project(project_id).one(transaction).await?;
     let kept = policy.and_then(|policy| policy.kept_files.number());
-    let (Some(kept), true, false) = (kept, project.packages_enabled, project.archived) else {
+    let has_packages = project.package_registry_access_level != FeatureAccess::Disabled;
+    let (Some(kept), true, false) = (kept, has_packages, project.archived) else {
         return Ok(0);
     };
     let rules = package_protection_rules::of_project(project_id)

@@ -77,8 +77,8 @@ struct IssuePart {
 /// Returns the content of an evidence, as JSON.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller cannot read the code of the project, and `Error::NotFound` if the tag has no
-/// release with this evidence.
+/// Returns `Error::Forbidden` if the releases or the code of the project are not available to the caller, and
+/// `Error::NotFound` if the tag has no release with this evidence.
 pub async fn open(backend: &Backend, access: &ProjectAccess, tag: &str, id: i64) -> Result<String> {
     rules::check_code(access)?;
     let db = backend.database.read();

@@ -171,8 +171,8 @@ pub async fn delete(
 /// Returns the URL of the asset with a path below the downloads of a release, without its leading slash.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller cannot read the code of the project. Returns `Error::NotFound` if the tag
-/// has no release, or the release has no link with this path.
+/// Returns `Error::Forbidden` if the releases or the code of the project are not available to the caller. Returns
+/// `Error::NotFound` if the tag has no release, or the release has no link with this path.
 pub async fn download_url(
     backend: &Backend,
     access: &ProjectAccess,

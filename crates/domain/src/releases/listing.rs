@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, EntityTrait, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
-use storage::entities::access::visible_projects;
+use storage::entities::access::projects_with_releases;
 use storage::entities::releases::{self, Column, Entity};
 use storage::entities::{namespace_ancestors, now, projects};
 
@@ -41,13 +41,14 @@ pub struct ReleaseFilter {
 /// Returns a page of the releases of a project.
 ///
 /// # Errors
-/// Returns an error if a database query or a Git operation fails.
+/// Returns `Error::Forbidden` if the releases of the project are not available to the caller.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     filter: &ReleaseFilter,
     page: &PageRequest,
 ) -> Result<Page<ReleaseDetail>> {
+    rules::check_releases(access)?;
     let column = match filter.order {
         ReleaseOrder::ReleasedAt => Column::ReleasedAt,
         ReleaseOrder::CreatedAt => Column::CreatedAt,
@@ -76,8 +77,8 @@ fn direction(descending: bool) -> Order {
     }
 }
 
-/// Returns a page of the releases of the projects of a group and its subgroups that the caller can see, by the date of
-/// the release. `simple` omits the related rows.
+/// Returns a page of the releases that are available to the caller in the projects of a group and its subgroups, by the date
+/// of the release. `simple` omits the related rows.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
@@ -88,15 +89,15 @@ pub async fn list_of_group(
     simple: bool,
     page: &PageRequest,
 ) -> Result<Page<ReleaseDetail>> {
-    let visible = projects::Entity::find()
+    let available = projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
         .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(access.group.id)))
-        .filter(visible_projects(access.caller.viewer(), now().date_naive()))
+        .filter(projects_with_releases(access.caller.viewer(), now().date_naive()))
         .into_query();
     let direction = direction(descending);
     let query = Entity::find()
-        .filter(Column::ProjectId.in_subquery(visible))
+        .filter(Column::ProjectId.in_subquery(available))
         .order_by(Column::ReleasedAt, direction.clone())
         .order_by(Column::Id, direction);
     let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
@@ -112,8 +113,8 @@ pub async fn list_of_group(
 /// Returns the release of a tag.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller cannot read the code of the project, and `Error::NotFound` if the tag has
-/// no release.
+/// Returns `Error::Forbidden` if the releases or the code of the project are not available to the caller, and
+/// `Error::NotFound` if the tag has no release.
 pub async fn get(backend: &Backend, access: &ProjectAccess, tag: &str) -> Result<ReleaseDetail> {
     rules::check_code(access)?;
     let release = rules::find(backend.database.read(), access, tag).await?;
@@ -123,8 +124,8 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, tag: &str) -> Result
 /// Returns the tag of the latest release: the one with the latest date that is not in the future.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller cannot read the code of the project, and `Error::NotFound` if the project
-/// has no such release.
+/// Returns `Error::Forbidden` if the releases or the code of the project are not available to the caller, and
+/// `Error::NotFound` if the project has no such release.
 pub async fn latest_tag(backend: &Backend, access: &ProjectAccess) -> Result<String> {
     rules::check_code(access)?;
     let latest = releases::of_project(access.project.id)

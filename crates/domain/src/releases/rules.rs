@@ -15,17 +15,39 @@ const MAX_NAME_LENGTH: usize = 255;
 /// How long before its creation a historical release was published.
 const HISTORICAL: TimeDelta = TimeDelta::days(1);
 
+/// Returns whether the releases of the project are available to the caller.
+#[must_use]
+pub fn can_use_releases(access: &ProjectAccess) -> bool {
+    access
+        .effective_access()
+        .has_feature(access.project.releases_access_level)
+}
+
+/// Refuses callers without access to the releases of the project.
+///
+/// # Errors
+/// Returns `Error::Forbidden` in that case.
+pub(super) fn check_releases(access: &ProjectAccess) -> Result<()> {
+    match can_use_releases(access) {
+        true => Ok(()),
+        false => Err(Error::forbidden()),
+    }
+}
+
 /// Returns the release of a tag.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the tag has no release.
+/// Returns `Error::Forbidden` if the releases of the project are not available to the caller, and `Error::NotFound` if the
+/// tag has no release.
 pub(super) async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, tag: &str) -> Result<Model> {
+    check_releases(access)?;
     let found = releases::by_tag(access.project.id, tag).one(db).await?;
     found.ok_or_else(not_found)
 }
 
 /// Returns the release of a tag like [`find`], and locks it until the transaction ends.
 pub(super) async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, tag: &str) -> Result<Model> {
+    check_releases(access)?;
     let found = releases::by_tag(access.project.id, tag).lock_exclusive();
     found.one(db).await?.ok_or_else(not_found)
 }
@@ -34,22 +56,25 @@ pub(super) fn not_found() -> Error {
     Error::not_found("")
 }
 
-/// Refuses callers who cannot read the code of the project.
+/// Refuses callers without access to the releases of the project, or to its code.
 ///
 /// # Errors
 /// Returns `Error::Forbidden` in that case.
 pub(super) fn check_code(access: &ProjectAccess) -> Result<()> {
+    check_releases(access)?;
     match access.can_read_code() {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }
 }
 
-/// Refuses changes of the release of a protected tag by callers who cannot create the tag.
+/// Refuses changes by callers without access to the releases of the project, and changes of the release of a protected tag by
+/// callers who cannot create the tag.
 ///
 /// # Errors
 /// Returns `Error::Forbidden` in that case.
 pub(super) async fn check_tag(backend: &Backend, access: &ProjectAccess, tag: &str) -> Result<()> {
+    check_releases(access)?;
     let rules = tag_protection::tag_rules(backend, access).await?;
     match rules.is_protected(tag) && !rules.can_create(tag) {
         true => Err(Error::forbidden_because(TAG_NOT_ALLOWED)),

@@ -271,22 +271,36 @@ pub fn projects_with_snippets(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::SnippetsAccessLevel, viewer, today)
 }
 
-/// Returns a condition on `projects` for projects whose packages are enabled and available to the viewer, who must be at
-/// least a Reporter in projects that are visible only to members. Projects that are being deleted are excluded.
-pub fn projects_with_packages(viewer: Viewer, today: NaiveDate) -> Condition {
-    use projects::Column;
+/// Returns a condition on `projects` for visible projects whose releases are available to the viewer.
+pub fn projects_with_releases(viewer: Viewer, today: NaiveDate) -> Condition {
+    projects_with(projects::Column::ReleasesAccessLevel, viewer, today)
+}
 
+/// Returns a condition on `projects` for projects whose packages are available to the viewer, who must be at least a Reporter
+/// in projects that are visible only to members. Projects that are being deleted are excluded.
+pub fn projects_with_packages(viewer: Viewer, today: NaiveDate) -> Condition {
+    use projects::{Column, FeatureAccess};
+
+    let is_open = Column::PackageRegistryAccessLevel.eq(FeatureAccess::Enabled);
     let enabled = Condition::all()
         .add(Column::DeletionStartedAt.is_null())
-        .add(Column::PackagesEnabled.eq(true));
+        .add(Column::PackageRegistryAccessLevel.ne(FeatureAccess::Disabled));
     match viewer {
         Viewer::Admin => enabled,
-        Viewer::Anonymous => enabled.add(Column::Visibility.eq(Visibility::Public)),
-        Viewer::User { id, external } => enabled.add(
-            Condition::any()
+        Viewer::Anonymous => enabled
+            .add(is_open)
+            .add(Column::Visibility.eq(Visibility::Public)),
+        Viewer::User { id, external } => {
+            let without_role = Condition::all()
                 .add(Column::Visibility.is_in(visibilities_without_role(external)))
-                .add(projects_with_level(id, AccessLevel::Reporter, today)),
-        ),
+                .add(
+                    Condition::any()
+                        .add(is_open)
+                        .add(projects_with_level(id, AccessLevel::Guest, today)),
+                );
+            let with_role = projects_with_level(id, AccessLevel::Reporter, today);
+            enabled.add(Condition::any().add(without_role).add(with_role))
+        }
     }
 }
 

@@ -165,6 +165,10 @@ pub struct Model {
     pub snippets_access_level: FeatureAccess,
     /// Access to the container registry.
     pub container_registry_access_level: FeatureAccess,
+    /// Access to packages.
+    pub package_registry_access_level: FeatureAccess,
+    /// Access to releases.
+    pub releases_access_level: FeatureAccess,
     /// Access to forking.
     pub forking_access_level: FeatureAccess,
     /// Access to the project's pages.
@@ -181,8 +185,6 @@ pub struct Model {
     pub shared_runners_enabled: bool,
     /// Whether Git LFS is enabled.
     pub lfs_enabled: bool,
-    /// Whether packages are enabled.
-    pub packages_enabled: bool,
     /// Whether issues can be created by email.
     pub service_desk_enabled: bool,
     /// Whether email is disabled; inherited if absent.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use storage::entities::Visibility;
 
-use crate::support::code::Project;
+use crate::support::code::{NewCommit, Project, file};
 use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Returns the sorted paths in a tar archive.
@@ -89,7 +89,89 @@ async fn get_archive_of_unknown_ref_returns_404(server: TestServer) {
     }
 }
 
+async fn get_archive_of_path_contains_only_files_below_it(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let id = project.id("main");
+    let anonymous = server.anonymous();
+    for (path, name, expected) in [
+        ("docs", "docs", &["docs/", "docs/deep/", "docs/deep/note.txt", "docs/guide.md"][..]),
+        ("/docs/deep/", "docs-deep", &["docs/", "docs/deep/", "docs/deep/note.txt"]),
+        ("docs%2Fguide.md", "docs-guide.md", &["docs/", "docs/guide.md"]),
+        ("run.sh", "run.sh", &["run.sh"]),
+    ] {
+        let root = format!("engine-main-{id}-{name}");
+        for (address, flags, extension) in [("/archive?", "-tz", "tar.gz"), ("/archive.tar?sha=main&", "-t", "tar")] {
+            let answer = anonymous.get(&project.url(&format!("{address}path={path}"))).await.expect(200);
+            check_headers(&answer, &format!("{root}.{extension}"));
+            let mut paths = vec![format!("{root}/")];
+            paths.extend(expected.iter().map(|path| format!("{root}/{path}")));
+            assert_eq!(tar_paths(&answer.body, flags), paths, "{address}{path}");
+        }
+    }
+    let whole = anonymous.get(&project.url("/archive.tar")).await.expect(200);
+    for path in ["", "/", "//"] {
+        let answer = anonymous.get(&project.url(&format!("/archive.tar?path={path}"))).await.expect(200);
+        check_headers(&answer, &format!("engine-main-{id}.tar"));
+        assert!(answer.body == whole.body, "{path}");
+    }
+}
+
+async fn get_archive_reads_path_literally(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let long = "d".repeat(101);
+    let names = ["--output=x", ":(glob)a", "[a]b", "*.md", &long];
+    let changes: String = names.iter().map(|name| file(&format!("odd/{name}/f"), "x")).collect();
+    project.import(&NewCommit { branch: "odd", from: Some("refs/heads/main"), changes, ..NewCommit::default() });
+    let commit = project.id("odd");
+    let archive = async |path: &str| {
+        let path = crate::support::client::segment(path);
+        server.anonymous().get(&project.url(&format!("/archive.tar?sha=odd&path={path}"))).await
+    };
+    for name in names {
+        let answer = archive(&format!("odd/{name}")).await.expect(200);
+        // A long path is not part of the name of the directory.
+        let suffix = if name.len() > 100 { String::new() } else { format!("-odd-{name}") };
+        let root = format!("engine-odd-{commit}{suffix}");
+        let paths =
+            ["", "odd/", &format!("odd/{name}/"), &format!("odd/{name}/f")].map(|path| format!("{root}/{path}"));
+        assert_eq!(tar_paths(&answer.body, "-t"), paths, "{name}");
+    }
+    for path in [
+        "none",
+        "docs/none",
+        "docs/*",
+        "d?cs",
+        "*",
+        ":/",
+        ":!docs",
+        ":(top)docs",
+        ":(exclude)docs",
+        "--help",
+        "-l",
+        ".",
+        "..",
+        "../docs",
+        "docs/..",
+        "./docs",
+        "docs/../odd",
+        "README.md/x",
+        "DOCS",
+        "docs\n",
+        "-- docs",
+        "HEAD:docs",
+    ] {
+        let message = archive(path).await.expect(404).message();
+        assert_eq!(message, "404 File Not Found", "{path}");
+    }
+    for path in ["%00", "docs%00", "%FF"] {
+        server.anonymous().get(&project.url(&format!("/archive?path={path}"))).await.expect(400);
+    }
+    archive(&"x".repeat(4097)).await.expect(400);
+}
+
 on_every_database![
+    get_archive_of_path_contains_only_files_below_it,
+    get_archive_reads_path_literally,
     get_archive_returns_files_of_default_branch,
     get_archive_supports_any_ref_and_format,
     get_archive_rejects_unknown_format,

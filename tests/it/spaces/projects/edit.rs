@@ -41,7 +41,8 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let sent = json!({
         "name": "New Name", "path": "new-path", "description": "d", "visibility": "public",
         "issues_access_level": "private", "merge_method": "ff",
-        "request_access_enabled": false, "packages_enabled": false,
+        "request_access_enabled": false, "packages_enabled": false, "package_registry_access_level": "disabled",
+        "releases_access_level": "private",
         "service_desk_enabled": true, "resolve_outdated_diff_discussions": true, "shared_runners_enabled": false,
         "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml", "build_timeout": 600,
         "emails_enabled": false,

@@ -189,6 +189,48 @@ async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
     assert_eq!(listed, json!([]));
 }
 
+async fn package_flag_and_level_always_agree(server: TestServer) {
+    let root = server.root();
+    let settings = json!({"packages_enabled": false, "visibility": "public"});
+    let id = crate::support::spaces::project(&root, "work", settings).await;
+    let one = format!("/projects/{id}");
+    let read = async |client: &Client| {
+        let read = client.get(&one).await.expect(200).json();
+        json!([read["package_registry_access_level"], read["packages_enabled"]])
+    };
+    assert_eq!(read(&root).await, json!(["disabled", false]));
+    for (sent, expected) in [
+        (json!({"packages_enabled": true}), json!(["enabled", true])),
+        (json!({"package_registry_access_level": "private"}), json!(["private", true])),
+        (json!({"packages_enabled": false}), json!(["disabled", false])),
+        (json!({"package_registry_access_level": "enabled"}), json!(["enabled", true])),
+        // The level overrides the flag.
+        (json!({"packages_enabled": true, "package_registry_access_level": "disabled"}), json!(["disabled", false])),
+        (json!({"packages_enabled": false, "package_registry_access_level": "private"}), json!(["private", true])),
+        (json!({"description": "x"}), json!(["private", true])),
+    ] {
+        root.put(&one, sent.clone()).await.expect(200);
+        assert_eq!(read(&root).await, expected, "{sent}");
+    }
+    let stranger = server.create_user("stranger").await.client;
+    assert_eq!(read(&stranger).await, json!(["private", false]));
+    for level in [json!("public"), json!(""), json!(true), json!("Private")] {
+        for name in ["package_registry_access_level", "releases_access_level"] {
+            root.put(&one, json!({ name: level, "description": "changed" })).await.expect(400);
+        }
+    }
+    let created = crate::support::spaces::project(&root, "plain", json!({})).await;
+    let created = root.get(&format!("/projects/{created}")).await.expect(200).json();
+    assert_eq!(created["releases_access_level"], "enabled");
+    assert_eq!(
+        (&created["packages_enabled"], &created["package_registry_access_level"]),
+        (&json!(true), &json!("enabled"))
+    );
+    // Anonymous callers receive the basic attributes.
+    let basic = server.anonymous().get(&one).await.expect(200).json();
+    assert_eq!((basic.get("releases_access_level"), basic.get("package_registry_access_level")), (None, None));
+}
+
 async fn responses_do_not_contain_features_without_effect(server: TestServer) {
     let root = server.root();
     let group = crate::support::spaces::group(&root, "engines", json!({"lfs_enabled": true})).await;
@@ -213,4 +255,5 @@ on_every_database![
     private_repository_is_available_to_members_only,
     forking_access_level_restricts_forks,
     feature_flags_reflect_access_of_the_caller,
+    package_flag_and_level_always_agree,
 ];

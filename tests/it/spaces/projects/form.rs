@@ -37,7 +37,7 @@ const SIMPLE: [&str; 18] = [
 
 /// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
 /// that are returned on request: `license`, `license_url` and `statistics`.
-const FULL: [&str; 53] = [
+const FULL: [&str; 55] = [
     "visibility",
     "owner",
     "issues_enabled",
@@ -92,6 +92,8 @@ const FULL: [&str; 53] = [
     "ci_config_path",
     "issues_access_level",
     "repository_access_level",
+    "package_registry_access_level",
+    "releases_access_level",
 ];
 
 /// Returns the expected fields that a project lacks.

@@ -8,6 +8,7 @@ use parsers::cargo::{CrateName, CrateVersion, IndexEntry};
 use sha2::{Digest, Sha256};
 use storage::entities::Visibility;
 use storage::entities::packages::PackageType;
+use storage::entities::projects::FeatureAccess;
 
 use super::access::check_enabled;
 use super::client_lists::{self, PackageScope};
@@ -29,7 +30,9 @@ const MAX_VERSIONS: u64 = 2_000;
 /// Returns `Forbidden` if the packages of the project are disabled.
 pub fn requires_credentials(access: &ProjectAccess) -> Result<bool> {
     check_enabled(access)?;
-    Ok(access.project.visibility != Visibility::Public)
+    let project = &access.project;
+    let is_open = project.package_registry_access_level == FeatureAccess::Enabled;
+    Ok(!is_open || project.visibility != Visibility::Public)
 }
 
 /// Returns the file of a crate in the index: a line for each version, oldest first.

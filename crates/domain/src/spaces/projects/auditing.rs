@@ -7,7 +7,7 @@ use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
 use crate::spaces::members::auditing::added;
 
 /// Columns that affect who can do what, or which code is accepted.
-const SETTINGS: [Column; 30] = [
+const SETTINGS: [Column; 32] = [
     Column::Name,
     Column::Path,
     Column::DefaultBranch,
@@ -19,6 +19,8 @@ const SETTINGS: [Column; 30] = [
     Column::BuildsAccessLevel,
     Column::SnippetsAccessLevel,
     Column::ContainerRegistryAccessLevel,
+    Column::PackageRegistryAccessLevel,
+    Column::ReleasesAccessLevel,
     Column::MergeMethod,
     Column::RequestAccessEnabled,
     Column::SharedRunnersEnabled,

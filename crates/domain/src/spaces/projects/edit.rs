@@ -39,7 +39,7 @@ pub struct ProjectUpdate {
 }
 
 /// All fields, with their names in the contract.
-const FIELDS: [&str; 51] = [
+const FIELDS: [&str; 53] = [
     "name",
     "path",
     "visibility",
@@ -62,6 +62,8 @@ const FIELDS: [&str; 51] = [
     "builds_access_level",
     "snippets_access_level",
     "container_registry_access_level",
+    "package_registry_access_level",
+    "releases_access_level",
     "container_expiration_policy_attributes",
     "merge_method",
     "squash_option",

@@ -35,6 +35,7 @@ pub struct ProjectSettings {
     pub jobs_enabled: Option<bool>,
     pub snippets_enabled: Option<bool>,
     pub container_registry_enabled: Option<bool>,
+    pub packages_enabled: Option<bool>,
     pub issues_access_level: Option<FeatureAccess>,
     pub repository_access_level: Option<FeatureAccess>,
     pub merge_requests_access_level: Option<FeatureAccess>,
@@ -43,12 +44,13 @@ pub struct ProjectSettings {
     pub builds_access_level: Option<FeatureAccess>,
     pub snippets_access_level: Option<FeatureAccess>,
     pub container_registry_access_level: Option<FeatureAccess>,
+    pub package_registry_access_level: Option<FeatureAccess>,
+    pub releases_access_level: Option<FeatureAccess>,
     pub container_expiration_policy: Option<ExpirationPolicyChange>,
     pub merge_method: Option<MergeMethod>,
     pub squash_option: Option<SquashOption>,
     pub request_access_enabled: Option<bool>,
     pub lfs_enabled: Option<bool>,
-    pub packages_enabled: Option<bool>,
     pub service_desk_enabled: Option<bool>,
     pub emails_enabled: Option<bool>,
     pub resolve_outdated_diff_discussions: Option<bool>,
@@ -130,6 +132,7 @@ impl ProjectSettings {
                 self.container_registry_enabled,
                 &mut row.container_registry_access_level,
             ),
+            (self.packages_enabled, &mut row.package_registry_access_level),
         ] {
             assign(column, sent.map(switch));
         }
@@ -147,11 +150,15 @@ impl ProjectSettings {
             &mut row.container_registry_access_level,
             self.container_registry_access_level,
         );
+        assign(
+            &mut row.package_registry_access_level,
+            self.package_registry_access_level,
+        );
+        assign(&mut row.releases_access_level, self.releases_access_level);
         assign(&mut row.merge_method, self.merge_method);
         assign(&mut row.squash_option, self.squash_option);
         assign(&mut row.request_access_enabled, self.request_access_enabled);
         assign(&mut row.lfs_enabled, self.lfs_enabled);
-        assign(&mut row.packages_enabled, self.packages_enabled);
         assign(&mut row.service_desk_enabled, self.service_desk_enabled);
         assign(&mut row.emails_disabled, self.emails_enabled.map(|on| Some(!on)));
         assign(

@@ -473,7 +473,12 @@ async fn every_value_of_every_text_enum_is_accepted(kind: DatabaseKind) {
             change(&|row| row.merge_method = Set(value)).await;
         }
         for value in projects::FeatureAccess::iter() {
-            change(&|row| row.issues_access_level = Set(value)).await;
+            change(&|row| {
+                row.issues_access_level = Set(value);
+                row.package_registry_access_level = Set(value);
+                row.releases_access_level = Set(value);
+            })
+            .await;
         }
         for value in projects::DeployStrategy::iter() {
             change(&|row| row.auto_devops_deploy_strategy = Set(value)).await;
