@@ -67,11 +67,13 @@
   }
   if (languages.length && !languages.some((input) => input.checked)) languages[0].checked = true;
 
-  // The current page is visible in the navigation.
+  // The current page is visible in the navigation. Positions are read in the next frame, because this script still changes the page.
   const here = document.querySelector("#navigation [aria-current]");
   const navigation = document.getElementById("navigation");
-  if (here && navigation.clientHeight) {
-    navigation.scrollTop = Math.max(0, here.offsetTop - navigation.offsetTop - navigation.clientHeight / 3);
+  if (here) {
+    requestAnimationFrame(() => {
+      if (navigation.clientHeight) navigation.scrollTop = Math.max(0, here.offsetTop - navigation.offsetTop - navigation.clientHeight / 3);
+    });
   }
 
   // Filter of the table of roles.
