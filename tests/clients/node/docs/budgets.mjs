@@ -8,9 +8,9 @@ const MAX_ELEMENTS = 2_000;
 const MAX_HEAP = 2 << 20;
 /**
  * First paint of the largest page, as a multiple of the first paint of an empty page and of the shortest operation. A debug build
- * on a loaded machine with two cores measures 3.7 to 4.4 and 1.0 to 1.1. The request for the style sheet takes half of the time.
+ * on two cores measures 3.3 and 1.0. The request for the style sheet takes half of the time.
  */
-const MAX_PAINT = { empty: 6, shortest: 1.5 };
+const MAX_PAINT = { empty: 4, shortest: 1.5 };
 /** Processor time of a task, in milliseconds. */
 const MAX_TASK = 50;
 /** Frames from a key to the first result. */
