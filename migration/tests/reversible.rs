@@ -149,27 +149,28 @@ async fn protected_branches_preserve_their_roles(db: DatabaseConnection) {
     assert_eq!(roles("push_access_level * 100 + merge_access_level").await, 30);
 }
 
+/// Inserts a group, and the projects 1 to 3 with these values of a column.
+async fn insert_projects(db: &DatabaseConnection, column: &str, values: [&str; 3]) {
+    let time = "'2026-01-31 12:00:00+00:00'";
+    let group = format!(
+        "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
+         VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
+    );
+    db.execute_unprepared(&group).await.unwrap();
+    for (id, value) in (1..).zip(values) {
+        let project = format!(
+            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, {column},
+                 last_activity_at, created_at, updated_at)
+             VALUES ({id}, 1, 'p{id}', 'p{id}', 'p{id}', 'p{id}', 'private', {value}, {time}, {time}, {time})"
+        );
+        db.execute_unprepared(&project).await.unwrap();
+    }
+}
+
 async fn numbers_of_approvals_become_rules(db: DatabaseConnection) {
     up_before(&db, "m20261127_000090_create_approvals").await;
     let time = "'2026-01-31 12:00:00+00:00'";
-    let project = |id: i32, approvals: i32| {
-        format!(
-            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, approvals_before_merge,
-                 last_activity_at, created_at, updated_at)
-             VALUES ({id}, 1, 'p{id}', 'p{id}', 'p{id}', 'p{id}', 'private', {approvals}, {time}, {time}, {time})"
-        )
-    };
-    for statement in [
-        format!(
-            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
-             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
-        ),
-        project(1, 0),
-        project(2, 3),
-        project(3, 5_000),
-    ] {
-        db.execute_unprepared(&statement).await.unwrap();
-    }
+    insert_projects(&db, "approvals_before_merge", ["0", "3", "5000"]).await;
     Migrator::up(&db, Some(1)).await.unwrap();
     let sql = "SELECT rule.project_id * 1000 + rule.approvals_required AS found FROM approval_rules rule
                JOIN projects ON projects.id = rule.project_id
@@ -194,25 +195,7 @@ async fn flag_of_packages_becomes_access_level(db: DatabaseConnection) {
         "m20261130_000112_store_access_levels_of_packages_and_releases",
     )
     .await;
-    let time = "'2026-01-31 12:00:00+00:00'";
-    let project = |id: i32, enabled: &str| {
-        format!(
-            "INSERT INTO projects (id, namespace_id, name, name_key, path, path_key, visibility, packages_enabled,
-                 last_activity_at, created_at, updated_at)
-             VALUES ({id}, 1, 'p{id}', 'p{id}', 'p{id}', 'p{id}', 'private', {enabled}, {time}, {time}, {time})"
-        )
-    };
-    for statement in [
-        format!(
-            "INSERT INTO namespaces (id, kind, name, name_key, path, full_path, full_path_key, visibility, created_at, updated_at)
-             VALUES (1, 'group', 'g', 'g', 'g', 'g', 'g', 'private', {time}, {time})"
-        ),
-        project(1, "TRUE"),
-        project(2, "FALSE"),
-        project(3, "TRUE"),
-    ] {
-        db.execute_unprepared(&statement).await.unwrap();
-    }
+    insert_projects(&db, "packages_enabled", ["TRUE", "FALSE", "TRUE"]).await;
     let found = async |expression: &str| {
         let sql = format!("SELECT {expression} AS found FROM projects ORDER BY id");
         let rows = db.query_all_raw(Statement::from_string(db.get_database_backend(), sql));
