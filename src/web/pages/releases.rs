@@ -6,7 +6,7 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
-use domain::releases::{evidence, links, listing, rules};
+use domain::releases::{evidence, links, listing};
 use percent_encoding::percent_decode_str;
 use poem::Response;
 use poem::http::header::LOCATION;
@@ -62,7 +62,7 @@ impl ReleasePart {
 
 /// Returns the response for a part of a release. The address does not exist for callers without access to releases.
 pub(super) async fn answer(backend: &Backend, access: &ProjectAccess, part: ReleasePart) -> Result<Response> {
-    if !rules::can_use_releases(access) {
+    if !access.can_use_releases() {
         return Err(Error::not_found("Project"));
     }
     match part {

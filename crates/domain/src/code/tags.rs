@@ -229,10 +229,7 @@ async fn load_details(
     let ids = tags.iter().filter_map(|tag| tag.commit).collect();
     let mut commits = repository.commits(ids).await?.into_iter();
     let names = tags.iter().map(|tag| tag.name.as_str());
-    let has_releases = access
-        .effective_access()
-        .has_feature(access.project.releases_access_level);
-    let notes = match has_releases {
+    let notes = match access.can_use_releases() {
         true => releases::notes_of_tags(backend.database.read(), access.project.id, names).await?,
         false => Vec::new(),
     };

@@ -160,6 +160,13 @@ impl ProjectAccess {
             .can_read_code(self.project.repository_access_level, self.project.visibility)
     }
 
+    /// Returns whether the releases of the project are available to the caller.
+    #[must_use]
+    pub fn can_use_releases(&self) -> bool {
+        self.effective_access()
+            .has_feature(self.project.releases_access_level)
+    }
+
     /// Returns access to a project, or `None` if the caller cannot see it.
     ///
     /// # Errors

@@ -15,20 +15,12 @@ const MAX_NAME_LENGTH: usize = 255;
 /// How long before its creation a historical release was published.
 const HISTORICAL: TimeDelta = TimeDelta::days(1);
 
-/// Returns whether the releases of the project are available to the caller.
-#[must_use]
-pub fn can_use_releases(access: &ProjectAccess) -> bool {
-    access
-        .effective_access()
-        .has_feature(access.project.releases_access_level)
-}
-
 /// Refuses callers without access to the releases of the project.
 ///
 /// # Errors
 /// Returns `Error::Forbidden` in that case.
 pub(super) fn check_releases(access: &ProjectAccess) -> Result<()> {
-    match can_use_releases(access) {
+    match access.can_use_releases() {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }
