@@ -19,16 +19,16 @@ pub fn hash_password(password: &str) -> Result<String, Error> {
 /// # Errors
 /// [`Error::Password`] if the hash is malformed.
 pub fn verify_password(password: &str, hash: Option<&str>) -> Result<bool, Error> {
-    static NOBODY: OnceLock<String> = OnceLock::new();
-    let (hash, somebody) = match hash {
+    static PLACEHOLDER: OnceLock<String> = OnceLock::new();
+    let (hash, has_hash) = match hash {
         Some(hash) => (hash, true),
         None => {
-            if NOBODY.get().is_none() {
+            if PLACEHOLDER.get().is_none() {
                 // If another thread set the value first, it is equally valid.
-                let _ = NOBODY.set(hash_password("nobody")?);
+                let _ = PLACEHOLDER.set(hash_password("placeholder")?);
             }
-            (NOBODY.get().map_or("", String::as_str), false)
+            (PLACEHOLDER.get().map_or("", String::as_str), false)
         }
     };
-    Ok(cryptography::password_matches(password, hash)? && somebody)
+    Ok(cryptography::password_matches(password, hash)? && has_hash)
 }
