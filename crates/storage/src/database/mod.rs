@@ -9,7 +9,6 @@
 
 use std::{
     any::Any,
-    cell::Cell,
     collections::BTreeSet,
     fmt,
     sync::{
@@ -35,6 +34,7 @@ mod sqlite;
 mod statement_limit;
 #[cfg(test)]
 pub(crate) mod testing;
+mod transaction;
 mod versioned_cache;
 // A function that is not registered as a test is an error.
 #[cfg(test)]
@@ -59,8 +59,9 @@ pub use pool_usage::PoolUsage;
 pub use request::{is_time_exceeded, measure, refusals, use_share};
 pub use sqlite::sqlite_file;
 pub use statement_limit::allow_statements_of;
+pub use transaction::wake_on_commit;
 pub use version::DataVersion;
-pub use versioned_cache::{CacheUsage, VersionedCache};
+pub use versioned_cache::VersionedCache;
 pub use violation::{Violation, fault, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.
@@ -203,18 +204,6 @@ impl CommitReceiver {
     }
 }
 
-tokio::task_local! {
-    /// Whether the current transaction of this task enqueued jobs.
-    static ENQUEUED_JOBS: Cell<bool>;
-}
-
-/// Marks the current [`Database::transaction`], so that its commit wakes the receivers of
-/// [`Database::commits`]. Has no effect outside a transaction: the receivers also poll.
-pub fn wake_on_commit() {
-    // Outside a transaction the task-local value is not set, which is not an error.
-    let _ = ENQUEUED_JOBS.try_with(|enqueued| enqueued.set(true));
-}
-
 impl Database {
     /// Connects to `sqlite://path`, creating the file if needed, or to `postgres://...`.
     ///
@@ -301,43 +290,6 @@ impl Database {
             ..TransactionOptions::default()
         };
         self.reader.begin(options).await
-    }
-
-    /// Runs `work` in one transaction. It is committed if `work` succeeds, and rolled back if it fails,
-    /// panics or is dropped. Slow operations such as Git or network access must run outside, because they
-    /// block all other writers.
-    ///
-    /// # Errors
-    /// The error of `work`, or a database error when the transaction starts or commits.
-    pub async fn transaction<T, E: From<DbErr>>(
-        &self,
-        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let _permit = request::admit().await?;
-        let transaction = self.begin().await?;
-        let (outcome, left_work) = ENQUEUED_JOBS
-            .scope(Cell::new(false), async {
-                let outcome = work(&transaction).await;
-                (outcome, ENQUEUED_JOBS.with(Cell::get))
-            })
-            .await;
-        match outcome {
-            Ok(value) => {
-                transaction.commit().await?;
-                if left_work {
-                    self.work_committed.send_replace(());
-                }
-                Ok(value)
-            }
-            Err(error) => {
-                // The first error has the cause. A rollback fails too if the connection is lost, or if SQLite has
-                // already rolled the transaction back because its disk is full.
-                if let Err(rollback) = transaction.rollback().await {
-                    tracing::debug!(error = %rollback, "failed to roll back a failed transaction");
-                }
-                Err(error)
-            }
-        }
     }
 
     /// Returns a receiver for commits of this handle and its clones that enqueued jobs.
