@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cache::CacheUsage;
 use contract::operation::{Operation, ParameterLocation};
 use domain::kernel::budgets::RateClient;
 use domain::kernel::cache::{DataVersion, VersionedCache};
@@ -16,7 +17,6 @@ use domain::kernel::caller::Caller;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Request, Response};
 use sha2::{Digest, Sha256};
-use storage::database::CacheUsage;
 
 use crate::api::coalescing::{Computation, Computations, Joined};
 use crate::observability::table::{CACHE_HITS, CACHE_MISSES};
@@ -126,7 +126,7 @@ impl ResponseCache {
     #[must_use]
     pub fn new(max_bytes: u64) -> Self {
         Self(Arc::new(ResponseCacheParts {
-            responses: VersionedCache::new(max_bytes, |_, response| response.body.len() + OVERHEAD),
+            responses: VersionedCache::new(max_bytes, |_, (_, response)| response.body.len() + OVERHEAD),
             computations: Computations::default(),
             is_enabled: max_bytes > 0,
         }))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cache::CacheUsage;
 use domain::kernel::Backend;
 use domain::kernel::budget_report;
 use domain::kernel::error::Error;
@@ -10,7 +11,6 @@ use domain::operations::disk_space::{DiskMonitor, DiskSpace, SpaceState};
 use domain::operations::repository_sizes::{RepositorySizes, repository_sizes};
 use domain::packages::usage::{StoredPackages, format_name, stored_packages};
 use storage::clock::scheduling_time;
-use storage::database::CacheUsage;
 use storage::jobs::{self, JobStatistics};
 use tokio::sync::Mutex;
 use tokio::time::timeout;

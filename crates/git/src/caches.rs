@@ -1,12 +1,11 @@
 //! Caches of results that depend only on object IDs, so that they never become invalid. One limit on their memory
 //! applies to all of them together.
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use moka::sync::Cache;
+use cache::BoundedCache;
 
 use super::diff::DiffStats;
 use super::history::CommitSelection;
@@ -15,9 +14,6 @@ use super::{BlameRange, Contributor, Oid, PathEntry};
 
 /// Default of the memory of all caches of a store, in bytes.
 pub const DEFAULT_GIT_CACHE_BYTES: u64 = 64 << 20;
-
-/// Memory of an entry in addition to the text and the lists of its key and value, in bytes.
-const ENTRY_BYTES: usize = 256;
 
 /// Identifies one opening of a repository. Results of a repository that was removed or replaced are not found after the
 /// next opening.
@@ -38,23 +34,23 @@ pub(super) type PathKey = (OpeningId, Oid, String);
 /// The caches of a [`super::RepositoryStore`].
 pub(super) struct Caches {
     /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of another.
-    pub(super) blobs: Cache<(RepositoryId, Oid), Bytes>,
+    pub(super) blobs: BoundedCache<(RepositoryId, Oid), Bytes>,
     /// Lines of files with the commits that last changed them, by commit and path.
-    pub(super) blame: Cache<(Oid, String), Arc<Vec<BlameRange>>>,
+    pub(super) blame: BoundedCache<(Oid, String), Arc<Vec<BlameRange>>>,
     /// Authors of the ancestors of a commit, and whether their lines were counted.
-    pub(super) contributors: Cache<(Oid, bool), Arc<Vec<Contributor>>>,
+    pub(super) contributors: BoundedCache<(Oid, bool), Arc<Vec<Contributor>>>,
     /// Newest ancestor of a commit that changed the entry at a path.
-    pub(super) last_commits: Cache<PathKey, Option<Oid>>,
+    pub(super) last_commits: BoundedCache<PathKey, Option<Oid>>,
     /// Entry at a path of a commit.
-    pub(super) located: Cache<PathKey, PathEntry>,
+    pub(super) located: BoundedCache<PathKey, PathEntry>,
     /// Number of selected commits, up to a maximum.
-    pub(super) counts: Cache<(OpeningId, CommitSelection, usize), usize>,
+    pub(super) counts: BoundedCache<(OpeningId, CommitSelection, usize), usize>,
     /// Changed lines of a commit.
-    pub(super) stats: Cache<(OpeningId, Oid), DiffStats>,
+    pub(super) stats: BoundedCache<(OpeningId, Oid), DiffStats>,
     /// Whether the first commit is an ancestor of the second.
-    pub(super) ancestry: Cache<(Oid, Oid), bool>,
+    pub(super) ancestry: BoundedCache<(Oid, Oid), bool>,
     /// SHA-256 of file contents in hex, by blob ID.
-    pub(super) digests: Cache<Oid, Arc<str>>,
+    pub(super) digests: BoundedCache<Oid, Arc<str>>,
 }
 
 impl Caches {
@@ -62,42 +58,31 @@ impl Caches {
     pub(super) fn new(bytes: u64) -> Self {
         let share = bytes / 32;
         Self {
-            blobs: cache(8 * share, |_, data: &Bytes| data.len()),
-            blame: cache(
+            blobs: BoundedCache::new(8 * share, |_, data: &Bytes| data.len()),
+            blame: BoundedCache::for_large_entries(
                 8 * share,
                 |(_, path): &(Oid, String), ranges: &Arc<Vec<BlameRange>>| path.len() + blame_bytes(ranges),
             ),
-            contributors: cache(2 * share, |_, contributors: &Arc<Vec<Contributor>>| {
-                contributor_bytes(contributors)
-            }),
-            last_commits: cache(4 * share, |(_, _, path): &PathKey, _| path.len()),
-            located: cache(4 * share, |(_, _, path): &PathKey, located: &PathEntry| {
+            contributors: BoundedCache::for_large_entries(
+                2 * share,
+                |_, contributors: &Arc<Vec<Contributor>>| contributor_bytes(contributors),
+            ),
+            last_commits: BoundedCache::new(4 * share, |(_, _, path): &PathKey, _| path.len()),
+            located: BoundedCache::new(4 * share, |(_, _, path): &PathKey, located: &PathEntry| {
                 path.len() + located.entry.as_ref().map_or(0, |entry| entry.path.len())
             }),
-            counts: cache(
+            counts: BoundedCache::new(
                 2 * share,
                 |(_, selection, _): &(OpeningId, CommitSelection, usize), _| {
                     let ids = selection.tips.len() + selection.hidden.len();
                     ids * size_of::<Oid>() + selection.path.as_ref().map_or(0, String::len)
                 },
             ),
-            stats: cache(2 * share, |_, _| 0),
-            ancestry: cache(share, |_, _| 0),
-            digests: cache(share, |_, digest: &Arc<str>| digest.len()),
+            stats: BoundedCache::new(2 * share, |_, _| 0),
+            ancestry: BoundedCache::new(share, |_, _| 0),
+            digests: BoundedCache::new(share, |_, digest: &Arc<str>| digest.len()),
         }
     }
-}
-
-/// Creates a cache for `bytes` of entries, whose texts and lists have the size that `weigh` returns.
-fn cache<K, V>(bytes: u64, weigh: fn(&K, &V) -> usize) -> Cache<K, V>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    Cache::builder()
-        .max_capacity(bytes)
-        .weigher(move |key, value| u32::try_from(weigh(key, value) + ENTRY_BYTES).unwrap_or(u32::MAX))
-        .build()
 }
 
 /// Returns the memory of ranges in bytes.
@@ -132,12 +117,15 @@ mod tests {
                 .insert((opening, id(number), "a".repeat(1_000)), None);
             caches.ancestry.insert((id(number), id(number + 1)), true);
         }
-        caches.last_commits.run_pending_tasks();
-        caches.ancestry.run_pending_tasks();
-        assert!(caches.last_commits.weighted_size() <= 4 * 64 * 1024);
-        assert!(caches.last_commits.entry_count() > 100);
-        assert!(caches.ancestry.weighted_size() <= 64 * 1024);
-        assert!(caches.ancestry.entry_count() > 100);
+        let (commits, ancestry) = (caches.last_commits.usage(), caches.ancestry.usage());
+        assert!(
+            commits.bytes <= 4 * 64 * 1024 && commits.entries > 100,
+            "{commits:?}"
+        );
+        assert!(
+            ancestry.bytes <= 64 * 1024 && ancestry.entries > 100,
+            "{ancestry:?}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use cache::IdleCache;
 use flate2::{Decompress, FlushDecompress};
 use gix::odb::pack;
 use gix::odb::pack::data::entry::Header;
@@ -28,17 +29,13 @@ const COMPRESSED_BYTES: u64 = 1024;
 /// Size in bytes from which programs that read many objects stream a file (`core.bigFileThreshold`).
 pub(super) const STREAMED_BYTES: u64 = 1 << 20;
 /// Number of repositories whose packs stay open.
-const OPEN_REPOSITORIES: u64 = 128;
+const OPEN_REPOSITORIES: u32 = 128;
 /// Time after which the packs of an unused repository are closed.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// The open packs of repositories.
-static OPENED: LazyLock<moka::sync::Cache<PathBuf, Arc<ObjectMemory>>> = LazyLock::new(|| {
-    moka::sync::Cache::builder()
-        .max_capacity(OPEN_REPOSITORIES)
-        .time_to_idle(IDLE)
-        .build()
-});
+static OPENED: LazyLock<IdleCache<PathBuf, Arc<ObjectMemory>>> =
+    LazyLock::new(|| IdleCache::new(OPEN_REPOSITORIES, IDLE));
 
 /// Checks that reading an object in this process takes little memory.
 ///
@@ -120,7 +117,7 @@ pub(super) fn profile(repository: &Path) -> Result<PackProfile> {
 
 fn of(repository: &Path) -> Arc<ObjectMemory> {
     // Two handles of one repository may have different spellings of its path; that only opens its packs twice.
-    OPENED.get_with_by_ref(repository, || {
+    OPENED.get_or_insert_with(repository, || {
         Arc::new(ObjectMemory {
             directory: repository.join("objects/pack"),
             packs: Mutex::default(),

@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use cache::IdleCache;
 use sha2::{Digest, Sha256};
 
 use super::caches::{Caches, DEFAULT_GIT_CACHE_BYTES};
@@ -17,7 +19,10 @@ use super::write_probe::WriteProbe;
 use super::{Error, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
-const OPEN_REPOSITORIES: u64 = 128;
+const OPEN_REPOSITORIES: u32 = 128;
+
+/// Time after which the handles of an unused repository are closed.
+const IDLE: Duration = Duration::from_secs(300);
 
 /// Default of the maximum size of the pack of a push, in bytes.
 pub const DEFAULT_MAX_PUSH_BYTES: u64 = 10 << 30;
@@ -82,7 +87,7 @@ pub(super) struct StoreState {
     /// Whether the hook scripts were found to run at their current location.
     pub(super) hooks_run: AtomicBool,
     probe: WriteProbe,
-    opened: moka::sync::Cache<RepositoryId, Arc<OpenHandles>>,
+    opened: IdleCache<RepositoryId, Arc<OpenHandles>>,
 }
 
 impl RepositoryStore {
@@ -135,10 +140,7 @@ impl RepositoryStore {
             memory: MemoryBudget::new(limits.memory_bytes),
             hooks_run: AtomicBool::new(false),
             probe: WriteProbe::default(),
-            opened: moka::sync::Cache::builder()
-                .max_capacity(OPEN_REPOSITORIES)
-                .time_to_idle(std::time::Duration::from_secs(300))
-                .build(),
+            opened: IdleCache::new(OPEN_REPOSITORIES, IDLE),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -308,7 +310,7 @@ impl StoreState {
 
     /// Drops the open handles of a repository that is removed or replaced.
     pub(super) fn forget(&self, id: &RepositoryId) {
-        self.opened.invalidate(id);
+        self.opened.remove(id);
     }
 
     /// Returns the directory of all repositories.

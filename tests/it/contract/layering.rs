@@ -16,23 +16,24 @@ const FLAT_FOLDERS: [&str; 3] = ["crates/git/src", "crates/storage/src/entities"
 const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
 
 /// The packages and the packages of this workspace that each may depend on.
-const PACKAGES: [(&str, &[&str]); 12] = [
+const PACKAGES: [(&str, &[&str]); 13] = [
     ("allocator", &[]),
+    ("cache", &[]),
     ("generator", &[]),
     ("contract", &["generator"]),
     ("cryptography", &[]),
     ("parsers", &[]),
-    ("git", &["parsers"]),
+    ("git", &["cache", "parsers"]),
     ("harness", &[]),
     ("migration", &[]),
     ("row-derive", &[]),
-    ("storage", &["migration", "row-derive"]),
-    ("domain", &["cryptography", "git", "parsers", "storage"]),
-    ("holdfast", &["allocator", "contract", "domain", "git", "parsers", "storage"]),
+    ("storage", &["cache", "migration", "row-derive"]),
+    ("domain", &["cache", "cryptography", "git", "parsers", "storage"]),
+    ("holdfast", &["allocator", "cache", "contract", "domain", "git", "parsers", "storage"]),
 ];
 
 /// Libraries, and the packages that may depend on them.
-const LIBRARIES: [(&str, &[&str]); 12] = [
+const LIBRARIES: [(&str, &[&str]); 13] = [
     ("argon2", &["cryptography"]),
     ("chacha20poly1305", &["cryptography"]),
     ("clap", &["holdfast"]),
@@ -42,6 +43,7 @@ const LIBRARIES: [(&str, &[&str]); 12] = [
     ("object_store", &["domain"]),
     ("poem", &["holdfast"]),
     ("poem-openapi", &["contract", "holdfast"]),
+    ("quick_cache", &["cache"]),
     ("reqwest", &["domain"]),
     ("scim_v2", &["parsers"]),
     ("sea-orm", &["domain", "storage"]),

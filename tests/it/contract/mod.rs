@@ -15,5 +15,6 @@ mod routes;
 mod security_page;
 mod source_text;
 mod statements;
+mod validation;
 mod wording;
 mod workflows;

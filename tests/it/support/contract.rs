@@ -1,15 +1,16 @@
 //! Validation of responses against the contract: status, content type, headers and body schema.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 
+use boon::Draft;
 use contract::document::{Extent, Format, Version, document_text};
 use contract::operation::Operation;
 use contract::table::operations;
-use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value, json};
 
 use super::ApiResponse;
+use super::schemas::CompiledSchemas;
 
 /// The published OpenAPI document.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
@@ -102,12 +103,12 @@ pub fn check(method: &str, path: &str, response: &ApiResponse) {
         assert!(response.body.is_empty(), "{} has a body: {}", operation.id, body());
         return;
     };
-    let essence = response.header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
-    assert!(content.contains_key(&essence), "{} returned {essence:?}, documented {:?}", operation.id, content.keys());
-    let schema = &content[&essence]["schema"];
-    let is_json = essence == "application/json" || essence.ends_with("+json");
-    if is_json && schema["format"] != "binary" {
-        validate((operation.id, response.status, essence), schema, &response.json());
+    let essence = response.header("content-type").split(';').next().unwrap_or_default().trim();
+    let Some((media, content)) = content.get_key_value(essence) else {
+        panic!("{} returned {essence:?}, documented {:?}", operation.id, content.keys());
+    };
+    if is_json(media, &content["schema"]) {
+        validate((operation.id, response.status, media), &response.json());
     }
 }
 
@@ -128,9 +129,8 @@ fn encode_scope(path: &str) -> String {
 pub fn check_delivery(body: &Value) {
     let Some(kind) = body["object_kind"].as_str() else { return };
     let webhooks = DOCUMENT["x-webhooks"].as_object().expect("webhooks");
-    let (name, item) = webhooks.get_key_value(kind).unwrap_or_else(|| panic!("the webhook {kind} is not documented"));
-    let schema = &item["post"]["requestBody"]["content"]["application/json"]["schema"];
-    validate((name.as_str(), 0, "application/json".to_owned()), schema, body);
+    let (name, _) = webhooks.get_key_value(kind).unwrap_or_else(|| panic!("the webhook {kind} is not documented"));
+    validate((name, 0, JSON), body);
 }
 
 /// Resolves a local reference.
@@ -142,44 +142,66 @@ pub fn deref(value: &'static Value) -> &'static Value {
 }
 
 /// Operation ID, status and media type of a response; name of a webhook and 0 for a request to a receiver.
-type Documented = (&'static str, u16, String);
+type Documented = (&'static str, u16, &'static str);
 
-/// Panics if a value violates its schema.
-fn validate(response: Documented, schema: &Value, value: &Value) {
-    static VALIDATORS: LazyLock<Mutex<HashMap<Documented, Validator>>> = LazyLock::new(Mutex::default);
-    let mut validators = VALIDATORS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let validator = validators.entry(response.clone()).or_insert_with(|| {
-        let mut schema = schema.clone();
-        to_json_schema(&mut schema);
-        let options = jsonschema::options().with_draft(Draft::Draft4);
-        let options = options.with_registry(&COMPONENTS);
-        options.build(&schema).expect("a schema")
-    });
-    let errors: Vec<String> =
-        validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
-    assert!(errors.is_empty(), "{response:?} violates its schema:\n{}\n{value:#}", errors.join("\n"));
+/// Schemas of all JSON bodies, and their positions.
+struct BodySchemas {
+    compiled: CompiledSchemas,
+    positions: HashMap<Documented, usize>,
 }
 
-/// Base URI of the referenced components.
-const COMPONENTS_URI: &str = "urn:contract";
-
-/// Components that schemas reference. They are large, so all validators share them.
-static COMPONENTS: LazyLock<Registry<'static>> = LazyLock::new(|| {
-    let mut components = json!({ "components": DOCUMENT["components"] });
-    to_json_schema(&mut components);
-    let registry = Registry::new().draft(Draft::Draft4).add(COMPONENTS_URI, components);
-    registry.expect("an address").prepare().expect("components")
+static BODY_SCHEMAS: LazyLock<BodySchemas> = LazyLock::new(|| {
+    let responses = operations().iter().flat_map(|operation| {
+        let part = &DOCUMENT["paths"][&operation.path][operation.method.to_lowercase()];
+        let responses = part["responses"].as_object().expect("responses").iter();
+        responses.flat_map(move |(status, response)| {
+            let status = status.parse().expect("a status");
+            let contents = deref(response)["content"].as_object().into_iter().flatten();
+            contents.map(move |(media, content)| ((operation.id, status, &**media), content))
+        })
+    });
+    let webhooks = DOCUMENT["x-webhooks"].as_object().expect("webhooks").iter();
+    let webhooks = webhooks.map(|(name, item)| {
+        let content = &item["post"]["requestBody"]["content"][JSON];
+        ((&**name, 0, JSON), content)
+    });
+    let (mut schemas, mut positions) = (Vec::new(), HashMap::new());
+    for (documented, content) in responses.chain(webhooks) {
+        if is_json(documented.2, &content["schema"]) {
+            positions.insert(documented, schemas.len());
+            schemas.push(to_json_schema(content["schema"].clone()));
+        }
+    }
+    let components = to_json_schema(DOCUMENT["components"].clone());
+    let compiled = CompiledSchemas::new(Draft::V4, &components, schemas);
+    BodySchemas { compiled, positions }
 });
 
-/// Converts an OpenAPI schema to JSON Schema: `nullable`, references, and no undocumented properties in objects.
-fn to_json_schema(schema: &mut Value) {
+const JSON: &str = "application/json";
+
+fn is_json(media: &str, schema: &Value) -> bool {
+    (media == JSON || media.ends_with("+json")) && schema["format"] != "binary"
+}
+
+/// Panics if a value violates its schema.
+fn validate(documented: Documented, value: &Value) {
+    let position = BODY_SCHEMAS.positions[&documented];
+    if let Err(violations) = BODY_SCHEMAS.compiled.validate(position, value) {
+        panic!("{documented:?} violates its schema:\n{violations}\n{value:#}");
+    }
+}
+
+/// Converts OpenAPI schemas to JSON Schema: `nullable`, and no undocumented properties in objects.
+pub fn to_json_schema(mut schema: Value) -> Value {
+    convert(&mut schema);
+    schema
+}
+
+fn convert(schema: &mut Value) {
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(to_json_schema),
+        Value::Array(items) => items.iter_mut().for_each(convert),
         Value::Object(entries) => {
-            entries.values_mut().for_each(to_json_schema);
-            if let Some(Value::String(reference)) = entries.get_mut("$ref") {
-                reference.insert_str(0, COMPONENTS_URI);
-            }
+            entries.values_mut().for_each(convert);
             if entries.get("properties").is_some_and(Value::is_object)
                 && entries.get("type") == Some(&json!("object"))
                 && !entries.contains_key("additionalProperties")

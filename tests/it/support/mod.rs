@@ -20,6 +20,7 @@ pub mod query_plans;
 pub mod raw_http;
 pub mod repository;
 pub mod s3;
+pub mod schemas;
 pub mod server;
 pub mod slow_request;
 pub mod spaces;

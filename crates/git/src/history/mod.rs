@@ -312,11 +312,11 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`] if one of them is not a commit, [`Error::Timeout`] after half a minute.
     pub async fn merged_into(&self, base: Oid, tips: Vec<Oid>) -> Result<HashSet<Oid>> {
-        let answers = self.shared().caches.ancestry.clone();
+        let caches = Arc::clone(&self.shared().caches);
         let mut merged = HashSet::new();
         let mut open = Vec::new();
         for tip in tips {
-            match answers.get(&(tip, base)) {
+            match caches.ancestry.get(&(tip, base)) {
                 Some(true) => drop(merged.insert(tip)),
                 Some(false) => {}
                 None => open.push(tip),
@@ -329,7 +329,7 @@ impl Repository {
             .blocking(move |opened| {
                 let found = opened.history.merged(opened.path(), base, &open)?;
                 for tip in open {
-                    answers.insert((tip, base), found.contains(&tip));
+                    caches.ancestry.insert((tip, base), found.contains(&tip));
                 }
                 Ok(found)
             })

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
+use cache::BoundedCache;
 use git::Oid;
-use moka::sync::Cache;
 use parsers::code_owners::{OwnedPattern, Owner};
-
-/// Memory of an entry in addition to its texts, in bytes.
-const ENTRY_BYTES: usize = 256;
 
 /// The owners of the files that a change affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +25,7 @@ pub struct ComparedCommits {
 }
 
 /// Owners of changes by their commits. They depend on nothing else, so entries never become outdated.
-pub struct ChangeOwnerCache(Cache<ComparedCommits, Arc<ChangeOwners>>);
+pub struct ChangeOwnerCache(BoundedCache<ComparedCommits, Arc<ChangeOwners>>);
 
 impl ChangeOwners {
     /// Returns the owners of a change that affects no file with owners.
@@ -41,11 +38,9 @@ impl ChangeOwners {
 impl ChangeOwnerCache {
     /// Creates an empty cache that uses at most about `bytes` of memory.
     pub(super) fn new(bytes: u64) -> Self {
-        let entries = Cache::builder().max_capacity(bytes);
-        let entries = entries.weigher(|_, owners: &Arc<ChangeOwners>| {
-            u32::try_from(text_bytes(owners) + ENTRY_BYTES).unwrap_or(u32::MAX)
-        });
-        Self(entries.build())
+        Self(BoundedCache::new(bytes, |_, owners: &Arc<ChangeOwners>| {
+            text_bytes(owners)
+        }))
     }
 
     /// Returns the owners of a change, if they are known.

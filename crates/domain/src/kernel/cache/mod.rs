@@ -81,13 +81,13 @@ impl Caches {
     pub fn new(bytes: u64) -> Self {
         let part = bytes / PARTS;
         Self {
-            tokens: VersionedCache::new(4 * part, |digest: &String, (token, user)| {
+            tokens: VersionedCache::new(4 * part, |digest: &String, (_, (token, user))| {
                 digest.len() + row_bytes(token.as_ref()) + row_bytes(user.as_ref())
             }),
-            projects: VersionedCache::new(6 * part, |(_, reference): &(_, String), cached| {
+            projects: VersionedCache::new(6 * part, |(_, reference): &(_, String), (_, cached)| {
                 reference.len() + row_bytes(&cached.project) + row_bytes(&cached.namespace)
             }),
-            groups: VersionedCache::new(2 * part, |(_, reference): &(_, String), cached| {
+            groups: VersionedCache::new(2 * part, |(_, reference): &(_, String), (_, cached)| {
                 reference.len() + row_bytes(&cached.group)
             }),
             settings: VersionedCache::new(SETTINGS_BYTES, |(), _| 0),
