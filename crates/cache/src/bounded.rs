@@ -1,9 +1,10 @@
 //! Cache with a limit on its memory.
 
-use std::hash::{Hash, RandomState};
+use std::hash::Hash;
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{Equivalent, OptionsBuilder, Weighter};
+use quick_cache::{Equivalent, Weighter};
+
+use super::{LibraryCache, library_cache};
 
 /// Memory of an entry in addition to its key and value, in bytes.
 const ENTRY_BYTES: usize = 48;
@@ -28,7 +29,7 @@ pub struct CacheUsage {
 
 /// A cache that uses at most about a number of bytes. Entries that were read least are removed first.
 pub struct BoundedCache<K, V> {
-    entries: Cache<K, Weighed<V>, EntryWeight, RandomState>,
+    entries: LibraryCache<K, Weighed<V>, EntryWeight>,
     weigh: fn(&K, &V) -> usize,
     max_bytes: u64,
 }
@@ -66,21 +67,10 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
 
     fn with_parts(parts: u64, max_bytes: u64, weigh: fn(&K, &V) -> usize) -> Self {
         let estimated = usize::try_from(max_bytes / ESTIMATED_BYTES).unwrap_or(usize::MAX);
-        let mut options = OptionsBuilder::new();
-        options
-            .shards(parts as usize)
-            .estimated_items_capacity(estimated)
-            // The library rounds up.
-            .weight_capacity(max_bytes / parts * parts);
-        #[expect(clippy::expect_used, reason = "both required options are set above")]
-        let options = options.build().expect("complete options");
+        // The library rounds up.
+        let capacity = max_bytes / parts * parts;
         Self {
-            entries: Cache::with_options(
-                options,
-                EntryWeight,
-                RandomState::new(),
-                DefaultLifecycle::default(),
-            ),
+            entries: library_cache(parts as usize, estimated, capacity, EntryWeight),
             weigh,
             max_bytes,
         }

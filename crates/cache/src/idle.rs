@@ -2,18 +2,19 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::hash::{Hash, RandomState};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{Equivalent, OptionsBuilder, UnitWeighter};
+use quick_cache::{Equivalent, UnitWeighter};
+
+use super::{LibraryCache, library_cache};
 
 /// A cache of at most a number of values. A value that is not used for a time is removed when the cache is used after that
 /// time, at most a quarter of it later.
 pub struct IdleCache<K, V> {
-    entries: Cache<K, Arc<Used<V>>, UnitWeighter, RandomState>,
+    entries: LibraryCache<K, Arc<Used<V>>, UnitWeighter>,
     /// Times are in milliseconds since this one.
     created: Instant,
     idle: u64,
@@ -30,20 +31,8 @@ impl<K: Hash + Eq, V: Clone> IdleCache<K, V> {
     /// Creates an empty cache of at most `capacity` values, from which values are removed that are not used for `idle`.
     #[must_use]
     pub fn new(capacity: u32, idle: Duration) -> Self {
-        let mut options = OptionsBuilder::new();
-        options
-            .shards(1)
-            .estimated_items_capacity(capacity as usize)
-            .weight_capacity(u64::from(capacity));
-        #[expect(clippy::expect_used, reason = "both required options are set above")]
-        let options = options.build().expect("complete options");
         Self {
-            entries: Cache::with_options(
-                options,
-                UnitWeighter,
-                RandomState::new(),
-                DefaultLifecycle::default(),
-            ),
+            entries: library_cache(1, capacity as usize, u64::from(capacity), UnitWeighter),
             created: Instant::now(),
             idle: milliseconds(idle),
             next_removal: AtomicU64::new(0),
