@@ -12,36 +12,23 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
-use super::encryption::{self, BackupKey, EncryptionHeader, OpeningReader, SealingWriter};
+use super::encryption::{self, BackupKey, OpeningReader, SealingWriter};
+use super::header::{self, Header};
 use super::identifier::BackupId;
 use super::rejected;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
 use crate::secrets::Secret;
 
-/// Version of the layout. Version 1 had one backup in each directory.
-pub(super) const FORMAT: u32 = 2;
-/// Name of the file that describes the directory.
-const HEADER: &str = "holdfast-backups.json";
-/// Name of the file of a backup of version 1.
-const FORMER_MANIFEST: &str = "manifest.json";
 const LOCK: &str = "lock";
 const BACKUPS: &str = "backups";
 const FILES: &str = "files";
 const INCOMING: &str = "incoming";
 /// Size up to which a file is compared before it is written, in bytes.
 const SMALL_BYTES: u64 = 1 << 20;
-/// Maximum length of the header and of the file of a backup, in bytes.
-const MAX_HEADER_BYTES: u64 = 64 << 10;
+/// Maximum length of the file of a backup, in bytes.
+const MAX_BACKUP_FILE_BYTES: u64 = 64 << 10;
 /// Maximum length of a description, such as a manifest, in bytes.
 const MAX_DESCRIPTION_BYTES: u64 = 512 << 20;
-
-// A damaged name of a field must not be taken for an absent field.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Header {
-    format: u32,
-    encryption: Option<EncryptionHeader>,
-}
 
 /// The SHA-256 of the content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,37 +83,12 @@ impl FileStore {
     /// superfluous or wrong.
     pub(super) fn open(directory: &Path, passphrase: Option<&Secret>, access: Access) -> Result<Self> {
         let at = |error: io::Error| rejected(format!("{}: {error}", directory.display()));
-        let header = match read_header(directory)? {
+        let header = match Header::read(directory)? {
             Some(header) => header,
-            None if access == Access::Write => {
-                prepare(directory)?;
-                create_header(directory, passphrase)?
-            }
-            None => return Err(no_backup(directory)),
+            None if access == Access::Write => Header::create(directory, passphrase)?,
+            None => return Err(header::no_backup(directory)),
         };
-        if header.format != FORMAT {
-            return Err(rejected(format!(
-                "{} was written by a newer version of Holdfast (format {}); use that version",
-                directory.display(),
-                header.format
-            )));
-        }
-        let key = match (&header.encryption, passphrase) {
-            (Some(encryption), Some(passphrase)) => Some(encryption.open(passphrase)?),
-            (None, None) => None,
-            (Some(_), None) => {
-                return Err(rejected(format!(
-                    "the backups in {} are encrypted; pass --passphrase-file",
-                    directory.display()
-                )));
-            }
-            (None, Some(_)) => {
-                return Err(rejected(format!(
-                    "the backups in {} are not encrypted; omit --passphrase-file, or use another directory",
-                    directory.display()
-                )));
-            }
-        };
+        let key = header.key(directory, passphrase)?;
         let lock = lock(directory, access)?;
         if access == Access::Write {
             for name in [BACKUPS, FILES] {
@@ -155,14 +117,20 @@ impl FileStore {
         self.directory.join(INCOMING).exists()
     }
 
-    /// Deletes the files of an interrupted backup and prepares for new files.
+    /// Deletes the incoming files of an interrupted backup and prepares for new files. The directory itself remains, because
+    /// an interrupted backup may also have left files in the store.
     pub(super) fn begin(&self) -> io::Result<()> {
         let incoming = self.directory.join(INCOMING);
-        match fs::remove_dir_all(&incoming) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
+        create_directory(&incoming)?;
+        for entry in fs::read_dir(&incoming)? {
+            fs::remove_file(entry?.path())?;
         }
-        create_directory(&incoming)
+        Ok(())
+    }
+
+    /// Ends a backup whose file is written, and after which the store contains only files of backups.
+    pub(super) fn end(&self) -> io::Result<()> {
+        fs::remove_dir_all(self.directory.join(INCOMING))
     }
 
     /// Returns the name of a file with this content.
@@ -319,7 +287,8 @@ impl FileStore {
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// Makes incoming files with these names durable and moves them into the store. Deletes all other incoming files.
+    /// Makes incoming files with these names durable and moves them into the store. All other incoming files remain until
+    /// [`Self::end`].
     pub(super) fn publish(&self, needed: &HashSet<String>) -> io::Result<()> {
         let incoming = self.directory.join(INCOMING);
         // One sync of the file system takes less time than one of each small file.
@@ -341,8 +310,7 @@ impl FileStore {
         }
         directories
             .iter()
-            .try_for_each(|directory| File::open(directory)?.sync_all())?;
-        fs::remove_dir_all(&incoming)
+            .try_for_each(|directory| File::open(directory)?.sync_all())
     }
 
     /// Writes the file of a backup, which makes the backup complete.
@@ -367,7 +335,7 @@ impl FileStore {
             None => Box::new(source),
         };
         let mut text = Vec::new();
-        source.take(MAX_HEADER_BYTES).read_to_end(&mut text)?;
+        source.take(MAX_BACKUP_FILE_BYTES).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
     }
 
@@ -476,86 +444,6 @@ impl Read for CheckedReader {
     }
 }
 
-fn no_backup(directory: &Path) -> Error {
-    let hint = match directory.join(FORMER_MANIFEST).exists() {
-        true => "it contains a backup of an older version, which only that version can restore",
-        false => "name the directory that was passed to `holdfast backup`",
-    };
-    rejected(format!(
-        "{} does not contain a complete backup; {hint}",
-        directory.display()
-    ))
-}
-
-fn read_header(directory: &Path) -> Result<Option<Header>> {
-    let path = directory.join(HEADER);
-    let at = |error: &dyn std::fmt::Display| rejected(format!("{}: {error}", path.display()));
-    let mut text = Vec::new();
-    match File::open(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(at(&error)),
-        Ok(file) => {
-            let read = file.take(MAX_HEADER_BYTES).read_to_end(&mut text);
-            read.map_err(|error| at(&error))?;
-        }
-    }
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| at(&format!("it is damaged ({error})")))
-}
-
-/// Name of the header until it is complete.
-fn new_header() -> String {
-    format!("{HEADER}.new")
-}
-
-/// Creates a directory that only its owner can access, or checks that an existing one is empty.
-fn prepare(directory: &Path) -> Result<()> {
-    let create = || -> io::Result<bool> {
-        fs::create_dir_all(directory)?;
-        // A directory with other content keeps its mode: the path may be wrong.
-        for entry in fs::read_dir(directory)? {
-            if entry?.file_name() != *new_header() {
-                return Ok(false);
-            }
-        }
-        fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-        Ok(true)
-    };
-    match create() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(rejected(format!(
-            "{} is not empty and contains no backups of this version; use an empty directory, or one with earlier backups",
-            directory.display()
-        ))),
-        Err(error) => Err(rejected(format!("{}: {error}", directory.display()))),
-    }
-}
-
-fn create_header(directory: &Path, passphrase: Option<&Secret>) -> Result<Header> {
-    let encryption = passphrase.map(EncryptionHeader::create).transpose()?;
-    let header = Header {
-        format: FORMAT,
-        encryption: encryption.map(|(header, _)| header),
-    };
-    let write = || -> io::Result<()> {
-        let path = directory.join(new_header());
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)?;
-        file.write_all(&serde_json::to_vec_pretty(&header)?)?;
-        file.sync_all()?;
-        fs::rename(path, directory.join(HEADER))?;
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(Error::internal)?;
-    Ok(header)
-}
-
 fn create_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -595,5 +483,38 @@ fn lock(directory: &Path, access: Access) -> Result<Option<File>> {
             directory.display()
         ))),
         Err(TryLockError::Error(error)) => Err(at(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn directory_of_incoming_files_exists_until_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = FileStore::open(directory.path(), None, Access::Write).unwrap();
+        store.begin().unwrap();
+        let incoming = File::open(directory.path().join(INCOMING)).unwrap();
+        let file = store.add(&mut &b"content"[..]).unwrap();
+        assert!(store.contains(file));
+        // As if the first backup had been interrupted.
+        store.begin().unwrap();
+        assert!(!store.contains(file));
+
+        let file = store.add(&mut &b"content"[..]).unwrap();
+        let name = store.name(file.digest).unwrap();
+        store.publish(&HashSet::from([name.clone()])).unwrap();
+        assert_eq!(store.names(|_| true).unwrap(), [name]);
+        assert!(store.has_incoming());
+        assert_ne!(
+            incoming.metadata().unwrap().nlink(),
+            0,
+            "the directory was deleted and created again"
+        );
+        store.end().unwrap();
+        assert!(!store.has_incoming());
     }
 }

@@ -6,7 +6,8 @@ use std::io::{self, ErrorKind};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::file_store::{FORMAT, FileStore, StoredFile};
+use super::file_store::{FileStore, StoredFile};
+use super::header::FORMAT;
 use super::identifier::BackupId;
 use super::postgresql::TableCopy;
 use super::ref_changes::MovedRefs;

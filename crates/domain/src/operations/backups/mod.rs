@@ -8,6 +8,7 @@
 
 mod encryption;
 mod file_store;
+mod header;
 mod identifier;
 mod manifest;
 mod objects;
@@ -42,7 +43,8 @@ pub use manifest::BackupManifest;
 pub use restoration::{RestoreOptions, RestoreSummary, restore};
 pub use verification::{VerifyOptions, VerifySummary, verify};
 
-use file_store::{Access, FORMAT, FileStore};
+use file_store::{Access, FileStore};
+use header::FORMAT;
 use manifest::{ObjectCopies, ObjectEntry, RepositoryEntry};
 use objects::ObjectCopiesByKey;
 use ref_changes::MovedRefs;
@@ -205,6 +207,10 @@ pub async fn backup(
             (None, false) => retention::Removal::default(),
             (keep, _) => retention::remove(&finished, keep),
         };
+        // Otherwise the next backup tries again to remove files that no backup refers to.
+        if removal.failure.is_none() {
+            finished.end()?;
+        }
         Ok((manifest, removal))
     };
     let (manifest, removal) = blocking(move || finish().map_err(Error::internal)).await?;
