@@ -5,7 +5,7 @@ use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::kernel::urls::encode_segment;
-use domain::packages::access::check_enabled;
+use domain::packages::access::check_access;
 use domain::packages::client_lists::PackageScope;
 use domain::packages::npm;
 
@@ -94,12 +94,12 @@ impl NpmPackagesApi for App {
     }
 
     async fn check_npm_advisories(&self, access: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
-        check_enabled(&access)?;
+        check_access(&access)?;
         Ok(NpmAdvisories::default())
     }
 
     async fn check_npm_dependencies(&self, access: ProjectAccess, _: UploadedFile) -> Result<NpmAdvisories> {
-        check_enabled(&access)?;
+        check_access(&access)?;
         Ok(NpmAdvisories::default())
     }
 

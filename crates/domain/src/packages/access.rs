@@ -16,7 +16,7 @@ use crate::kernel::error::{Error, Result};
 /// # Errors
 /// Returns `Forbidden` for refused callers, and `Unauthorized` for a client without credentials if members can use the
 /// packages.
-pub fn check_enabled(access: &ProjectAccess) -> Result<()> {
+pub fn check_access(access: &ProjectAccess) -> Result<()> {
     let level = access.project.package_registry_access_level;
     if access.effective_access().has_feature(level) {
         return Ok(());

@@ -11,7 +11,7 @@ use storage::entities::projects::{self, FeatureAccess};
 use storage::entities::{namespaces, now, package_files, package_protection_rules, packages};
 use storage::jobs::{self, JobFailure};
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::deletion::enqueue_collection;
 use super::jobs::clean_up_packages::CleanUpPackages;
 use super::protection::{self, ProtectedName};
@@ -59,7 +59,7 @@ impl CleanupPolicy {
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled.
 pub async fn get(backend: &Backend, access: &ProjectAccess) -> Result<CleanupPolicy> {
-    check_enabled(access)?;
+    check_access(access)?;
     let found = of_project(access.project.id).one(backend.database.read()).await?;
     Ok(found.as_ref().map_or(CleanupPolicy::DEFAULT, CleanupPolicy::of))
 }
@@ -69,7 +69,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess) -> Result<CleanupPol
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled, and `NotFound` if the project was deleted.
 pub async fn set(backend: &Backend, access: &ProjectAccess, kept_files: KeptFiles) -> Result<CleanupPolicy> {
-    check_enabled(access)?;
+    check_access(access)?;
     backend
         .database
         .transaction(async |transaction| {

@@ -10,7 +10,7 @@ use storage::entities::packages::{self, Column, PackageStatus, PackageType};
 use storage::entities::row_conditions::is_among;
 use storage::entities::{package_files, package_metadata, package_tags};
 
-use super::access::{check_enabled, readable_projects};
+use super::access::{check_access, readable_projects};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -77,7 +77,7 @@ impl<'a> PackageScope<'a> {
     pub(super) fn limit<Q: QueryFilter>(&self, query: Q) -> Result<Q> {
         Ok(match self {
             Self::Project(access) => {
-                check_enabled(access)?;
+                check_access(access)?;
                 query.filter(Column::ProjectId.eq(access.project.id))
             }
             Self::Group { caller, group_id } => {

@@ -10,7 +10,7 @@ use sea_orm::{
 use storage::entities::packages::{self, PackageStatus, PackageType};
 use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags};
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::content::{self, StoredContent};
 use super::deletion::{enqueue_collection, file_target, package_target};
 use super::protection::{self, PackageChange, ProtectedName};
@@ -119,7 +119,7 @@ pub async fn add_file(
     new: NewPackageFile,
     content: StoredContent,
 ) -> Result<(packages::Model, package_files::Model), AddFileError> {
-    let added = match check_enabled(access) {
+    let added = match check_access(access) {
         Ok(()) => {
             backend
                 .database

@@ -7,7 +7,7 @@ use storage::entities::package_files;
 use storage::entities::packages::{self, PackageType};
 use storage::jobs;
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::jobs::collect_package_garbage::CollectPackageGarbage;
 use super::protection::{self, PackageChange, ProtectedName};
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
@@ -31,7 +31,7 @@ pub async fn delete_package(
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -60,7 +60,7 @@ pub async fn delete_file(
     file_id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     backend
         .database
         .transaction(async |transaction| {

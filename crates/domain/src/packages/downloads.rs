@@ -6,7 +6,7 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, Quer
 use storage::entities::packages::{self, Column, PackageType};
 use storage::entities::{now, package_blobs, package_files};
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::client_lists::PackageScope;
 use super::usage::count_download;
 use crate::accounts::uploads;
@@ -84,7 +84,7 @@ pub async fn open_by_id(
     package_id: i64,
     file_id: i64,
 ) -> Result<Download> {
-    check_enabled(access)?;
+    check_access(access)?;
     let query = package_files::of_package(package_id)
         .filter(package_files::Column::Id.eq(file_id))
         .filter(Column::ProjectId.eq(access.project.id));

@@ -3,7 +3,7 @@
 use storage::entities::package_files;
 use storage::entities::packages::{self, PackageStatus, PackageType};
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::client_lists::PackageScope;
 use super::content;
 use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
@@ -39,7 +39,7 @@ pub async fn publish(
     status: Option<PackageStatus>,
     upload: UploadedFile,
 ) -> Result<(packages::Model, package_files::Model)> {
-    check_enabled(access)?;
+    check_access(access)?;
     check_names(&file)?;
     let name = ProtectedName {
         package_type: PackageType::Generic,

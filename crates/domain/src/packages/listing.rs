@@ -11,7 +11,7 @@ use storage::entities::related_rows::{
 };
 use storage::entities::{fold, package_files, package_tags};
 
-use super::access::{check_enabled, readable_projects};
+use super::access::{check_access, readable_projects};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -113,7 +113,7 @@ pub async fn list(
     filter: &PackageFilter,
     page: &PageRequest,
 ) -> Result<Page<PackageDetail>> {
-    check_enabled(access)?;
+    check_access(access)?;
     let query = filtered(packages::of_project(access.project.id), filter);
     let (rows, total) = uncounted_page_of(backend.database.read(), query, page).await?;
     let (mut tags, rest) = related(backend, &rows, total).await?;
@@ -325,7 +325,7 @@ pub async fn list_files(
 }
 
 async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<packages::Model> {
-    check_enabled(access)?;
+    check_access(access)?;
     let found = packages::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(backend.database.read()).await?;
     found.ok_or_else(|| Error::not_found(""))

@@ -4,7 +4,7 @@ use parsers::pypi::{is_digest, is_file_name, is_name, is_version, normalize};
 use storage::entities::package_files;
 use storage::entities::packages::PackageType;
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::client_lists::{self, PackageScope};
 use super::content::{self, StoredContent};
 use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
@@ -57,7 +57,7 @@ pub async fn publish(
     upload: PythonUpload,
     file: UploadedFile,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     check_upload(&upload, &file.file_name)?;
     let lookup_name = normalize(&upload.name);
     let name = ProtectedName {

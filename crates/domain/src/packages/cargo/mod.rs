@@ -10,7 +10,7 @@ use storage::entities::Visibility;
 use storage::entities::packages::PackageType;
 use storage::entities::projects::FeatureAccess;
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::client_lists::{self, PackageScope};
 use super::downloads;
 use crate::identity::access::ProjectAccess;
@@ -29,7 +29,7 @@ const MAX_VERSIONS: u64 = 2_000;
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled.
 pub fn requires_credentials(access: &ProjectAccess) -> Result<bool> {
-    check_enabled(access)?;
+    check_access(access)?;
     let project = &access.project;
     let is_open = project.package_registry_access_level == FeatureAccess::Enabled;
     Ok(!is_open || project.visibility != Visibility::Public)
@@ -41,7 +41,7 @@ pub fn requires_credentials(access: &ProjectAccess) -> Result<bool> {
 /// Returns `NotFound` if no crate has this path, `Forbidden` if the packages of the project are disabled, and `Overloaded` if too
 /// little memory is left.
 pub async fn index_file(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Download> {
-    check_enabled(access)?;
+    check_access(access)?;
     let not_found = || Error::not_found("Crate");
     let name = CrateName::of_index_path(path).ok_or_else(not_found)?;
     let scope = PackageScope::Project(access);
@@ -74,7 +74,7 @@ pub async fn index_file(backend: &Backend, access: &ProjectAccess, path: &str) -
 /// # Errors
 /// Returns `NotFound` if the version does not exist, and `Forbidden` if the packages of the project are disabled.
 pub async fn open(backend: &Backend, access: &ProjectAccess, name: &str, version: &str) -> Result<Download> {
-    check_enabled(access)?;
+    check_access(access)?;
     let (name, version) = parse(name, version)?;
     let (scope, lookup_name) = (PackageScope::Project(access), name.canonical());
     let file_name = file_name(&name, &version);

@@ -16,7 +16,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::PACKAGE_FILE_SIZE;
-use crate::packages::access::check_enabled;
+use crate::packages::access::check_access;
 use crate::packages::content;
 use crate::packages::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
 use crate::packages::protection::{self, PackageChange, ProtectedName};
@@ -29,7 +29,7 @@ use crate::packages::protection::{self, PackageChange, ProtectedName};
 /// `TooLarge` if the archive exceeds the maximum size of a package file, and `Rejected` if the crate has [`MAX_VERSIONS`]
 /// versions.
 pub async fn publish(backend: &Backend, access: &ProjectAccess, body: UploadedFile) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let max_bytes = backend.instance.max_package_file_bytes;
     let slot = backend.budgets.parser().await?;
     let (file, size, caller) = (body.file.into_std().await, body.size, access.caller.clone());

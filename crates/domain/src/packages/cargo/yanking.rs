@@ -11,7 +11,7 @@ use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::packages::access::check_enabled;
+use crate::packages::access::check_access;
 use crate::packages::deletion::package_target;
 use crate::packages::protection::{self, PackageChange, ProtectedName};
 use crate::spaces::projects::lock_for_insert;
@@ -28,7 +28,7 @@ pub async fn set_yanked(
     version: &str,
     yanked: bool,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let (name, version) = parse(name, version)?;
     let lookup_name = name.canonical();
     backend

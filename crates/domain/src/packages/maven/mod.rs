@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use storage::entities::packages::PackageType;
 use storage::entities::{package_files, projects};
 
-use super::access::check_enabled;
+use super::access::check_access;
 use super::client_lists::PackageScope;
 use super::content;
 use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
@@ -43,7 +43,7 @@ pub async fn publish(
     path: &str,
     upload: UploadedFile,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let path = MavenPath::parse(path).map_err(|error| Error::parameter(format!("maven_path {error}")))?;
     match path.checksum() {
         Some(algorithm) => checksums::verify(backend, access, &path, algorithm, upload).await,

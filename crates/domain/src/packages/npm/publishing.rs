@@ -19,7 +19,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::packages::access::check_enabled;
+use crate::packages::access::check_access;
 use crate::packages::content::{self, StoredContent};
 use crate::packages::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
 use crate::packages::protection::{self, PackageChange};
@@ -45,7 +45,7 @@ pub async fn receive(
     name: &str,
     body: UploadedFile,
 ) -> Result<NpmChange> {
-    check_enabled(access)?;
+    check_access(access)?;
     let name = parse_name(name)?;
     // Checked before the document is read, and again under the lock of the project.
     protection::check(

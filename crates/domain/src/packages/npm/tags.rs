@@ -14,7 +14,7 @@ use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::packages::access::check_enabled;
+use crate::packages::access::check_access;
 use crate::packages::client_lists::PackageScope;
 use crate::packages::creation::set_tag;
 use crate::packages::protection::{self, PackageChange};
@@ -50,7 +50,7 @@ pub async fn set(
     tag: &str,
     body: UploadedFile,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let name = parse_name(name)?;
     let tag = NpmTag::parse(tag).ok_or_else(|| Error::parameter("tag is invalid"))?;
     let version = read_version(body).await?;
@@ -97,7 +97,7 @@ pub async fn set(
 /// Returns `InvalidParameters` if the name is invalid, `NotFound` if the tag does not exist, and `Forbidden` if the packages
 /// of the project are disabled.
 pub async fn delete(backend: &Backend, access: &ProjectAccess, name: &str, tag: &str) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let name = parse_name(name)?;
     // Other names are not looked up, because a database does not accept every text.
     let not_found = || Error::not_found("Package tag");

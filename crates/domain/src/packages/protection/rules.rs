@@ -16,7 +16,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 use crate::packages::PackageType;
-use crate::packages::access::check_enabled;
+use crate::packages::access::check_access;
 use crate::packages::usage::format_name;
 use crate::spaces::projects::lock_for_insert;
 
@@ -56,7 +56,7 @@ pub struct ProtectionRuleChanges {
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
-    check_enabled(access)?;
+    check_access(access)?;
     page_of(backend.database.read(), of_project(access.project.id), page).await
 }
 
@@ -67,7 +67,7 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 /// invalid or no access level is set. Returns `Error::Unprocessable` if the project has a rule with the same pattern and
 /// format, and `Error::Rejected` if it has [`MAX_RULES`] rules.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewProtectionRule) -> Result<Model> {
-    check_enabled(access)?;
+    check_access(access)?;
     check_pattern(&new.name_pattern)?;
     check_levels(new.push_level, new.delete_level)?;
     let project_id = access.project.id;
@@ -109,7 +109,7 @@ pub async fn update(
     id: i64,
     changes: ProtectionRuleChanges,
 ) -> Result<Model> {
-    check_enabled(access)?;
+    check_access(access)?;
     if let Some(pattern) = &changes.name_pattern {
         check_pattern(pattern)?;
     }
@@ -155,7 +155,7 @@ pub async fn delete(
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    check_enabled(access)?;
+    check_access(access)?;
     let project_id = access.project.id;
     backend
         .database
