@@ -6,6 +6,7 @@
 //! before 400. These are operations with `first: true`, forms that may contain a file, bodies that are stored as a
 //! file, and bodies over 1 MiB. The path is validated before all.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,9 @@ const MAX_FORM_OVERHEAD: u64 = 64 << 10;
 /// Maximum size of a JSON document in addition to the file in it, in bytes.
 const MAX_DOCUMENT_OVERHEAD: u64 = 8 << 20;
 
+/// A future response.
+pub type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
 /// The edge in front of a handler.
 pub struct Edge<H> {
     handler: Arc<H>,
@@ -72,25 +76,54 @@ impl<H> Edge<H> {
         }
     }
 
-    /// Returns the handler.
-    pub fn handler(&self) -> &H {
-        &self.handler
+    /// Returns the future that processes a request: authorizes it, calls the handler and creates the response.
+    ///
+    /// `call` starts a method of the handler, whose result `wrap` converts for the response. The compiler checks this function
+    /// once, and creates it again for each operation.
+    pub fn run<'a, A, R, C, F, T, W, S>(
+        &'a self,
+        mut exchange: Exchange<'a>,
+        call: C,
+        wrap: W,
+    ) -> ResponseFuture<'a>
+    where
+        A: Authorize + 'a,
+        R: FromInput + Send,
+        C: FnOnce(&'a H, A, R, &mut Exchange<'a>) -> Result<F> + Send + 'a,
+        F: Future<Output = Result<T>> + Send,
+        W: FnOnce(T) -> S + Send + 'a,
+        S: Success,
+        H: Send + Sync,
+    {
+        Box::pin(async move {
+            let authorized = self.authorize(&mut exchange).await;
+            let result = match authorized.and_then(Authorized::request) {
+                Ok((access, request)) => Ok(match call(&self.handler, access, request, &mut exchange) {
+                    Ok(running) => running.await.map(wrap),
+                    Err(error) => Err(error),
+                }),
+                Err(interruption) => Err(interruption),
+            };
+            self.respond(exchange, result)
+        })
     }
 
     /// Authorizes a request: identifies the caller, validates the input, finds the resource of the path, and
     /// checks access. A cached response to the same request of the same caller interrupts it.
     ///
+    /// Boxed, because the futures of all operations contain this one.
+    ///
     /// # Errors
     /// The cached response, or the error of the first failed check.
-    pub async fn authorize<A: Authorize>(
-        &self,
-        exchange: &mut Exchange<'_>,
-    ) -> Result<Authorized<A>, Interruption> {
-        self.steps.authorize(exchange).await
+    fn authorize<'a, A: Authorize + 'a>(
+        &'a self,
+        exchange: &'a mut Exchange<'_>,
+    ) -> Pin<Box<dyn Future<Output = Result<Authorized<A>, Interruption>> + Send + 'a>> {
+        Box::pin(self.steps.authorize(exchange))
     }
 
     /// Returns the response and checks its status against the documented ones.
-    pub fn respond<S: Success>(
+    fn respond<S: Success>(
         &self,
         exchange: Exchange<'_>,
         result: Result<Result<S>, Interruption>,
@@ -102,27 +135,17 @@ impl<H> Edge<H> {
 }
 
 /// An authorized request: the access values, and the validated input, which has no type yet.
-///
-/// Up to here all operations share the same code; only [`Authorized::request`] is compiled for each of them.
-pub struct Authorized<A> {
+struct Authorized<A> {
     access: A,
     input: Input,
 }
 
 impl<A> Authorized<A> {
-    /// Returns the access values of an operation without input.
-    ///
-    /// # Errors
-    /// Never; the result type is that of [`Authorized::request`].
-    pub fn access(self) -> Result<A, Interruption> {
-        Ok(self.access)
-    }
-
     /// Returns the access values, and the input with the type of the operation.
     ///
     /// # Errors
     /// [`Error::Internal`]: the input was checked against the operation table, so a failure is a bug.
-    pub fn request<R: FromInput>(mut self) -> Result<(A, R), Interruption> {
+    fn request<R: FromInput>(mut self) -> Result<(A, R), Interruption> {
         match R::from_input(&mut self.input) {
             Ok(request) => Ok((self.access, request)),
             Err(error) => Err(Interruption::Failed(Error::internal(error))),
@@ -131,7 +154,7 @@ impl<A> Authorized<A> {
 }
 
 /// Reason why the handler of an operation is not called.
-pub enum Interruption {
+enum Interruption {
     /// The response is cached.
     Cached(Box<Response>),
     /// A check failed.
@@ -255,8 +278,7 @@ impl Steps {
         &self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Authorized<A>, Interruption> {
-        // Boxed, because the futures of all operations contain this one.
-        if let Some(response) = Box::pin(self.cached_response(exchange)).await? {
+        if let Some(response) = self.cached_response(exchange).await? {
             return Err(Interruption::Cached(Box::new(response)));
         }
         let operation = exchange.operation();

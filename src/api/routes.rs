@@ -1,14 +1,12 @@
 //! The routes of the contract, and the generated handler traits. See `generator::emit`.
 
-use std::pin::Pin;
-
 use contract::operation::Operation;
 use contract::table::operations;
 use poem::error::MethodNotAllowedError;
 use poem::http::Method;
 use poem::{Endpoint, Request, Response};
 
-use crate::api::edge::Edge;
+use crate::api::edge::{Edge, ResponseFuture};
 use crate::api::exchange::Exchange;
 use crate::api::route_tree::RouteTree;
 
@@ -16,9 +14,6 @@ pub use generated::*;
 
 /// Processes the request of one operation: the generated code that depends on the operation's types.
 pub type Process<H> = for<'a> fn(&'a Edge<H>, Exchange<'a>) -> ResponseFuture<'a>;
-
-/// A future response.
-pub type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
 /// One operation with its code.
 struct OperationRoute<H> {
@@ -108,6 +103,8 @@ where
 mod generated {
     #![allow(clippy::all, missing_docs)]
 
+    use std::convert;
+
     use contract::*;
     use domain::accounts::uploads::UploadedFile;
     use domain::identity::access;
@@ -116,7 +113,6 @@ mod generated {
     use domain::kernel::page::{Page, PageRequest};
 
     use super::Routes;
-    use crate::api::edge::Authorized;
     use crate::api::response::{Empty, Json, OptionalJson, Redirect, WithHeaders};
 
     include!(env!("HOLDFAST_ROUTES"));

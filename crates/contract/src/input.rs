@@ -46,6 +46,13 @@ pub trait FromInput: Sized {
     fn from_input(input: &mut Input) -> Result<Self, InputError>;
 }
 
+/// The input of an operation without parameters and body.
+impl FromInput for () {
+    fn from_input(_: &mut Input) -> Result<Self, InputError> {
+        Ok(())
+    }
+}
+
 /// A value that does not have its type although it was checked.
 #[derive(Debug)]
 pub struct InputError(String);

@@ -122,36 +122,28 @@ fn method(operation: &Operation) -> TokenStream {
 fn route(operation: &Operation, position: usize) -> TokenStream {
     let name = field_ident(&operation.id);
     let (_, wrap) = success(&operation.success, operation.page);
-    let wrap = wrap.map(|wrap| quote!(.map(#wrap)));
-    let (unpack, pattern, argument) = match has_request(operation) {
-        true => (quote!(request), quote!((access, request)), quote!(, request)),
-        false => (quote!(access), quote!(access), quote!()),
+    let wrap = wrap.unwrap_or_else(|| quote!(convert::identity));
+    let (pattern, argument) = match has_request(operation) {
+        true => (quote!(request), quote!(, request)),
+        // An operation without input.
+        false => (quote!(()), quote!()),
     };
     let page = (operation.page != Paging::None).then(|| quote!(, exchange.page()));
-    let call = |file| quote!(Ok(edge.handler().#name(access #argument #page #file).await #wrap));
-    let call = match takes_file(operation) {
-        None => call(quote!()),
-        Some(false) => call(quote!(, exchange.file())),
-        Some(true) => {
-            let call = call(quote!(, file));
-            quote! {
-                match exchange.required_file() {
-                    Ok(file) => #call,
-                    Err(error) => Ok(Err(error)),
-                }
-            }
-        }
+    let file = takes_file(operation).map(|required| match required {
+        true => quote!(, exchange.required_file()?),
+        false => quote!(, exchange.file()),
+    });
+    let exchange = match page.is_some() || file.is_some() {
+        true => quote!(exchange),
+        false => quote!(_),
     };
     let position = Literal::usize_unsuffixed(position);
     quote! {
-        routes.add(#position, |edge, mut exchange| Box::pin(async move {
-            let authorized = edge.authorize(&mut exchange).await;
-            let result = match authorized.and_then(Authorized::#unpack) {
-                Ok(#pattern) => #call,
-                Err(interruption) => Err(interruption),
-            };
-            edge.respond(exchange, result)
-        }));
+        routes.add(#position, |edge, exchange| edge.run(
+            exchange,
+            |handler, access, #pattern, #exchange| Ok(handler.#name(access #argument #page #file)),
+            #wrap,
+        ));
     }
 }
 
