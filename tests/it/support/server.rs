@@ -75,13 +75,12 @@ impl TestServer {
                 Some(Arc::new(databases::copy_postgresql_instance(data.path(), url).await))
             }
         };
-        // A connection to SQLite parses the whole schema. On PostgreSQL a job needs a second connection, and some tests run three.
-        let connections = if database.is_some() { 4 } else { 2 };
         let options = ConfigOptions {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),
-            database_connections: options.database_connections.or(Some(connections)),
+            // Each connection costs time: to SQLite it parses the whole schema, and to PostgreSQL it starts a process.
+            database_connections: options.database_connections.or(Some(2)),
             // Tests count statements, and background jobs would add theirs.
             no_worker: options.no_worker.or(Some(true)),
             // Webhook receivers listen on the loopback address.

@@ -104,16 +104,20 @@ impl TestServer {
 
     /// Runs all pending jobs.
     pub async fn finish_jobs(&self) {
-        let idle = async {
+        let database = self.backend.database.clone();
+        // A task of its own: the runner does not poll its shutdown while it waits for a connection, which a statement of this
+        // loop may hold.
+        let idle = tokio::spawn(async move {
             loop {
-                let backlog = jobs::backlog(self.backend.database.read()).await.expect("a backlog");
+                let backlog = jobs::backlog(database.read()).await.expect("a backlog");
                 if backlog.waiting + backlog.running == 0 {
                     break;
                 }
                 // Without the pause this loop would take CPU time from the jobs.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-        };
+        });
+        let idle = async { idle.await.expect("no panic") };
         let registry = holdfast::worker::registry(&self.backend);
         let runner = jobs::JobRunner::new(self.backend.database.clone(), registry, jobs::RunnerOptions::default());
         // A job scheduled for later would never finish, hence the time limit.

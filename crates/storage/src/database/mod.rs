@@ -46,6 +46,8 @@ mod request_tests;
 #[cfg(test)]
 #[warn(dead_code)]
 mod tests;
+#[cfg(test)]
+mod transaction_tests;
 mod version;
 mod violation;
 #[cfg(test)]

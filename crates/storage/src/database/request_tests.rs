@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::testing::{DatabaseKind, on_every_database, on_migrated};
 use super::{Database, is_time_exceeded, measure, use_share};
@@ -59,12 +59,22 @@ async fn statement_next_to_transaction_of_same_request_needs_no_second_permit(ki
         let permits = Arc::new(Semaphore::new(1));
         let request = measure(None, async {
             use_share(Arc::clone(&permits));
-            db.transaction(async |tx| {
+            let (started, read) = (Notify::new(), Notify::new());
+            let transaction = db.transaction(async |tx| {
                 settings::put(tx, "k", "1").await?;
+                started.notify_one();
+                read.notified().await;
+                Ok::<_, DbErr>(())
+            });
+            let statement = async {
+                started.notified().await;
                 assert_eq!(permits.available_permits(), 0);
-                settings::get(db.read(), "k").await
-            })
-            .await
+                let found = settings::get(db.read(), "k").await;
+                read.notify_one();
+                found
+            };
+            let (committed, found) = tokio::join!(transaction, statement);
+            committed.and(found)
         });
         assert_eq!(request.await.0.unwrap(), None);
         assert_eq!(permits.available_permits(), 1);

@@ -122,49 +122,6 @@ async fn longer_statement_limit_applies_only_to_its_work(kind: DatabaseKind) {
     .await;
 }
 
-async fn failed_transaction_is_rolled_back(kind: DatabaseKind) {
-    on_migrated(kind, async |db| {
-        let outcome: Result<(), DbErr> = db
-            .transaction(async |tx| {
-                settings::put(tx, "k", "1").await?;
-                Err(DbErr::Custom("stop".into()))
-            })
-            .await;
-        assert!(outcome.is_err());
-        assert_eq!(settings::get(db.read(), "k").await.unwrap(), None);
-    })
-    .await;
-}
-
-async fn failed_transaction_returns_first_error_if_rollback_fails_too(kind: DatabaseKind) {
-    on_migrated(kind, async |db| {
-        let lose = match db.backend() {
-            DatabaseBackend::Postgres => "SELECT pg_terminate_backend(pg_backend_pid())",
-            _ => "ROLLBACK",
-        };
-        let done: Result<(), DbErr> = db
-            .transaction(async |tx| {
-                // Fails on PostgreSQL, because the connection is closed.
-                let _ = tx.execute_unprepared(lose).await;
-                Err(DbErr::Custom("first".to_owned()))
-            })
-            .await;
-        assert_eq!(done, Err(DbErr::Custom("first".to_owned())));
-        settings::put(db.write(), "k", "1").await.unwrap();
-    })
-    .await;
-}
-
-async fn dropped_transaction_is_rolled_back(kind: DatabaseKind) {
-    on_migrated(kind, async |db| {
-        let tx = db.begin().await.unwrap();
-        settings::put(&tx, "k", "1").await.unwrap();
-        drop(tx);
-        assert_eq!(settings::get(db.write(), "k").await.unwrap(), None);
-    })
-    .await;
-}
-
 async fn snapshot_is_consistent_and_read_only(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
@@ -175,35 +132,6 @@ async fn snapshot_is_consistent_and_read_only(kind: DatabaseKind) {
         assert!(settings::put(&snapshot, "k", "3").await.is_err());
         drop(snapshot);
         assert_eq!(settings::get(db.read(), "k").await.unwrap().as_deref(), Some("2"));
-    })
-    .await;
-}
-
-async fn concurrent_read_modify_write_transactions_all_succeed(kind: DatabaseKind) {
-    on_migrated(kind, async |db| {
-        settings::put(db.write(), "count", "0").await.unwrap();
-        let tasks: Vec<_> = (0..20)
-            .map(|_| {
-                let db = db.clone();
-                tokio::spawn(async move {
-                    db.transaction(async |tx| {
-                        if db.backend() == DatabaseBackend::Postgres {
-                            tx.execute_unprepared("LOCK TABLE settings").await?;
-                        }
-                        let count = settings::get(tx, "count").await?.unwrap().parse::<u32>().unwrap();
-                        settings::put(tx, "count", &(count + 1).to_string()).await
-                    })
-                    .await
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap().unwrap();
-        }
-        assert_eq!(
-            settings::get(db.read(), "count").await.unwrap().as_deref(),
-            Some("20")
-        );
     })
     .await;
 }
@@ -555,9 +483,6 @@ async fn value_read_before_concurrent_write_is_not_cached(kind: DatabaseKind) {
 }
 
 on_every_database![
-    failed_transaction_is_rolled_back,
-    failed_transaction_returns_first_error_if_rollback_fails_too,
-    dropped_transaction_is_rolled_back,
     snapshot_is_consistent_and_read_only,
     concurrent_migrations_of_one_database_all_succeed,
     writes_are_stored_after_the_database_rolled_a_transaction_back,
@@ -569,11 +494,6 @@ on_every_database![
     version_changes_with_commits,
     cached_value_is_valid_until_next_write,
     value_read_before_concurrent_write_is_not_cached,
-];
-
-on_every_database![
-    on 4 threads;
-    concurrent_read_modify_write_transactions_all_succeed,
 ];
 
 harness::tests![

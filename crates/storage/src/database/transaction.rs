@@ -10,14 +10,56 @@ use super::Database;
 use super::request::{self, RequestPermit};
 
 thread_local! {
-    /// Whether the transaction that this thread polls enqueued jobs.
-    static ENQUEUED_JOBS: Cell<bool> = const { Cell::new(false) };
+    /// State of the transaction whose work this thread polls.
+    static POLLED: Cell<Option<Progress>> = const { Cell::new(None) };
+}
+
+/// State of a transaction during its work.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Whether the transaction enqueued jobs.
+    enqueued_jobs: bool,
+}
+
+/// The poll of the work of a transaction. The state of the outer transaction returns at its end, even after a panic.
+struct Polled {
+    outer: Option<Progress>,
+}
+
+impl Polled {
+    fn begin(progress: Option<Progress>) -> Self {
+        Self {
+            outer: POLLED.replace(progress),
+        }
+    }
+
+    /// Returns the state of the transaction after the poll.
+    fn end(self) -> Option<Progress> {
+        POLLED.get()
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        POLLED.set(self.outer);
+    }
 }
 
 /// Marks the current [`Database::transaction`], so that its commit wakes the receivers of
 /// [`Database::commits`]. Has no effect outside a transaction: the receivers also poll.
 pub fn wake_on_commit() {
-    ENQUEUED_JOBS.set(true);
+    if POLLED.get().is_some() {
+        POLLED.set(Some(Progress { enqueued_jobs: true }));
+    }
+}
+
+/// Checks that the caller does not wait for a connection while its transaction occupies one. If all connections were
+/// occupied in this way, each would wait for another until the time limit.
+pub(super) fn check_that_none_is_open() {
+    debug_assert!(
+        POLLED.get().is_none(),
+        "a statement in a transaction uses another connection"
+    );
 }
 
 /// A transaction, and the permit of the request that runs it.
@@ -39,20 +81,20 @@ impl Database {
     ) -> Result<T, E> {
         // The compiler creates this function again for each caller, so the steps around `work` are functions of their own.
         let started = self.start().await?;
-        let mut enqueued_jobs = false;
+        let mut progress = Some(Progress::default());
         let outcome = {
             let mut work = pin!(work(&started.transaction));
             poll_fn(|context| {
-                let outer = ENQUEUED_JOBS.replace(enqueued_jobs);
+                let polled = Polled::begin(progress);
                 let state = work.as_mut().poll(context);
-                enqueued_jobs = ENQUEUED_JOBS.replace(outer);
+                progress = polled.end();
                 state
             })
             .await
         };
         match outcome {
             Ok(value) => {
-                self.commit(started, enqueued_jobs).await?;
+                self.commit(started, progress).await?;
                 Ok(value)
             }
             Err(error) => {
@@ -71,9 +113,9 @@ impl Database {
         })
     }
 
-    async fn commit(&self, started: Started, enqueued_jobs: bool) -> Result<(), DbErr> {
+    async fn commit(&self, started: Started, progress: Option<Progress>) -> Result<(), DbErr> {
         started.transaction.commit().await?;
-        if enqueued_jobs {
+        if progress.is_some_and(|progress| progress.enqueued_jobs) {
             self.work_committed.send_replace(());
         }
         Ok(())

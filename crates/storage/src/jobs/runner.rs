@@ -105,6 +105,8 @@ impl JobRunner {
 
     /// Runs jobs until `shutdown` is ready, then waits for running jobs, at most [`RunnerOptions::drain`]. Database
     /// errors are logged and retried.
+    ///
+    /// `shutdown` must not run statements of `db`: it is not polled while the runner waits for a connection.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = pin!(shutdown);
         let kinds = self.registry.kinds();
