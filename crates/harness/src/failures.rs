@@ -46,7 +46,7 @@ fn describe(text: &mut String, information: &PanicHookInfo<'_>) {
 }
 
 /// Runs a test on a thread of its own, and returns the messages of its panics if it fails.
-pub(crate) fn catch(run: fn()) -> Result<(), Failed> {
+pub(crate) fn catch(run: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
     let test = move || {
         PANICS.set(Some(String::new()));
         let outcome = panic::catch_unwind(AssertUnwindSafe(run));

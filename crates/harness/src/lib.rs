@@ -16,7 +16,10 @@ use std::process::ExitCode;
 
 use libtest_mimic::Trial;
 
-pub use registration::{Asynchronous, Requirement, Synchronous, Test, run_on_threads};
+pub use registration::{
+    Asynchronous, Function, ON_EVERY_DATABASE, ON_POSTGRESQL, ON_SQLITE, Requirement, Run, Synchronous, Test,
+    TestFuture, Tests, Variant, run_on_threads,
+};
 
 #[doc(hidden)]
 pub use inventory;
@@ -35,22 +38,19 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => error.exit(),
     };
-    let mut tests: Vec<&'static Test> = inventory::iter::<Test>.into_iter().collect();
-    tests.sort_unstable_by_key(|test| test.name());
     let selection = match Selection::read() {
         Ok(selection) => selection,
         Err(error) => return error,
     };
     let mut ignored = Ignored::default();
     let mut trials = Vec::new();
-    for test in tests {
-        let name = test.name();
-        let is_selected = selection != Selection::Only || test.requirement.is_some();
+    for (name, test, variant) in registered() {
+        let is_selected = selection != Selection::Only || variant.requirement.is_some();
         if !is_selected || !filters.select(&name, arguments.exact) {
             continue;
         }
-        let missing = selection.missing(test);
-        let run = test.run;
+        let missing = selection.missing(variant);
+        let run = || test.run.run(variant.name);
         let trial_name = name.clone();
         let trial = Trial::test(name, move || {
             timings::measure(&trial_name, || failures::catch(run))
@@ -72,6 +72,17 @@ pub fn main() -> ExitCode {
         ignored.print();
     }
     conclusion.exit_code()
+}
+
+/// Returns all tests with their names, ordered by name.
+fn registered() -> Vec<(String, &'static Test, &'static Variant)> {
+    let tests = inventory::iter::<Tests>.into_iter().flat_map(|tests| tests.0);
+    let variants = tests.flat_map(|test| test.variants.iter().map(move |variant| (test, variant)));
+    let mut named: Vec<_> = variants
+        .map(|(test, variant)| (test.name(variant), test, variant))
+        .collect();
+    named.sort_unstable_by(|(one, ..), (other, ..)| one.cmp(other));
+    named
 }
 
 /// Treatment of tests that have a requirement.
@@ -103,11 +114,13 @@ impl Selection {
     }
 
     /// Returns how to enable a test, if it is to be ignored.
-    fn missing(self, test: &Test) -> Option<&'static str> {
+    fn missing(self, variant: &Variant) -> Option<&'static str> {
         match self {
-            Self::Available => test.missing(),
+            Self::Available => variant.missing(),
             Self::All | Self::Only => None,
-            Self::None => test.requirement.map(|_| "HOLDFAST_TEST_REQUIREMENTS is `none`."),
+            Self::None => variant
+                .requirement
+                .map(|_| "HOLDFAST_TEST_REQUIREMENTS is `none`."),
         }
     }
 }

@@ -217,8 +217,8 @@ on_every_database![
     large_commit_is_parsed_from_file,
     large_form_is_accepted_up_to_its_limit,
     dense_json_is_rejected,
-    body_beyond_memory_returns_503_and_changes_nothing with super::small_memory(),
-    unfinished_bodies_hold_at_most_the_share_of_an_address with super::small_memory(),
-    large_file_in_json_returns_413_with_advice with super::small_files(),
-    unread_responses_hold_at_most_the_share_of_an_address with super::moderate_memory(),
+    body_beyond_memory_returns_503_and_changes_nothing with small_memory(),
+    unfinished_bodies_hold_at_most_the_share_of_an_address with small_memory(),
+    large_file_in_json_returns_413_with_advice with small_files(),
+    unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
 ];

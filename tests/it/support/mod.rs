@@ -38,31 +38,19 @@ pub use server::{DatabaseKind, TestServer};
 /// `async fn name(server: TestServer)` becomes the tests `name::on_sqlite` and `name::on_postgresql`. `name with
 /// options()` starts the server with these options instead of the default ones.
 macro_rules! on_every_database {
-    ($($name:ident $(with $options:expr)?),* $(,)?) => {$(
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            async fn run(kind: $crate::support::DatabaseKind) {
-                #[allow(unused_mut, unused_assignments)]
-                let mut options = holdfast::config::ConfigOptions::default();
-                $(options = $options;)?
-                let server = $crate::support::TestServer::start_with(kind, options).await;
-                super::$name(server.clone()).await;
-                server.stop().await;
-            }
-
-            async fn on_sqlite() {
-                run($crate::support::DatabaseKind::Sqlite).await;
-            }
-
-            async fn on_postgresql() {
-                run($crate::support::DatabaseKind::postgresql()).await;
-            }
-
-            harness::tests![on_sqlite];
-            harness::tests![requires harness::postgresql::missing; on_postgresql];
-        }
-    )*};
+    (@options) => {
+        holdfast::config::ConfigOptions::default
+    };
+    (@options $options:expr) => {
+        || $options
+    };
+    ($($name:ident $(with $options:expr)?),* $(,)?) => {
+        harness::register![$(
+            $name: harness::ON_EVERY_DATABASE, $crate::support::server::ServerTest {
+                options: $crate::support::on_every_database!(@options $($options)?),
+                test: |server| ::std::boxed::Box::pin($name(server)),
+            };
+        )*];
+    };
 }
 pub(crate) use on_every_database;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::sync::Arc;
 
+use harness::{Run, TestFuture};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -323,29 +324,35 @@ pub fn descendants(id: u32) -> Vec<(u32, String)> {
     found
 }
 
+/// A test function for an instance on each database.
+#[derive(Debug)]
+pub struct SiteTest {
+    /// The function.
+    pub test: fn(Site) -> TestFuture,
+}
+
+impl Run for SiteTest {
+    fn run(&self, variant: &'static str) {
+        let test = self.test;
+        let run = async move {
+            let site = Site::migrated(&DatabaseKind::of_variant(variant)).await;
+            test(site.clone()).await;
+            site.remove().await;
+        };
+        harness::run_on_threads(1, Box::pin(run));
+    }
+}
+
 /// Runs test functions with the binary on each database.
 ///
 /// `async fn name(site: Site)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
 macro_rules! on_every_site {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            async fn run(kind: $crate::support::DatabaseKind) {
-                let site = $crate::support::process::Site::migrated(&kind).await;
-                super::$name(site.clone()).await;
-                site.remove().await;
-            }
-
-            async fn on_sqlite() {
-                run($crate::support::DatabaseKind::Sqlite).await;
-            }
-
-            async fn on_postgresql() {
-                run($crate::support::DatabaseKind::postgresql()).await;
-            }
-
-            harness::tests![on_sqlite];
-            harness::tests![requires harness::postgresql::missing; on_postgresql];
-        }
-    )*};
+    ($($name:ident),* $(,)?) => {
+        harness::register![$(
+            $name: harness::ON_EVERY_DATABASE, $crate::support::process::SiteTest {
+                test: |site| ::std::boxed::Box::pin($name(site)),
+            };
+        )*];
+    };
 }
 pub(crate) use on_every_site;

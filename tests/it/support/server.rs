@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use domain::operations::first_start::GivenCredentials;
+use harness::{Run, TestFuture};
 use holdfast::config::ConfigOptions;
 use holdfast::server;
 use tokio::sync::oneshot;
@@ -33,6 +34,35 @@ impl DatabaseKind {
     /// Returns PostgreSQL. Requires [`harness::postgresql::missing`] of the test.
     pub fn postgresql() -> Self {
         Self::Postgresql(harness::postgresql::url().to_owned())
+    }
+
+    /// Returns the database of a variant of [`harness::ON_EVERY_DATABASE`].
+    pub fn of_variant(variant: &str) -> Self {
+        match variant {
+            harness::ON_SQLITE => Self::Sqlite,
+            _ => Self::postgresql(),
+        }
+    }
+}
+
+/// A test function for a server on each database.
+#[derive(Debug)]
+pub struct ServerTest {
+    /// Returns the options of the server.
+    pub options: fn() -> ConfigOptions,
+    /// The function.
+    pub test: fn(TestServer) -> TestFuture,
+}
+
+impl Run for ServerTest {
+    fn run(&self, variant: &'static str) {
+        let Self { options, test } = *self;
+        let run = async move {
+            let server = TestServer::start_with(DatabaseKind::of_variant(variant), options()).await;
+            test(server.clone()).await;
+            server.stop().await;
+        };
+        harness::run_on_threads(1, Box::pin(run));
     }
 }
 

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use futures_util::FutureExt;
-use harness::directory;
+use harness::{Run, TestFuture, directory};
 use sea_orm::ConnectionTrait;
 
 use super::{Database, DatabaseOptions};
@@ -24,22 +24,9 @@ pub(crate) enum DatabaseKind {
 ///
 /// `async fn name(kind: DatabaseKind)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
 macro_rules! on_every_database {
-    (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
-        mod $name {
-            use $crate::database::testing::DatabaseKind;
-
-            fn on_sqlite() {
-                harness::run_on_threads($threads, super::$name(DatabaseKind::Sqlite));
-            }
-
-            fn on_postgresql() {
-                harness::run_on_threads($threads, super::$name(DatabaseKind::Postgresql));
-            }
-
-            harness::tests![on_sqlite];
-            harness::tests![requires harness::postgresql::missing; on_postgresql];
-        }
-    )*};
+    (on $threads:literal threads; $($name:ident),* $(,)?) => {
+        $crate::database::testing::on_databases![harness::ON_EVERY_DATABASE; $threads; $($name),*];
+    };
     ($($name:ident),* $(,)?) => {
         $crate::database::testing::on_every_database![on 1 threads; $($name),*];
     };
@@ -48,17 +35,42 @@ pub(crate) use on_every_database;
 
 /// Registers test functions for PostgreSQL.
 macro_rules! on_postgresql {
-    (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
-        mod $name {
-            fn on_postgresql() {
-                harness::run_on_threads($threads, super::$name($crate::database::testing::DatabaseKind::Postgresql));
-            }
-
-            harness::tests![requires harness::postgresql::missing; on_postgresql];
-        }
-    )*};
+    (on $threads:literal threads; $($name:ident),* $(,)?) => {
+        $crate::database::testing::on_databases![&[harness::ON_POSTGRESQL]; $threads; $($name),*];
+    };
 }
 pub(crate) use on_postgresql;
+
+/// Registers test functions with variants for databases.
+macro_rules! on_databases {
+    ($variants:expr; $threads:literal; $($name:ident),*) => {
+        harness::register![$(
+            $name: $variants, $crate::database::testing::DatabaseTest {
+                threads: $threads,
+                test: |kind| ::std::boxed::Box::pin($name(kind)),
+            };
+        )*];
+    };
+}
+pub(crate) use on_databases;
+
+/// A test function for databases.
+#[derive(Debug)]
+pub(crate) struct DatabaseTest {
+    /// Number of threads of the runtime.
+    pub(crate) threads: usize,
+    pub(crate) test: fn(DatabaseKind) -> TestFuture,
+}
+
+impl Run for DatabaseTest {
+    fn run(&self, variant: &'static str) {
+        let kind = match variant {
+            harness::ON_SQLITE => DatabaseKind::Sqlite,
+            _ => DatabaseKind::Postgresql,
+        };
+        harness::run_on_threads(self.threads, (self.test)(kind));
+    }
+}
 
 /// Runs a test on a new, migrated database. It is removed afterwards, even after a panic.
 pub(crate) async fn on_migrated(kind: DatabaseKind, test: impl AsyncFn(Database)) {

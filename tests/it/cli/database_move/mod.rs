@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use domain::operations::first_start::GivenCredentials;
 use domain::secrets::Secret;
+use harness::{Run, TestFuture, Variant};
 use holdfast::config::ConfigOptions;
 use holdfast::server;
 use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
@@ -21,30 +22,44 @@ use crate::support::process::{Site, TOKEN};
 /// `async fn name(from: Site, to: Site)` becomes the tests `name::to_postgresql` and `name::to_sqlite`. The sites share a
 /// data directory.
 macro_rules! in_both_directions {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            use $crate::support::DatabaseKind;
-
-            async fn to_postgresql() {
-                $crate::cli::database_move::run(DatabaseKind::Sqlite, DatabaseKind::postgresql(), super::$name).await;
-            }
-
-            async fn to_sqlite() {
-                $crate::cli::database_move::run(DatabaseKind::postgresql(), DatabaseKind::Sqlite, super::$name).await;
-            }
-
-            harness::tests![requires harness::postgresql::missing; to_postgresql, to_sqlite];
-        }
-    )*};
+    ($($name:ident),* $(,)?) => {
+        harness::register![$(
+            $name: $crate::cli::database_move::DIRECTIONS, $crate::cli::database_move::MoveTest {
+                test: |from, to| ::std::boxed::Box::pin($name(from, to)),
+            };
+        )*];
+    };
 }
 use in_both_directions;
 
-async fn run(from: DatabaseKind, to: DatabaseKind, test: impl AsyncFn(Site, Site)) {
-    let from = Site::new(&from).await;
-    let other = Site::new(&to).await;
-    test(from.clone(), from.on_database_of(&other)).await;
-    from.remove().await;
-    other.remove().await;
+const TO_SQLITE: &str = "to_sqlite";
+const DIRECTIONS: &[Variant] = &[
+    Variant { name: "to_postgresql", requirement: Some(harness::postgresql::missing) },
+    Variant { name: TO_SQLITE, requirement: Some(harness::postgresql::missing) },
+];
+
+/// A test function for both directions of a move.
+#[derive(Debug)]
+struct MoveTest {
+    test: fn(Site, Site) -> TestFuture,
+}
+
+impl Run for MoveTest {
+    fn run(&self, variant: &'static str) {
+        let test = self.test;
+        let (from, to) = match variant {
+            TO_SQLITE => (DatabaseKind::postgresql(), DatabaseKind::Sqlite),
+            _ => (DatabaseKind::Sqlite, DatabaseKind::postgresql()),
+        };
+        let run = async move {
+            let from = Site::new(&from).await;
+            let other = Site::new(&to).await;
+            test(from.clone(), from.on_database_of(&other)).await;
+            from.remove().await;
+            other.remove().await;
+        };
+        harness::run_on_threads(1, Box::pin(run));
+    }
 }
 
 /// Fills a site with the data of the demo, whose administrator has the token of all sites.
