@@ -165,7 +165,9 @@ fn backup_text(summary: &BackupSummary, directory: &str) -> String {
         ));
     }
     if let Some(failure) = &summary.retention_failure {
-        text.push_str(&format!("No backup was removed: {failure}\n"));
+        text.push_str(&format!(
+            "Failed to delete old backups and files that no backup refers to: {failure}\n"
+        ));
     }
     text
 }

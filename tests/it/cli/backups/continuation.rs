@@ -100,13 +100,22 @@ async fn keep_removes_nothing_if_a_remaining_backup_is_damaged(site: Site) {
     std::fs::write(&damaged, "{").unwrap();
     let before = files(&directory);
     let output = site.fails(&["backup", text(&directory), "--keep", "2"]).await;
-    assert!(output.contains(&format!("No backup was removed: the backup {} is damaged", names[1])), "{output}");
+    let failure =
+        format!("Failed to delete old backups and files that no backup refers to: the backup {} is", names[1]);
+    assert!(output.contains(&failure), "{output}");
     let after = files(&directory);
     assert!(before.iter().all(|path| after.contains(path)));
     let output = fails(&["backup", "verify", text(&directory)]).await;
     assert!(output.contains(&format!("backup {}: ", names[1])), "{output}");
     let output = fails(&["backup", "list", text(&directory)]).await;
     assert!(output.contains("damaged: "), "{output}");
+    // Later backups try again, until the damaged backup is deleted.
+    assert!(directory.join("incoming").exists());
+    assert!(site.fails(&["backup", text(&directory)]).await.contains(&failure));
+    std::fs::remove_file(&damaged).unwrap();
+    site.succeeds(&["backup", text(&directory)]).await;
+    succeeds(&["backup", "verify", text(&directory)]).await;
+    assert!(!directory.join("incoming").exists());
     // The newest backup is complete.
     let other = site.another().await;
     other.succeeds(&["restore", text(&directory)]).await;

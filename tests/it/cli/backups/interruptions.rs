@@ -83,8 +83,8 @@ async fn killed_backup_leaves_earlier_ones_intact_and_the_next_is_complete(site:
     other.remove().await;
 }
 
-/// The time between the last two steps of a backup is too short for a kill to fall into it. Here, the last step fails.
-async fn files_of_a_backup_without_its_last_step_are_deleted_by_the_next(site: Site) {
+/// A kill rarely falls between the move of the files and the write of the file of the backup. Here, this write fails.
+async fn files_of_an_incomplete_backup_are_deleted_by_the_next(site: Site) {
     site.serve(&[]).await.stop().await;
     let directory = site.sibling_path("backups");
     site.succeeds(&["backup", text(&directory)]).await;
@@ -97,7 +97,7 @@ async fn files_of_a_backup_without_its_last_step_are_deleted_by_the_next(site: S
     site.fails(&["backup", text(&directory)]).await;
     std::fs::remove_file(&backups).unwrap();
     std::fs::rename(&complete, &backups).unwrap();
-    assert!(stored() > before, "the backup failed before its last step");
+    assert!(stored() > before, "the backup failed before it moved its files");
 
     let output = succeeds(&["backup", "verify", text(&directory)]).await;
     assert!(output.contains("an interrupted backup left "), "{output}");
@@ -198,7 +198,7 @@ async fn restore_completes_after_a_kill_before_its_last_step(site: Site) {
 }
 
 on_every_site![
-    files_of_a_backup_without_its_last_step_are_deleted_by_the_next,
+    files_of_an_incomplete_backup_are_deleted_by_the_next,
     killed_backup_leaves_earlier_ones_intact_and_the_next_is_complete,
     killed_restore_is_refused_by_servers_and_replaced_by_the_next,
     restore_completes_after_a_kill_before_its_last_step,

@@ -1,7 +1,8 @@
 //! The directory of backups: files that are named by their content, and one file for each backup.
 //!
 //! A file with the same content is stored once for all backups. New files are written to a directory of their own, and
-//! renamed into the store when all are durable. The file of the backup follows last.
+//! renamed into the store when all are durable. Then the file of the backup is written, and the directory of new files is
+//! deleted.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -122,13 +123,18 @@ impl FileStore {
     pub(super) fn begin(&self) -> io::Result<()> {
         let incoming = self.directory.join(INCOMING);
         create_directory(&incoming)?;
-        for entry in fs::read_dir(&incoming)? {
-            fs::remove_file(entry?.path())?;
+        // A file system can omit entries if others are deleted meanwhile.
+        let entries: Vec<_> = fs::read_dir(&incoming)?.collect::<io::Result<_>>()?;
+        for entry in entries {
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
         }
         Ok(())
     }
 
-    /// Ends a backup whose file is written, and after which the store contains only files of backups.
+    /// Ends a backup. Its file is written, and the store contains only files of complete backups.
     pub(super) fn end(&self) -> io::Result<()> {
         fs::remove_dir_all(self.directory.join(INCOMING))
     }
@@ -316,7 +322,7 @@ impl FileStore {
     /// Writes the file of a backup, which makes the backup complete.
     pub(super) fn complete(&self, id: &BackupId, manifest: StoredFile) -> io::Result<()> {
         let directory = self.directory.join(BACKUPS);
-        let temporary = tempfile::NamedTempFile::new_in(&directory)?;
+        let temporary = tempfile::NamedTempFile::new_in(self.directory.join(INCOMING))?;
         self.write_sealed(
             &mut serde_json::to_vec(&manifest)?.as_slice(),
             temporary.as_file(),
@@ -354,7 +360,7 @@ impl FileStore {
         Ok(found)
     }
 
-    /// Deletes the file of a backup. Its content remains until [`Self::delete_files`].
+    /// Deletes the file of a backup. Its content remains until [`Self::delete`].
     pub(super) fn remove(&self, id: &BackupId) -> io::Result<()> {
         let directory = self.directory.join(BACKUPS);
         fs::remove_file(directory.join(id.as_str()))?;
@@ -498,6 +504,7 @@ mod tests {
         let store = FileStore::open(directory.path(), None, Access::Write).unwrap();
         store.begin().unwrap();
         let incoming = File::open(directory.path().join(INCOMING)).unwrap();
+        fs::create_dir_all(directory.path().join(INCOMING).join("other/folder")).unwrap();
         let file = store.add(&mut &b"content"[..]).unwrap();
         assert!(store.contains(file));
         // As if the first backup had been interrupted.

@@ -203,13 +203,16 @@ pub async fn backup(
         let names: Result<HashSet<String>> = files.iter().map(|file| finished.name(file.digest)).collect();
         finished.publish(&names.map_err(io::Error::other)?)?;
         finished.complete(&id, description)?;
-        let removal = match (keep, was_interrupted) {
+        let mut removal = match (keep, was_interrupted) {
             (None, false) => retention::Removal::default(),
             (keep, _) => retention::remove(&finished, keep),
         };
-        // Otherwise the next backup tries again to remove files that no backup refers to.
+        // After a failure, the next backup tries again to delete the files that no backup refers to.
         if removal.failure.is_none() {
-            finished.end()?;
+            let ended = finished.end();
+            removal.failure = ended
+                .err()
+                .map(|error| format!("{}: {error}", finished.directory().display()));
         }
         Ok((manifest, removal))
     };

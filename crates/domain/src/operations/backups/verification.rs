@@ -8,7 +8,7 @@ use std::sync::Arc;
 use git::{ObjectFile, RepositoryFiles, RepositoryId, RepositoryStore};
 use sha2::{Digest, Sha256};
 
-use super::file_store::{Access, FileDigest, FileStore, StoredFile};
+use super::file_store::{Access, FileDigest, FileStore, StoredFile, is_file_name};
 use super::identifier::BackupId;
 use super::manifest::{BackupManifest, ObjectCopies, ObjectEntry, RepositoryListing};
 use super::references::{BlobContent, References};
@@ -546,12 +546,15 @@ fn unexpected_files(store: &FileStore) -> Result<(Check, u64)> {
     let unexpected = store
         .names(|name| !needed.contains(name))
         .map_err(Error::internal)?;
-    if store.has_incoming() {
-        return Ok((check, unexpected.len() as u64));
-    }
-    let lines = unexpected
+    // An interrupted backup leaves no entries with other names.
+    let (files, others): (Vec<_>, Vec<_>) = unexpected.into_iter().partition(|name| is_file_name(name));
+    let (interrupted, problems) = match store.has_incoming() {
+        true => (files.len() as u64, others),
+        false => (0, [files, others].concat()),
+    };
+    let lines = problems
         .into_iter()
         .map(|name| format!("file {name}: no backup refers to it"));
     check.problems.extend(lines);
-    Ok((check, 0))
+    Ok((check, interrupted))
 }
