@@ -44,7 +44,7 @@ impl Connections {
     /// # Errors
     /// A database error, for example if no connection becomes free in time.
     pub(super) async fn begin(&self, options: TransactionOptions) -> Result<DatabaseTransaction, DbErr> {
-        transaction::check_that_none_is_open();
+        transaction::check_outside_transaction();
         self.forget_version();
         let (started, pool) = (Instant::now(), self.pool.clone());
         // The driver for PostgreSQL would leave the transaction open on a pooled connection if it was dropped meanwhile. Later
@@ -100,7 +100,7 @@ impl Connections {
         T: Send + 'static,
         F: Future<Output = Result<T, DbErr>> + Send + 'static,
     {
-        transaction::check_that_none_is_open();
+        transaction::check_outside_transaction();
         self.forget_version();
         let permit = request::admit().await?;
         let running = pool_usage::measure(statement(self.pool.clone()));

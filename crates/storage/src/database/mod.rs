@@ -47,6 +47,7 @@ mod request_tests;
 #[warn(dead_code)]
 mod tests;
 #[cfg(test)]
+#[warn(dead_code)]
 mod transaction_tests;
 mod version;
 mod violation;
@@ -254,12 +255,13 @@ impl Database {
     }
 
     /// Returns the connections for read-only statements. With SQLite, writes through them fail.
+    /// Do not use it in the work of a [transaction](Self::transaction).
     pub fn read(&self) -> &Connections {
         &self.reader
     }
 
-    /// Returns the connections for single write statements outside a transaction. Do not use it while a
-    /// transaction is open: SQLite has only one writing connection, so the call would time out.
+    /// Returns the connections for single write statements outside a transaction. Do not use it in the work of a
+    /// [transaction](Self::transaction): SQLite has only one writing connection, so the call would time out.
     pub fn write(&self) -> &Connections {
         &self.writer
     }

@@ -25,7 +25,7 @@ pub(crate) enum DatabaseKind {
 /// `async fn name(kind: DatabaseKind)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
 macro_rules! on_every_database {
     (on $threads:literal threads; $($name:ident),* $(,)?) => {
-        $crate::database::testing::on_databases![harness::ON_EVERY_DATABASE; $threads; $($name),*];
+        $crate::database::testing::on_databases![harness::EVERY_DATABASE; $threads; $($name),*];
     };
     ($($name:ident),* $(,)?) => {
         $crate::database::testing::on_every_database![on 1 threads; $($name),*];
@@ -36,7 +36,7 @@ pub(crate) use on_every_database;
 /// Registers test functions for PostgreSQL.
 macro_rules! on_postgresql {
     (on $threads:literal threads; $($name:ident),* $(,)?) => {
-        $crate::database::testing::on_databases![&[harness::ON_POSTGRESQL]; $threads; $($name),*];
+        $crate::database::testing::on_databases![harness::POSTGRESQL; $threads; $($name),*];
     };
 }
 pub(crate) use on_postgresql;
@@ -66,7 +66,8 @@ impl Run for DatabaseTest {
     fn run(&self, variant: &'static str) {
         let kind = match variant {
             harness::ON_SQLITE => DatabaseKind::Sqlite,
-            _ => DatabaseKind::Postgresql,
+            harness::ON_POSTGRESQL => DatabaseKind::Postgresql,
+            other => panic!("unknown variant {other}"),
         };
         harness::run_on_threads(self.threads, (self.test)(kind));
     }

@@ -21,21 +21,22 @@ struct Progress {
     enqueued_jobs: bool,
 }
 
-/// The poll of the work of a transaction. The state of the outer transaction returns at its end, even after a panic.
+/// One poll of the work of a transaction. When it is dropped, also by a panic, it restores the state of the outer
+/// transaction.
 struct Polled {
     outer: Option<Progress>,
 }
 
 impl Polled {
-    fn begin(progress: Option<Progress>) -> Self {
+    fn begin(progress: Progress) -> Self {
         Self {
-            outer: POLLED.replace(progress),
+            outer: POLLED.replace(Some(progress)),
         }
     }
 
     /// Returns the state of the transaction after the poll.
-    fn end(self) -> Option<Progress> {
-        POLLED.get()
+    fn end(self) -> Progress {
+        POLLED.get().unwrap_or_default()
     }
 }
 
@@ -54,8 +55,9 @@ pub fn wake_on_commit() {
 }
 
 /// Checks that the caller does not wait for a connection while its transaction occupies one. If all connections were
-/// occupied in this way, each would wait for another until the time limit.
-pub(super) fn check_that_none_is_open() {
+/// occupied in this way, each would wait for another until the time limit. Transactions of [`Database::begin`] and
+/// [`Database::snapshot`] are not checked.
+pub(super) fn check_outside_transaction() {
     debug_assert!(
         POLLED.get().is_none(),
         "a statement in a transaction uses another connection"
@@ -73,6 +75,8 @@ impl Database {
     /// panics or is dropped. Slow operations such as Git or network access must run outside, because they
     /// block all other writers.
     ///
+    /// `work` must run all its statements in this transaction. In debug builds, a statement on another connection panics.
+    ///
     /// # Errors
     /// The error of `work`, or a database error when the transaction starts or commits.
     pub async fn transaction<T, E: From<DbErr>>(
@@ -81,7 +85,7 @@ impl Database {
     ) -> Result<T, E> {
         // The compiler creates this function again for each caller, so the steps around `work` are functions of their own.
         let started = self.start().await?;
-        let mut progress = Some(Progress::default());
+        let mut progress = Progress::default();
         let outcome = {
             let mut work = pin!(work(&started.transaction));
             poll_fn(|context| {
@@ -113,9 +117,9 @@ impl Database {
         })
     }
 
-    async fn commit(&self, started: Started, progress: Option<Progress>) -> Result<(), DbErr> {
+    async fn commit(&self, started: Started, progress: Progress) -> Result<(), DbErr> {
         started.transaction.commit().await?;
-        if progress.is_some_and(|progress| progress.enqueued_jobs) {
+        if progress.enqueued_jobs {
             self.work_committed.send_replace(());
         }
         Ok(())

@@ -87,7 +87,14 @@ async fn is_refused(db: &Database, work: impl AsyncFnOnce() -> Result<Option<Str
         settings::put(tx, "k", "1").await?;
         work().await
     });
-    AssertUnwindSafe(transaction).catch_unwind().await.is_err()
+    match AssertUnwindSafe(transaction).catch_unwind().await {
+        Ok(_) => false,
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().unwrap();
+            assert!(text.contains("uses another connection"), "{text}");
+            true
+        }
+    }
 }
 
 async fn transaction_that_waits_for_another_connection_is_refused(kind: DatabaseKind) {
