@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use libtest_mimic::Trial;
 
 pub use registration::{
-    Asynchronous, Function, ON_EVERY_DATABASE, ON_POSTGRESQL, ON_SQLITE, Requirement, Run, Synchronous, Test,
-    TestFuture, Tests, Variant, run_on_threads,
+    Asynchronous, EVERY_DATABASE, Function, ON_POSTGRESQL, ON_SQLITE, POSTGRESQL, Requirement, Run,
+    Synchronous, Test, TestFuture, Tests, Variant, run_on_threads,
 };
 
 #[doc(hidden)]
@@ -82,6 +82,9 @@ fn registered() -> Vec<(String, &'static Test, &'static Variant)> {
         .map(|(test, variant)| (test.name(variant), test, variant))
         .collect();
     named.sort_unstable_by(|(one, ..), (other, ..)| one.cmp(other));
+    for pair in named.windows(2) {
+        assert_ne!(pair[0].0, pair[1].0, "a test is registered twice");
+    }
     named
 }
 

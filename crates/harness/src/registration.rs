@@ -31,9 +31,9 @@ pub struct Test {
 }
 
 /// A variant of a test function, such as the database on which it runs.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Variant {
-    /// Name of the variant, which is the last part of the name of the test. Empty if the function has only one variant.
+    /// Name of the variant, which is the last part of the name of the test. Empty if the test has the name of the function.
     pub name: &'static str,
     /// The condition for running the test.
     pub requirement: Option<Requirement>,
@@ -41,19 +41,21 @@ pub struct Variant {
 
 /// Name of the variant on SQLite.
 pub const ON_SQLITE: &str = "on_sqlite";
-/// The variant on PostgreSQL.
-pub const ON_POSTGRESQL: Variant = Variant {
-    name: "on_postgresql",
-    requirement: Some(postgresql::missing),
-};
+/// Name of the variant on PostgreSQL.
+pub const ON_POSTGRESQL: &str = "on_postgresql";
 /// The variants on each database.
-pub const ON_EVERY_DATABASE: &[Variant] = &[
+pub const EVERY_DATABASE: &[Variant] = &[
     Variant {
         name: ON_SQLITE,
         requirement: None,
     },
-    ON_POSTGRESQL,
+    POSTGRESQL[0],
 ];
+/// The variant on PostgreSQL.
+pub const POSTGRESQL: &[Variant] = &[Variant {
+    name: ON_POSTGRESQL,
+    requirement: Some(postgresql::missing),
+}];
 
 /// Runs a test function.
 ///

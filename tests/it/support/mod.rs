@@ -46,7 +46,7 @@ macro_rules! on_every_database {
     };
     ($($name:ident $(with $options:expr)?),* $(,)?) => {
         harness::register![$(
-            $name: harness::ON_EVERY_DATABASE, $crate::support::server::ServerTest {
+            $name: harness::EVERY_DATABASE, $crate::support::server::ServerTest {
                 options: $crate::support::on_every_database!(@options $($options)?),
                 test: |server| ::std::boxed::Box::pin($name(server)),
             };

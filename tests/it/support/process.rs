@@ -349,7 +349,7 @@ impl Run for SiteTest {
 macro_rules! on_every_site {
     ($($name:ident),* $(,)?) => {
         harness::register![$(
-            $name: harness::ON_EVERY_DATABASE, $crate::support::process::SiteTest {
+            $name: harness::EVERY_DATABASE, $crate::support::process::SiteTest {
                 test: |site| ::std::boxed::Box::pin($name(site)),
             };
         )*];

@@ -36,11 +36,12 @@ impl DatabaseKind {
         Self::Postgresql(harness::postgresql::url().to_owned())
     }
 
-    /// Returns the database of a variant of [`harness::ON_EVERY_DATABASE`].
+    /// Returns the database of a variant of [`harness::EVERY_DATABASE`].
     pub fn of_variant(variant: &str) -> Self {
         match variant {
             harness::ON_SQLITE => Self::Sqlite,
-            _ => Self::postgresql(),
+            harness::ON_POSTGRESQL => Self::postgresql(),
+            other => panic!("unknown variant {other}"),
         }
     }
 }
@@ -109,7 +110,7 @@ impl TestServer {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),
-            // Each connection costs time: to SQLite it parses the whole schema, and to PostgreSQL it starts a process.
+            // A new connection takes time: SQLite parses the whole schema, and PostgreSQL starts a process.
             database_connections: options.database_connections.or(Some(2)),
             // Tests count statements, and background jobs would add theirs.
             no_worker: options.no_worker.or(Some(true)),
