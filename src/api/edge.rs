@@ -78,7 +78,7 @@ impl<H> Edge<H> {
 
     /// Returns the future that processes a request: authorizes it, calls the handler and creates the response.
     ///
-    /// `call` starts a method of the handler, whose result `wrap` converts for the response. The compiler checks this function
+    /// `call` starts a method of the handler. `wrap` converts its result for the response. The compiler checks this function
     /// once, and creates it again for each operation.
     pub fn run<'a, A, R, C, F, T, W, S>(
         &'a self,

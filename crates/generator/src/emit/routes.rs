@@ -125,7 +125,6 @@ fn route(operation: &Operation, position: usize) -> TokenStream {
     let wrap = wrap.unwrap_or_else(|| quote!(convert::identity));
     let (pattern, argument) = match has_request(operation) {
         true => (quote!(request), quote!(, request)),
-        // An operation without input.
         false => (quote!(()), quote!()),
     };
     let page = (operation.page != Paging::None).then(|| quote!(, exchange.page()));
