@@ -6,6 +6,7 @@
 //!
 //! Errors ([`Error`]) describe Git conditions and never HTTP.
 
+mod abandoned_files;
 mod archive;
 mod blame;
 mod blobs;

@@ -20,10 +20,6 @@ const REPACK_LOOSE_OBJECTS: usize = 1_000;
 const SAMPLED_DIRECTORIES: u8 = 16;
 /// Number of new packs that triggers a repack.
 const REPACK_NEW_PACKS: usize = 5;
-/// Prefix of the directories below `objects` in which Git stores the objects of a push until its references move.
-const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
-/// Age from which such a directory counts as abandoned. No push takes as long.
-const QUARANTINE_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 100;
 /// Maximum number of directories that an import reads.
@@ -86,37 +82,6 @@ impl Repository {
             self.run(program.time_limit(TIME_LIMIT)).await?;
         }
         Ok(())
-    }
-
-    /// Deletes the objects of pushes that were killed before their references moved, once they are a day old.
-    ///
-    /// # Errors
-    /// [`super::Error::RepositoryMissing`], or an I/O error.
-    pub async fn delete_abandoned_objects(&self) -> Result<()> {
-        self.blocking(|opened| {
-            for entry in std::fs::read_dir(opened.path().join("objects"))? {
-                let entry = entry?;
-                if !entry
-                    .file_name()
-                    .as_encoded_bytes()
-                    .starts_with(QUARANTINE_PREFIX.as_bytes())
-                {
-                    continue;
-                }
-                // The push, or another node that deletes the directory, may remove it at the same time.
-                let created = entry.metadata().and_then(|metadata| metadata.modified());
-                let is_abandoned = created.is_ok_and(|created| {
-                    created
-                        .elapsed()
-                        .is_ok_and(|age| age > QUARANTINE_ABANDONED_AFTER)
-                });
-                if is_abandoned && let Err(error) = std::fs::remove_dir_all(entry.path()) {
-                    tracing::warn!(%error, "failed to delete the objects of an abandoned push");
-                }
-            }
-            Ok(())
-        })
-        .await
     }
 
     /// Returns whether enough objects arrived since the last [`Self::repack`] to run another. A repack walks
@@ -283,24 +248,6 @@ mod tests {
     use crate::test_repository::TestRepository;
     use crate::testing::{self, Fixture};
     use crate::{CommitSelection, Error, RepositoryId};
-
-    #[tokio::test]
-    async fn objects_of_killed_pushes_are_deleted_after_a_day() {
-        let sample = TestRepository::with_history();
-        let objects = sample.repository.path().join("objects");
-        let kept = ["tmp_objdir-incoming-new", "tmp_objdir-bulk"].map(|name| objects.join(name));
-        let old = objects.join("tmp_objdir-incoming-old");
-        for directory in [&kept[0], &kept[1], &old] {
-            std::fs::create_dir_all(directory.join("pack")).unwrap();
-        }
-        let before = std::time::SystemTime::now() - QUARANTINE_ABANDONED_AFTER - Duration::from_secs(60);
-        for directory in [&kept[1], &old] {
-            File::open(directory).unwrap().set_modified(before).unwrap();
-        }
-        sample.repository.delete_abandoned_objects().await.unwrap();
-        assert!(!old.exists() && kept.iter().all(|directory| directory.exists()));
-        assert_eq!(sample.repository.fsck().await.unwrap(), [""; 0]);
-    }
 
     #[tokio::test]
     async fn maintenance_does_not_change_results() {

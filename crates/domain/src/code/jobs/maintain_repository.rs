@@ -34,11 +34,12 @@ impl Job for MaintainRepository {
 pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFailure> {
     let id = RepositoryId::of_project(job.project_id);
     let repository = backend.repositories.repository(&id);
-    match repository.write_commit_graph().await {
+    // First, because a lock file that a killed program left makes the others fail.
+    match repository.delete_abandoned_files().await {
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
-    repository.delete_abandoned_objects().await?;
+    repository.write_commit_graph().await?;
     if repository.needs_repack().await? {
         repository.repack(RepackExtent::Geometric).await?;
     }

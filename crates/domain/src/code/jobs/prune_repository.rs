@@ -29,15 +29,12 @@ impl Job for PruneRepository {
 /// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: PruneRepository) -> Result<(), JobFailure> {
     let id = RepositoryId::of_project(job.project_id);
-    match backend
-        .repositories
-        .repository(&id)
-        .repack(RepackExtent::Full)
-        .await
-    {
+    let repository = backend.repositories.repository(&id);
+    match repository.delete_abandoned_files().await {
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
+    repository.repack(RepackExtent::Full).await?;
     let project_id = job.project_id;
     maintain_repository::run(backend, MaintainRepository { project_id }).await
 }
