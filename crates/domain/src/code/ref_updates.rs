@@ -295,7 +295,7 @@ async fn complete(backend: &Backend, intent: i64, update: &RefUpdate, changes: &
         .one(backend.database.read())
         .await?;
     let (mut default_branch, mut effects) = (None, Vec::new());
-    if let Some(project) = &project {
+    if let Some(project) = project.as_ref().filter(|_| !changes.is_empty()) {
         let repository = repository(backend, project_id);
         if project.default_branch.is_none() {
             default_branch = new_default_branch(&repository).await?;
@@ -457,23 +457,40 @@ pub enum AbandonedUpdates {
     OldAt(DateTime<Utc>),
 }
 
-/// Completes the intents of killed servers and returns their number.
+/// Completes the intents of killed servers and returns their number. An intent that cannot be completed because of its
+/// repository is logged, and remains: a damaged repository must not prevent the start of a server.
 ///
 /// # Errors
-/// Returns an error if a database query or a Git operation fails.
+/// Returns an error if the database or a disk is not available.
 pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<usize> {
     let before = match abandoned {
         AbandonedUpdates::All => None,
         AbandonedUpdates::OldAt(time) => Some(time - ABANDONED_AFTER),
     };
     let pending = ref_updates::pending(backend.database.read(), before).await?;
-    let count = pending.len();
+    let mut count = 0;
     for intent in pending {
-        let changes = observed_changes(backend, &intent).await?;
-        let update = RefUpdate::new(intent.project_id, intent.user_id, intent.kind);
-        complete(backend, intent.id, &update, &changes).await?;
+        match recover_one(backend, &intent).await {
+            Ok(()) => count += 1,
+            Err(error) if is_temporary(&error) => return Err(error),
+            Err(error) => {
+                let project = intent.project_id;
+                tracing::error!(project, %error, "failed to recover a ref update");
+            }
+        }
     }
     Ok(count)
+}
+
+async fn recover_one(backend: &Backend, intent: &ref_updates::Model) -> Result<()> {
+    let id = RepositoryId::of_project(intent.project_id);
+    // The server was killed before it created the repository of a fork, or after it deleted the repository.
+    let changes = match backend.repositories.exists(&id).await? {
+        true => observed_changes(backend, intent).await?,
+        false => Vec::new(),
+    };
+    let update = RefUpdate::new(intent.project_id, intent.user_id, intent.kind);
+    complete(backend, intent.id, &update, &changes).await
 }
 
 /// Determines what a pending intent changed, by comparing its refs with the current ones, apart from

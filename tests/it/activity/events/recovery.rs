@@ -15,6 +15,10 @@ use crate::support::{TestServer, on_every_database};
 
 /// Inserts the intent to update `main` and stops, as a killed server does.
 async fn insert_intent(server: &TestServer, project: &Project<'_>) {
+    insert_intent_of(server, project, &["refs/heads/main"]).await;
+}
+
+async fn insert_intent_of(server: &TestServer, project: &Project<'_>, references: &[&str]) {
     let waiting = || async {
         let rows = ref_updates::Entity::find().filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
         rows.count(server.backend.database.read()).await.expect("a count")
@@ -22,7 +26,7 @@ async fn insert_intent(server: &TestServer, project: &Project<'_>) {
     let before = waiting().await;
     let backend = server.backend.clone();
     let update = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push, merge_request: None };
-    let planned = vec!["refs/heads/main".to_owned()];
+    let planned = references.iter().map(|&reference| reference.to_owned()).collect();
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();
         update_refs(&backend, update, UpdateAuthority::Server(planned), never).await
@@ -110,7 +114,31 @@ async fn only_old_updates_of_running_servers_are_abandoned(server: TestServer) {
     }
 }
 
+/// The server can be killed between the intent of a fork and the creation of its repository.
+async fn updates_without_repository_are_recovered(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    insert_intent_of(&server, &project, &["refs/heads/*", "refs/tags/*"]).await;
+    insert_intent(&server, &project).await;
+    server.backend.repositories.remove(&git::RepositoryId::of_project(project.id)).await.expect("a removal");
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 2);
+    assert_eq!(recorded(&server).await, []);
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 0);
+}
+
+async fn damaged_repository_does_not_prevent_the_recovery_of_others(server: TestServer) {
+    let damaged = Project::empty(&server, "damaged", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    insert_intent_of(&server, &damaged, &["refs/heads/*"]).await;
+    insert_intent(&server, &project).await;
+    project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
+    std::fs::write(damaged.directory.join("packed-refs"), "no reference\n").expect("a file");
+    assert_eq!(recover(&server.backend, AbandonedUpdates::All).await.expect("recovery"), 1);
+    assert_eq!(recorded(&server).await.len(), 1);
+}
+
 on_every_database![
+    updates_without_repository_are_recovered,
+    damaged_repository_does_not_prevent_the_recovery_of_others,
     updates_from_before_clock_was_set_back_are_recovered_at_start,
     only_old_updates_of_running_servers_are_abandoned,
     recover_records_unrecorded_push_once,
