@@ -97,18 +97,24 @@ pub trait HasAvatar: Sized + Send {
 /// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
 pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
     let key = owner.owner().object_key();
-    let name = match picture {
-        None if owner.file_name().is_none() => return Ok(owner),
+    match picture {
+        None if owner.file_name().is_none() => Ok(owner),
         None => {
+            // The row first: a server that is killed in between leaves no avatar without an object.
+            let owner = owner.save(backend, None).await?;
             backend.objects.delete(&key).await?;
-            None
+            Ok(owner)
         }
         Some(AvatarImage(picture)) => {
             backend.objects.put(&key, picture.file).await?;
-            Some(uploads::clean_name(&picture.file_name))
+            let name = uploads::clean_name(&picture.file_name);
+            let saved = owner.save(backend, Some(name)).await;
+            if let Err(Error::NotFound(_)) = &saved {
+                backend.objects.delete(&key).await?;
+            }
+            saved
         }
-    };
-    owner.save(backend, name).await
+    }
 }
 
 /// Opens the avatar of an owner for download.
@@ -142,5 +148,5 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
 /// # Errors
 /// Returns an error if the storage fails.
 pub async fn remove(backend: &Backend, owner: AvatarOwner) -> Result<()> {
-    Ok(backend.objects.delete(&owner.object_key()).await?)
+    Ok(backend.objects.discard(&owner.object_key()).await?)
 }

@@ -78,6 +78,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedF
             _ => error.into(),
         })?;
     if let Err(error) = backend.objects.put(&key(&row), upload.file).await {
+        // The storage may have stored the object although it reported an error.
+        if let Err(error) = backend.objects.delete(&key(&row)).await {
+            tracing::warn!(%error, "failed to delete the object of a failed upload");
+        }
         Entity::delete_by_id(row.id).exec(db).await?;
         return Err(error.into());
     }
@@ -152,7 +156,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let abandoned = project_uploads::abandoned(db, now() - ABANDONED_AFTER, MAX_SWEPT).await?;
     for row in &abandoned {
-        backend.objects.delete(&key(row)).await?;
+        backend.objects.discard(&key(row)).await?;
         Entity::delete_many()
             .filter(Column::Id.eq(row.id))
             .filter(Column::StoredAt.is_null())

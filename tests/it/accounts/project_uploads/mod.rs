@@ -274,6 +274,10 @@ async fn sweep_deletes_unfinished_uploads(server: TestServer) {
         ..Default::default()
     };
     unfinished.update(db).await.expect("a row");
+    let stored = files(&server.data().join("objects"));
+    let stored = stored.iter().find(|path| path.ends_with(&secret)).expect("an object");
+    // A server that is killed while it writes an object leaves a file with this name.
+    std::fs::write(format!("{stored}#1"), "x").expect("a file");
     root.get(&url(&lost)).await.expect(404);
     let swept = domain::accounts::uploads::sweep(&server.backend).await.expect("a sweep");
     assert_eq!((swept, row_count(&server).await, stored_file_count(&server)), (1, 1, 1));

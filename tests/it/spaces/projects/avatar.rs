@@ -42,6 +42,24 @@ async fn avatar_can_be_set_replaced_and_removed(server: TestServer) {
     assert_eq!(changed["description"], "Steam");
 }
 
+/// A server that is killed between the two steps must not leave an avatar without its object.
+async fn removed_avatar_is_not_listed_even_if_its_object_remains(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let one = format!("/projects/{id}");
+    send(&root, id, "a.png", PNG).await.expect(200);
+    let (objects, moved) = (server.data().join("objects"), server.data().join("moved"));
+    std::fs::rename(&objects, &moved).expect("a rename");
+    std::fs::write(&objects, "no directory").expect("a file");
+    // The helper of the client panics on server errors, so the request is sent directly.
+    let request = root.request(Method::PUT, &one).json(&json!({"avatar": ""}));
+    assert_eq!(request.send().await.expect("a response").status(), 500);
+    std::fs::remove_file(&objects).expect("a removal");
+    std::fs::rename(&moved, &objects).expect("a rename");
+    assert_eq!(root.get(&one).await.expect(200).json()["avatar_url"], Value::Null);
+    send(&root, id, "a.png", PNG).await.expect(200);
+}
+
 async fn update_project_rejects_invalid_avatars(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
@@ -66,4 +84,8 @@ async fn update_project_rejects_invalid_avatars(server: TestServer) {
     send(&server.anonymous(), id, "a.png", PNG).await.expect(401);
 }
 
-on_every_database![avatar_can_be_set_replaced_and_removed, update_project_rejects_invalid_avatars,];
+on_every_database![
+    removed_avatar_is_not_listed_even_if_its_object_remains,
+    avatar_can_be_set_replaced_and_removed,
+    update_project_rejects_invalid_avatars,
+];

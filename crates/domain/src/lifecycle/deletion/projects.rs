@@ -165,23 +165,25 @@ pub async fn delete_permanently(
         Some(project) if project.deletion_started_at.is_some() => delete_with_files(backend, &project).await,
         // The project was restored concurrently.
         Some(_) => Ok(()),
-        None => {
-            let id = RepositoryId::of_project(project_id);
-            backend.repositories.remove(&id).await?;
-            uploads::remove_all(backend, project_id).await
-        }
+        None => delete_files(backend, project_id).await,
     }
 }
 
+/// Deletes the repository, the uploads and the avatar of a project.
+async fn delete_files(backend: &Backend, project_id: i64) -> Result<()> {
+    let id = RepositoryId::of_project(project_id);
+    backend.repositories.remove(&id).await?;
+    uploads::remove_all(backend, project_id).await
+}
+
 /// Deletes a project in any state, with all rows that reference it. Files are deleted before rows: a later
-/// attempt finds a row without files, but not files without a row.
+/// attempt finds a row without files, but not files without a row. They are deleted again after the rows, because a fork or
+/// an upload that had started can store files meanwhile.
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.
 pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> Result<()> {
-    let id = RepositoryId::of_project(project.id);
-    backend.repositories.remove(&id).await?;
-    uploads::remove_all(backend, project.id).await?;
+    delete_files(backend, project.id).await?;
     // Deleted in steps, because a cascade from the row of the project is one statement that blocks all writers.
     repositories::delete_all_content(backend, project.id).await?;
     packages::deletion::delete_all(backend, project.id).await?;
@@ -213,9 +215,10 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
                     .exec(transaction)
                     .await?;
             }
-            Ok(())
+            Ok::<_, Error>(())
         })
-        .await
+        .await?;
+    delete_files(backend, project.id).await
 }
 
 /// Runs the job. It can be interrupted at any point and run again.

@@ -226,7 +226,7 @@ async fn expired(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
 
 /// Removes an archive: first its content, then its row.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
-    backend.objects.delete(&key(row)).await?;
+    backend.objects.discard(&key(row)).await?;
     Entity::delete_by_id(row.id)
         .exec(backend.database.write())
         .await?;

@@ -333,7 +333,7 @@ pub async fn delete_archive(backend: &Backend, group_id: i64) -> Result<()> {
 /// Removes an archive and then the key that refers to it.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     if row.secret.is_some() {
-        backend.objects.delete(&key(row)?).await?;
+        backend.objects.discard(&key(row)?).await?;
         Entity::update_many()
             .col_expr(Column::Secret, Expr::value(None::<String>))
             .filter(Column::Id.eq(row.id))
