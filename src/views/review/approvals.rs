@@ -1,4 +1,4 @@
-//! Approvals of merge requests, and the settings of projects and groups about approvals.
+//! Approvals of merge requests, and the approval settings of projects and groups.
 
 use contract::{
     Approval, ApprovalRuleReference, ApprovalSettings, LockableApprovalSetting, MaybeUndefined,

@@ -1,4 +1,4 @@
-//! Settings about approvals as permissions of projects and groups. Groups lock the settings of their projects.
+//! Approval settings as permissions of projects and groups. Groups lock the settings of their projects.
 
 use serde_json::{Value, json};
 use storage::entities::AccessLevel;

@@ -1,4 +1,4 @@
-//! Settings of projects about approvals.
+//! Approval settings of projects.
 
 use serde_json::json;
 use storage::entities::AccessLevel;

@@ -1,4 +1,4 @@
-//! Changes of the settings of projects and groups about approvals.
+//! Changes to the approval settings of projects and groups.
 
 use sea_orm::ActiveValue::{self, Set};
 use sea_orm::IntoActiveModel;
