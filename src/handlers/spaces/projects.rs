@@ -202,8 +202,6 @@ impl ProjectsApi for App {
         let parts = view_options(&request.project_view_options);
         let filter = projects::ProjectFilter {
             of_user: Some(access.user.id),
-            owned: false,
-            membership: false,
             ..project_filter(request.project_filter)
         };
         self.projects(&access.caller, filter, page, parts).await

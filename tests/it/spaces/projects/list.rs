@@ -316,7 +316,9 @@ async fn list_user_projects_returns_projects_of_personal_namespace(server: TestS
     assert_eq!(paths_of(&ada.client, &format!("{}/projects?order_by=id&sort=asc", ada.id)).await, ["open", "hidden"]);
     assert_eq!(paths_of(&server.anonymous(), "ada/projects").await, ["open"]);
     let bob = server.create_user("bob").await;
-    assert_eq!(paths_of(&bob.client, "ada/projects?owned=true&membership=true").await, ["open"]);
+    assert_eq!(paths_of(&bob.client, "ada/projects?owned=true").await, NONE);
+    assert_eq!(paths_of(&bob.client, "ada/projects?membership=true").await, NONE);
+    assert_eq!(paths_of(&ada.client, "ada/projects?owned=true").await, ["hidden", "open"]);
     assert_eq!(paths_of(&bob.client, "ada/projects?min_access_level=10").await, NONE);
     let missing = root.get("/users/missing-user/projects").await.expect(404);
     assert_eq!(missing.message(), "404 User Not Found");
