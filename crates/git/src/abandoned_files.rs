@@ -16,11 +16,13 @@ const TEMPORARY_PREFIXES: [&[u8]; 2] = [b"tmp_", b".tmp-"];
 /// Age from which a temporary file counts as abandoned. No push and no program takes as long.
 const TEMPORARY_ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lock files of programs that maintain a repository.
-const LOCKS: [&str; 4] = [
+const LOCKS: [&str; 5] = [
     "objects/info/commit-graph.lock",
     "objects/info/commit-graphs/commit-graph-chain.lock",
     "objects/pack/multi-pack-index.lock",
     "packed-refs.lock",
+    // The new content, which Git creates as exclusively as the lock file.
+    "packed-refs.new",
 ];
 /// Age from which such a lock file counts as abandoned. The programs have a time limit of an hour; the rest allows for
 /// programs of a killed server, which continue without it.
@@ -32,26 +34,38 @@ impl Repository {
     /// # Errors
     /// [`super::Error::RepositoryMissing`], or an I/O error.
     pub async fn delete_abandoned_files(&self) -> Result<()> {
-        self.blocking(|opened| {
+        let has_locks = self.blocking(|opened| {
+            let objects = opened.path().join("objects");
+            for directory in ["", "pack", "info", "info/commit-graphs"] {
+                report(delete_temporary_files(&objects.join(directory)));
+            }
+            Ok(LOCKS
+                .iter()
+                .any(|lock| is_abandoned_lock(&opened.path().join(lock))))
+        });
+        if !has_locks.await? {
+            return Ok(());
+        }
+        // Otherwise, this could delete a file that another writer has created instead of the abandoned one.
+        let guard = self.write_lock().await?;
+        self.blocking(move |opened| {
+            let _guard = guard;
             for lock in LOCKS {
                 let path = opened.path().join(lock);
-                let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
-                if is_older(modified, LOCK_ABANDONED_AFTER) {
+                if is_abandoned_lock(&path) {
                     tracing::warn!(lock, "deleting a lock file of a killed program");
                     report(fs::remove_file(path));
                 }
-            }
-            let objects = opened.path().join("objects");
-            for directory in ["", "pack", "info", "info/commit-graphs"] {
-                delete_temporary_files(&objects.join(directory))?;
-            }
-            for number in 0..=u8::MAX {
-                delete_temporary_files(&objects.join(format!("{number:02x}")))?;
             }
             Ok(())
         })
         .await
     }
+}
+
+fn is_abandoned_lock(path: &Path) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    is_older(modified, LOCK_ABANDONED_AFTER)
 }
 
 fn delete_temporary_files(directory: &Path) -> io::Result<()> {
@@ -115,7 +129,6 @@ mod tests {
         let directories = ["tmp_objdir-incoming-a", "tmp_objdir-b"];
         let files = [
             "tmp_obj_a",
-            "00/tmp_obj_b",
             "pack/tmp_pack_a",
             "pack/.tmp-1-pack-a.pack",
             "info/commit-graphs/tmp_graph_a",

@@ -30,6 +30,9 @@ const LONE_START: &str = "lone-start";
 /// File with all packed references, which has a lock of its own.
 const PACKED_REFS: &str = "packed-refs";
 
+/// File to which Git writes the new content of [`PACKED_REFS`].
+const NEW_PACKED_REFS: &str = "packed-refs.new";
+
 impl RepositoryStore {
     /// Records that no other process uses the repositories now. Lock files of references from before count as left by a crash.
     ///
@@ -144,6 +147,13 @@ fn remove_stale_lock(repository: &Path, name: &str) -> Result<bool> {
     let is_stale = is_old || (name != PACKED_REFS && lone_start(repository)?.is_some_and(is_before));
     if is_stale {
         tracing::warn!(path = %path.display(), "removed a stale lock file");
+        if name == PACKED_REFS {
+            // Git creates the new content as exclusively as the lock file.
+            match fs::remove_file(repository.join(NEW_PACKED_REFS)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
         fs::remove_file(path)?;
     }
     Ok(is_stale)
@@ -206,6 +216,7 @@ mod tests {
 
         lock(&path, 7200);
         lock(&fixture.path().join("packed-refs.lock"), 7200);
+        lock(&fixture.path().join("packed-refs.new"), 7200);
         fixture
             .repository
             .delete_branch("main", Some(first))
