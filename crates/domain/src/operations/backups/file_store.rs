@@ -113,7 +113,7 @@ impl FileStore {
         self.key.is_some()
     }
 
-    /// Returns whether a backup was interrupted, or is still running.
+    /// Returns whether a backup was interrupted or is still running, or old files could not be deleted.
     pub(super) fn has_incoming(&self) -> bool {
         self.directory.join(INCOMING).exists()
     }
@@ -300,8 +300,10 @@ impl FileStore {
         // One sync of the file system takes less time than one of each small file.
         rustix::fs::syncfs(File::open(&incoming)?)?;
         let mut directories = vec![self.directory.join(FILES)];
-        for entry in fs::read_dir(&incoming)? {
-            let name = entry?.file_name();
+        // A file system can omit entries if others are moved meanwhile.
+        let entries: Vec<_> = fs::read_dir(&incoming)?.collect::<io::Result<_>>()?;
+        for entry in entries {
+            let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| needed.contains(*name)) else {
                 continue;
             };

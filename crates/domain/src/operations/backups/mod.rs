@@ -114,7 +114,7 @@ pub struct BackupSummary {
     pub is_encrypted: bool,
     /// The earlier backups that were removed.
     pub removed: Vec<BackupId>,
-    /// Why earlier backups could not be removed.
+    /// Why earlier backups, or files that no backup refers to, could not be deleted.
     pub retention_failure: Option<String>,
 }
 
