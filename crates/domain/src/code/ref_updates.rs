@@ -472,7 +472,7 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     for intent in pending {
         match recover_one(backend, &intent).await {
             Ok(()) => count += 1,
-            Err(error) if is_temporary(&error) => return Err(error),
+            Err(error) if concerns_all_repositories(&error) => return Err(error),
             Err(error) => {
                 let project = intent.project_id;
                 tracing::error!(project, %error, "failed to recover a ref update");
@@ -482,12 +482,27 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     Ok(count)
 }
 
+fn concerns_all_repositories(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::DatabaseUnavailable
+            | Error::DatabaseBusy
+            | Error::Contention
+            | Error::StorageFull
+            | Error::StorageReadOnly
+            | Error::TooManyFiles
+    )
+}
+
 async fn recover_one(backend: &Backend, intent: &ref_updates::Model) -> Result<()> {
     let id = RepositoryId::of_project(intent.project_id);
-    // The server was killed before it created the repository of a fork, or after it deleted the repository.
+    let planned: Vec<RefChange> = serde_json::from_str(&intent.changes).unwrap_or_default();
     let changes = match backend.repositories.exists(&id).await? {
         true => observed_changes(backend, intent).await?,
-        false => Vec::new(),
+        // The server was killed before it created the repository, for example of a fork.
+        false if planned.iter().all(|change| change.old.is_none()) => Vec::new(),
+        // The disk with the repositories may be missing.
+        false => return Err(git::Error::RepositoryMissing.into()),
     };
     let update = RefUpdate::new(intent.project_id, intent.user_id, intent.kind);
     complete(backend, intent.id, &update, &changes).await

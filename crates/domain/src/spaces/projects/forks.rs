@@ -351,6 +351,14 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         Ok(((), changes))
     })
     .await?;
+    let remaining = projects::Entity::find_by_id(job.project_id)
+        .one(backend.database.write())
+        .await?;
+    if remaining.is_none() {
+        // The fork was deleted while its repository was copied.
+        let id = RepositoryId::of_project(job.project_id);
+        return Ok(backend.repositories.remove(&id).await?);
+    }
     set_status(backend, job.project_id, ImportStatus::Finished, None).await
 }
 
