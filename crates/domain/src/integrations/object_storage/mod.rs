@@ -207,7 +207,7 @@ impl ObjectStorage {
         self.delete(key).await
     }
 
-    /// Deletes all files whose key starts with `folder` and a slash.
+    /// Deletes all files whose key starts with `folder` and a slash, and the parts of files that a killed server left there.
     ///
     /// # Errors
     /// Returns an error if the storage fails.
@@ -222,6 +222,13 @@ impl ObjectStorage {
             match outcome.map_err(Error::from) {
                 Err(error) if error.is_not_found() => {}
                 outcome => drop(outcome?),
+            }
+        }
+        if let Some(directory) = &self.directory {
+            // The list omits the parts that a killed server left.
+            match tokio::fs::remove_dir_all(directory.join(Key::from(folder).as_ref())).await {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
             }
         }
         Ok(())
