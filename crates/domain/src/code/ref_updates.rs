@@ -373,17 +373,7 @@ fn finish_later(backend: &Backend, work: Unfinished) {
 
 /// Returns whether an update can be recorded later: the database or a disk was not available, or busy.
 fn is_temporary(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::DatabaseUnavailable
-            | Error::DatabaseBusy
-            | Error::Contention
-            | Error::TimedOut
-            | Error::StorageFull
-            | Error::StorageReadOnly
-            | Error::StorageFailed
-            | Error::TooManyFiles
-    )
+    concerns_all_repositories(error) || matches!(error, Error::TimedOut | Error::StorageFailed)
 }
 
 /// Updates the project, protects a new default branch, and enqueues the maintenance of the repository.
@@ -482,6 +472,7 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     Ok(count)
 }
 
+/// Returns whether the database or the whole disk was not available. Other temporary errors can concern one repository.
 fn concerns_all_repositories(error: &Error) -> bool {
     matches!(
         error,
@@ -498,7 +489,7 @@ async fn recover_one(backend: &Backend, intent: &ref_updates::Model) -> Result<(
     let id = RepositoryId::of_project(intent.project_id);
     let planned: Vec<RefChange> = serde_json::from_str(&intent.changes).unwrap_or_default();
     let changes = match backend.repositories.exists(&id).await? {
-        true => observed_changes(backend, intent).await?,
+        true => observed_changes(backend, intent, planned).await?,
         // The server was killed before it created the repository, for example of a fork.
         false if planned.iter().all(|change| change.old.is_none()) => Vec::new(),
         // The disk with the repositories may be missing.
@@ -510,8 +501,11 @@ async fn recover_one(backend: &Backend, intent: &ref_updates::Model) -> Result<(
 
 /// Determines what a pending intent changed, by comparing its refs with the current ones, apart from
 /// changes recorded since. Patterns are returned unchanged, because the refs they matched are unknown.
-async fn observed_changes(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<RefChange>> {
-    let planned: Vec<RefChange> = serde_json::from_str(&intent.changes).unwrap_or_default();
+async fn observed_changes(
+    backend: &Backend,
+    intent: &ref_updates::Model,
+    planned: Vec<RefChange>,
+) -> Result<Vec<RefChange>> {
     let names = planned.iter().map(|change| change.reference.clone()).collect();
     let targets = current_targets(backend, intent.project_id, names).await?;
     let since = intent.created_at - ABANDONED_AFTER;
