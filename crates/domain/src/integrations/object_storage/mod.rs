@@ -212,6 +212,13 @@ impl ObjectStorage {
     /// # Errors
     /// Returns an error if the storage fails.
     pub async fn delete_below(&self, folder: &str) -> Result<(), Error> {
+        if let Some(directory) = &self.directory {
+            // A list of the files would omit the parts.
+            return match tokio::fs::remove_dir_all(directory.join(Key::from(folder).as_ref())).await {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+                _ => Ok(()),
+            };
+        }
         let found = self.store.list(Some(&Key::from(folder)));
         let found: Vec<Key> = found.map_ok(|object| object.location).try_collect().await?;
         // A bucket deletes many objects with one request.
@@ -222,13 +229,6 @@ impl ObjectStorage {
             match outcome.map_err(Error::from) {
                 Err(error) if error.is_not_found() => {}
                 outcome => drop(outcome?),
-            }
-        }
-        if let Some(directory) = &self.directory {
-            // The list omits the parts that a killed server left.
-            match tokio::fs::remove_dir_all(directory.join(Key::from(folder).as_ref())).await {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
             }
         }
         Ok(())
