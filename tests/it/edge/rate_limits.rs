@@ -1,14 +1,17 @@
 //! Limits on requests per minute: clients that count separately, headers, and paths.
 
+use boon::Draft;
+use contract::document::{Extent, Format, Version, document_text};
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use storage::entities::Visibility;
 
 use crate::identity::deploy_tokens::{credentials, deploy_token};
 use crate::registry::registry_protocol::{basic, request_token};
 use crate::spaces::scim::{Provider, rejection};
 use crate::support::client::http;
+use crate::support::schemas::CompiledSchemas;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
@@ -63,6 +66,22 @@ async fn refused_request_changes_nothing(server: TestServer) {
     permitted(&root, "/user").await;
     root.post("/projects", json!({"name": "late"})).await.expect(429);
     assert_eq!(server.anonymous().get("/projects/root%2Flate").await.status, 404);
+}
+
+/// The document in OpenAPI 3.1 lists the types of `message`; in 3.0, the attribute has no type.
+async fn refused_request_has_documented_body(server: TestServer) {
+    let root = server.root();
+    permitted(&root, "/user").await;
+    let refused = root.get("/user").await.expect(429).json();
+    assert!(refused["message"]["error"].is_string(), "{refused}");
+    let text = document_text(Version::V3_1, Extent::Complete, Format::Json).expect("a document");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let response = &document["components"]["responses"]["TooManyRequests"]["content"]["application/json"];
+    let schemas = CompiledSchemas::new(Draft::V2020_12, &document["components"], vec![response["schema"].clone()]);
+    for body in [&refused, &response["example"]] {
+        assert_eq!(schemas.validate(0, body), Ok(()));
+        assert!(body["message"].is_object(), "{body}");
+    }
 }
 
 async fn sudo_counts_for_the_administrator(server: TestServer) {
@@ -164,6 +183,7 @@ async fn git_and_registry_are_limited_by_caller(server: TestServer) {
 on_every_database![
     users_and_addresses_are_limited_separately with limited(),
     refused_request_changes_nothing with limited(),
+    refused_request_has_documented_body with limited(),
     sudo_counts_for_the_administrator with limited(),
     identity_provider_is_limited_like_a_user with limited(),
     deploy_token_is_limited_like_a_user with limited(),
