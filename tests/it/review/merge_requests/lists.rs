@@ -133,6 +133,8 @@ async fn list_merge_requests_applies_each_filter(server: TestServer) {
         ("search=quick&in=title", &[three]),
         ("search=quick&in=description", &[one]),
         ("search=qu%25ck", &[]),
+        ("search=a+four", &[four]),
+        ("search=fo", &[]),
         ("created_after=2000-01-01T00:00:00Z", &[one, two, three, four]),
         ("created_before=2000-01-01T00:00:00Z", &[]),
         ("updated_before=2000-01-01T00:00:00Z", &[]),
