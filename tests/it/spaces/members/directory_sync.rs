@@ -2,8 +2,11 @@
 
 use chrono::Days;
 use domain::spaces::members::{SyncResult, synchronize};
+use holdfast::config::ConfigOptions;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, now};
+use storage::entities::{AccessLevel, members, now};
 
 use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
@@ -127,3 +130,29 @@ on_every_database![
     override_requires_directory_member_and_group_owner,
     synchronize_adds_updates_and_removes_members,
 ];
+
+fn free_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
+}
+
+/// Members from the directory remain when an instance moves to a plan without synchronization.
+async fn override_is_available_on_free_plan(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let ada = server.create_user("ada").await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 20).await;
+    members::Entity::update_many()
+        .col_expr(members::Column::Ldap, Expr::value(true))
+        .filter(members::Column::UserId.eq(ada.id))
+        .exec(server.backend.database.write())
+        .await
+        .expect("an update");
+    let one = format!("/groups/{engines}/members/{}", ada.id);
+    root.put(&one, json!({"access_level": 30})).await.expect(403);
+    let path = format!("{one}/override");
+    assert_eq!(root.post(&path, json!({})).await.expect(201).json()["override"], json!(true));
+    root.put(&one, json!({"access_level": 30})).await.expect(200);
+    assert_eq!(root.delete(&path).await.expect(200).json()["override"], json!(false));
+}
+
+on_every_database![override_is_available_on_free_plan with free_plan(),];
