@@ -209,7 +209,8 @@ impl App {
         mode: ApplyMode,
     ) -> Result<Commit> {
         let detail = cherry_pick::apply_commit(&self.backend, access, revision, branch, mode).await?;
-        Ok(view::with_stats(detail, &self.project_url(access)))
+        // A new commit has no pipeline.
+        Ok(view::with_status(detail, None, &self.project_url(access)))
     }
 }
 
