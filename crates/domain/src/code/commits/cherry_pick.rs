@@ -26,7 +26,7 @@ pub enum ApplyMode {
 /// # Errors
 /// Returns `Error::Forbidden` if the caller may not push to the branch. Returns `Error::NotFound` if the
 /// commit or branch does not exist. Returns `Error::PickFailed` if the change conflicts or is already
-/// present. Returns `Error::Conflict` if the branch moves meanwhile.
+/// present, or if the branch moves meanwhile.
 pub async fn apply_commit(
     backend: &Backend,
     access: &ProjectAccess,
@@ -71,7 +71,12 @@ fn pick_error(error: git::Error, mode: ApplyMode) -> Error {
         git::Error::Conflict => "conflict",
         git::Error::EmptyChange => "empty",
         git::Error::InvalidReferenceName => return Error::Rejected("The branch refname is invalid".into()),
-        git::Error::StaleReference => return Error::Rejected(BRANCH_CHANGED.into()),
+        git::Error::StaleReference => {
+            return Error::PickFailed {
+                message: BRANCH_CHANGED.into(),
+                code: "conflict",
+            };
+        }
         other => return other.into(),
     };
     let (verb, participle) = match mode {
@@ -85,5 +90,27 @@ fn pick_error(error: git::Error, mode: ApplyMode) -> Error {
     Error::PickFailed {
         message: message.into(),
         code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_to_apply_a_change_have_error_codes() {
+        for (cause, code) in [
+            (git::Error::Conflict, "conflict"),
+            (git::Error::StaleReference, "conflict"),
+            (git::Error::EmptyChange, "empty"),
+        ] {
+            let error = pick_error(cause, ApplyMode::CherryPick);
+            assert!(
+                matches!(error, Error::PickFailed { code: found, .. } if found == code),
+                "{error:?}"
+            );
+        }
+        let error = pick_error(git::Error::StaleReference, ApplyMode::Revert);
+        assert_eq!(error.to_string(), BRANCH_CHANGED);
     }
 }
