@@ -30,8 +30,9 @@ async fn gate_targets_can_be_added_and_removed(server: TestServer) {
     assert_eq!(gate(&root, "g", json!({"value": false})).await, gate_json("g", "off", false, &[]));
     gate(&root, "g", all.clone()).await;
     assert_eq!(gate(&root, "g", json!({"value": true})).await, gate_json("g", "on", true, &[]));
-    // Adding a target to an open gate changes nothing.
+    // Targets do not change the state of an open gate.
     assert_eq!(gate(&root, "g", json!({"value": true, "user": "ada"})).await["state"], "on");
+    assert_eq!(gate(&root, "g", json!({"value": false, "user": "ada"})).await, gate_json("g", "on", true, &[]));
     // The gate is closed when its last target is removed.
     gate(&root, "h", json!({"value": true, "project": "team/work"})).await;
     let closed = gate(&root, "h", json!({"value": false, "project": "team/work"})).await;
