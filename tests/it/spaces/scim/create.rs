@@ -57,6 +57,19 @@ async fn create_user_with_same_id_restores_membership(server: TestServer) {
     assert_eq!(provider.role(&server, ada).await, Some(10));
 }
 
+async fn create_user_ignores_active(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let mut body = user_attributes("ada");
+    body["active"] = json!(false);
+    // The second request finds the provisioned user.
+    for _ in 0..2 {
+        let user = provider.create(&body).await.expect(201).json();
+        assert_eq!(user["active"], json!(true));
+        let ada = account(&server, "ada").await.expect("an account");
+        assert_eq!(provider.role(&server, ada).await, Some(10));
+    }
+}
+
 async fn create_user_role_is_at_least_inherited_role(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
@@ -222,6 +235,7 @@ async fn concurrent_creates_with_same_user_name_get_distinct_names(server: TestS
 on_every_database![
     create_user_creates_unconfirmed_account_with_default_role,
     create_user_with_same_id_restores_membership,
+    create_user_ignores_active,
     create_user_role_is_at_least_inherited_role,
     create_user_normalizes_and_numbers_user_names,
     create_user_selects_work_email_and_joins_names,
