@@ -1,6 +1,8 @@
 //! Binds every job kind to its handler.
 
-use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository, prune_repository};
+use domain::code::jobs::{
+    create_repository, delete_merged_branches, maintain_repository, prune_repository, set_head,
+};
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
@@ -49,6 +51,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(pull_mirrors::update::run_job)
         .run(maintain_repository::run)
         .run(prune_repository::run)
+        .run(set_head::run)
         .run(auto_merge::run)
         .run(merge_requests::run_create_merge_request)
         .run(process_commit_messages::run)

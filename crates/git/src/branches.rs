@@ -84,33 +84,30 @@ impl Repository {
     /// # Errors
     /// [`Error::BranchNotFound`] if `HEAD` names no branch.
     pub async fn default_branch(&self) -> Result<String> {
-        self.git2(|repository| {
-            let head = repository.find_reference("HEAD")?;
-            let name = head
-                .symbolic_target()
-                .ok()
-                .flatten()
-                .and_then(|name| name.strip_prefix(PREFIX));
-            name.map(str::to_owned).ok_or(Error::BranchNotFound)
-        })
-        .await
+        self.git2(|repository| head_branch(repository)?.ok_or(Error::BranchNotFound))
+            .await
     }
 
-    /// Sets the default branch. The branch must exist, unless the repository is empty.
+    /// As [`LockedRepository::set_default_branch`].
     ///
     /// # Errors
-    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`].
+    /// As [`LockedRepository::set_default_branch`], and those of [`Self::lock`].
     pub async fn set_default_branch(&self, name: &str) -> Result<()> {
         check_branch_name(name)?;
-        let name = name.to_owned();
+        self.lock().await?.set_default_branch(name).await
+    }
+
+    /// Checks that no other process has locked `HEAD`, by setting it to its own value.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if `HEAD` or the repository is locked, and failures of the repository.
+    pub async fn check_head_unlocked(&self) -> Result<()> {
         let locked = self.lock().await?;
-        let publish = move |repository: &git2::Repository| {
-            if tip(repository, &name)?.is_none() && has_branches(repository)? {
-                return Err(Error::BranchNotFound);
-            }
-            point_head(repository, &name)
+        let check = |repository: &git2::Repository| match head_branch(repository)? {
+            Some(name) => point_head(repository, &name),
+            None => Ok(()),
         };
-        locked.publish(publish).await
+        locked.publish(check).await
     }
 
     /// Returns whether the repository has no branch.
@@ -123,6 +120,22 @@ impl Repository {
 }
 
 impl LockedRepository {
+    /// Sets the default branch. The branch must exist, unless the repository is empty.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`].
+    pub async fn set_default_branch(self, name: &str) -> Result<()> {
+        check_branch_name(name)?;
+        let name = name.to_owned();
+        let publish = move |repository: &git2::Repository| {
+            if tip(repository, &name)?.is_none() && has_branches(repository)? {
+                return Err(Error::BranchNotFound);
+            }
+            point_head(repository, &name)
+        };
+        self.publish(publish).await
+    }
+
     /// Creates a branch at the commit of a revision.
     ///
     /// # Errors
@@ -191,6 +204,17 @@ impl LockedRepository {
 /// Returns the head commit of a branch.
 pub(super) fn tip(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
     refs::target(repository, &format!("{PREFIX}{name}"))
+}
+
+/// Returns the branch that `HEAD` names, which may not exist; `None` if it names no branch.
+fn head_branch(repository: &git2::Repository) -> Result<Option<String>> {
+    let head = repository.find_reference("HEAD")?;
+    let name = head
+        .symbolic_target()
+        .ok()
+        .flatten()
+        .and_then(|name| name.strip_prefix(PREFIX));
+    Ok(name.map(str::to_owned))
 }
 
 /// Returns whether the repository has a branch.
@@ -300,6 +324,21 @@ mod tests {
             fixture.git(&["branch", "--format=%(refname)"]).trim(),
             "refs/heads/main"
         );
+    }
+
+    #[tokio::test]
+    async fn check_head_unlocked_detects_lock_file_and_keeps_head() {
+        let fixture = Fixture::new("main").await;
+        testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        fixture.repository.check_head_unlocked().await.unwrap();
+        let lock = fixture.repository.path().join("HEAD.lock");
+        std::fs::write(&lock, "").unwrap();
+        assert!(matches!(
+            fixture.repository.check_head_unlocked().await,
+            Err(Error::Locked)
+        ));
+        std::fs::remove_file(&lock).unwrap();
+        assert_eq!(fixture.repository.default_branch().await.unwrap(), "main");
     }
 
     #[tokio::test]

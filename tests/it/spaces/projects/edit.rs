@@ -119,6 +119,40 @@ async fn update_default_branch_changes_repository_head(server: TestServer) {
     assert_eq!(repository.default_branch().await.expect("HEAD"), "next");
 }
 
+async fn head_follows_default_branch_after_kill(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let empty = project(&root, "empty", json!({})).await;
+    let repository = |id| server.backend.repositories.repository(&git::RepositoryId::of_project(id));
+    repository(work).create_branch("next", "main").await.expect("a branch");
+    server.finish_jobs().await;
+    for id in [work, empty] {
+        root.put(&format!("/projects/{id}"), json!({"default_branch": "next"})).await.expect(200);
+        // A server that is killed after the commit leaves HEAD as it was.
+        repository(id).set_default_branch("main").await.expect("the former HEAD");
+    }
+    server.finish_jobs().await;
+    for id in [work, empty] {
+        assert_eq!(repository(id).default_branch().await.expect("HEAD"), "next", "{id}");
+    }
+}
+
+async fn concurrent_updates_of_default_branch_leave_head_of_last_one(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let one = format!("/projects/{work}");
+    let repository = server.backend.repositories.repository(&git::RepositoryId::of_project(work));
+    repository.create_branch("next", "main").await.expect("a branch");
+    let put = |branch: &'static str| root.put(&one, json!({ "default_branch": branch }));
+    for round in 0..10 {
+        let (next, main) = tokio::join!(put("next"), put("main"));
+        next.expect(200);
+        main.expect(200);
+        let stored = root.get(&one).await.expect(200).json();
+        assert_eq!(stored["default_branch"], repository.default_branch().await.expect("HEAD"), "{round}");
+    }
+}
+
 async fn archive_and_unarchive_are_idempotent(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -136,5 +170,7 @@ on_every_database![
     update_project_stores_and_returns_all_settings,
     update_project_rejects_invalid_attributes_and_changes_nothing,
     update_default_branch_changes_repository_head,
+    head_follows_default_branch_after_kill,
+    concurrent_updates_of_default_branch_leave_head_of_last_one,
     archive_and_unarchive_are_idempotent,
 ];

@@ -5,3 +5,4 @@ pub mod delete_merged_branches;
 pub mod maintain_repository;
 pub mod process_commit_messages;
 pub mod prune_repository;
+pub mod set_head;

@@ -14,6 +14,7 @@ use super::ProjectSettings;
 use super::create::{check_available, check_names, check_visibility, map_unique_violation};
 use super::expiration_policy;
 use super::settings::replace_topics;
+use crate::code::jobs::set_head::{SetHead, set_head};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -126,8 +127,12 @@ pub async fn update(
     let repository = backend
         .repositories
         .repository(&RepositoryId::of_project(access.project.id));
-    let (head, default_branch) = match &change.default_branch {
-        Some(name) => (Some(name.clone()), existing_branch(&repository, name).await?),
+    let (head, default_branch) = match change.default_branch {
+        Some(branch) => {
+            let existing = existing_branch(&repository, &branch).await?;
+            let project_id = access.project.id;
+            (Some(SetHead { project_id, branch }), existing)
+        }
         None => (None, None),
     };
     let mirror_user_id = mirror_user(backend, &access, change.mirror_user_id)?;
@@ -139,17 +144,11 @@ pub async fn update(
     change.settings.apply(backend, &caller, &mut row)?;
     let sets_approvals = row.approvals_before_merge.is_set();
     let (name, path) = (change.name, change.path);
-    // Set HEAD before the rows, so that nothing has changed if the repository is locked. It is outside the
-    // transaction, which must not wait for a repository.
-    let former = match &head {
-        Some(head) => {
-            let former = repository.default_branch().await?;
-            repository.set_default_branch(head).await?;
-            Some(former)
-        }
-        None => None,
-    };
-    let edited = backend
+    // Checked before the rows change, so that nothing has changed if the repository is locked.
+    if head.is_some() {
+        repository.check_head_unlocked().await?;
+    }
+    let (project, namespace) = backend
         .database
         .transaction(async |transaction| {
             let namespace = namespaces::lock(transaction, access.namespace.id).await?;
@@ -216,15 +215,21 @@ pub async fn update(
                 };
                 jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
             }
+            // An empty repository has its default branch only in HEAD.
+            let sets_head =
+                project.default_branch.is_none() || project.default_branch != current.default_branch;
+            if let Some(job) = head.as_ref().filter(|_| sets_head) {
+                jobs::enqueue(transaction, job).await.map_err(Error::internal)?;
+            }
             Ok::<_, Error>((project, namespace))
         })
-        .await;
-    if let (Err(_), Some(former)) = (&edited, former)
-        && let Err(error) = repository.set_default_branch(&former).await
+        .await?;
+    // After the transaction, which must not wait for a repository. If this fails, the job sets HEAD.
+    if let Some(job) = &head
+        && let Err(error) = set_head(backend, job).await
     {
-        tracing::warn!(project = access.project.id, %error, "failed to restore HEAD of a repository");
+        tracing::warn!(project = project.id, %error, "failed to set HEAD of a repository");
     }
-    let (project, namespace) = edited?;
     Ok(ProjectAccess {
         caller,
         project,
