@@ -112,6 +112,19 @@ async fn delayed_deletion_marks_group_and_can_be_reverted(server: TestServer) {
     assert_nothing_left(&server, project_ids).await;
 }
 
+async fn files_stored_during_deletion_of_group_are_deleted_after_kill(server: TestServer) {
+    let root = server.root();
+    let (groups, project_ids) = tree(&server, &root).await;
+    root.delete(&format!("/groups/{}", groups[0])).await.expect(202);
+    delete_permanently(&server.backend, groups[0], None).await.expect("a deletion");
+    // A fork stores its repository before the files are deleted again, and the server is killed.
+    for id in project_ids {
+        server.backend.repositories.create(&RepositoryId::of_project(id), "main").await.expect("a repository");
+    }
+    server.finish_jobs().await;
+    assert_nothing_left(&server, project_ids).await;
+}
+
 async fn delete_group_requires_owner_and_honors_if_unmodified_since(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
@@ -129,5 +142,6 @@ on_every_database![
     repeatedly_killed_group_deletion_completes,
     delete_group_job_keeps_groups_not_marked,
     delayed_deletion_marks_group_and_can_be_reverted,
+    files_stored_during_deletion_of_group_are_deleted_after_kill,
     delete_group_requires_owner_and_honors_if_unmodified_since,
 ];

@@ -204,6 +204,10 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     assert_eq!(response.status, 404, "{}", response.message());
     assert_eq!(root.get("/projects?search=next").await.expect(200).json(), json!([]));
     assert!(!store.exists(&next).await.expect("a look"));
+    // A server that is killed after the deletion of the row leaves the repository.
+    store.create(&next, "main").await.expect("a repository");
+    server.finish_jobs().await;
+    assert!(!store.exists(&next).await.expect("a look"));
 }
 
 /// Returns the branch that HEAD of a new project names.

@@ -17,9 +17,9 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
-use crate::lifecycle::jobs::delete_project::DeleteProject;
 use crate::packages;
 use crate::registry::repositories;
+use crate::spaces::jobs::delete_project::DeleteProject;
 
 /// Starts the deletion of a project, or schedules it if the plan and the instance settings delay deletions.
 ///
@@ -178,7 +178,8 @@ async fn delete_files(backend: &Backend, project_id: i64) -> Result<()> {
 
 /// Deletes a project in any state, with all rows that reference it. Files are deleted before rows: a later
 /// attempt finds a row without files, but not files without a row. They are deleted again after the rows, because a fork or
-/// an upload that had started can store files meanwhile.
+/// an upload that had started can store files meanwhile. A job does this if the server is killed, because the deletion of a
+/// group no longer finds the project.
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.
@@ -215,7 +216,12 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
                     .exec(transaction)
                     .await?;
             }
-            Ok::<_, Error>(())
+            let job = DeleteProject {
+                project_id: project.id,
+                marked_on: None,
+                user_id: None,
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
         })
         .await?;
     delete_files(backend, project.id).await

@@ -1,4 +1,3 @@
 //! Background jobs of this area.
 
 pub mod delete_group;
-pub mod delete_project;

@@ -1,5 +1,6 @@
 //! Background jobs of this area.
 
+pub mod delete_project;
 pub mod fork_repository;
 pub mod refresh_closing_issues;
 pub mod sweep_expired_access;

@@ -32,6 +32,7 @@ use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
 use crate::secrets::Token;
+use crate::spaces::jobs::delete_project::DeleteProject;
 
 /// Attributes of a new project.
 #[derive(Debug, Clone, Default)]
@@ -127,7 +128,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     if let Err(error) =
         create_repository(backend, &project, &user, &repair.default_branch, new.with_readme).await
     {
-        delete_incomplete(backend, project.id).await?;
+        delete_incomplete(backend, &repair).await?;
         return Err(error);
     }
     jobs::cancel(backend.database.write(), &repair).await?;
@@ -501,10 +502,23 @@ fn readme(project: &projects::Model) -> String {
     }
 }
 
-/// Deletes a project whose repository could not be created or filled.
-async fn delete_incomplete(backend: &Backend, project_id: i64) -> Result<()> {
-    projects::Entity::delete_by_id(project_id)
-        .exec(backend.database.write())
+/// Deletes a project whose repository could not be created or filled. A job deletes the files if the server is killed.
+async fn delete_incomplete(backend: &Backend, repair: &CreateRepository) -> Result<()> {
+    let project_id = repair.project_id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            projects::Entity::delete_by_id(project_id)
+                .exec(transaction)
+                .await?;
+            jobs::cancel(transaction, repair).await?;
+            let job = DeleteProject {
+                project_id,
+                marked_on: None,
+                user_id: None,
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+        })
         .await?;
     backend
         .repositories

@@ -1,10 +1,10 @@
-//! Permanent deletion of a project, with its repository.
+//! Permanent deletion of a project, with its repository. `lifecycle` runs the job.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 use storage::jobs::Job;
 
-/// Deletes a project that is marked for removal.
+/// Deletes a project that is marked for removal, or the files of a project whose row was deleted.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteProject {
     /// The project.
