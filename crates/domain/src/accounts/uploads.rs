@@ -79,10 +79,13 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedF
         })?;
     if let Err(error) = backend.objects.put(&key(&row), upload.file).await {
         // The storage may have stored the object although it reported an error.
-        if let Err(error) = backend.objects.delete(&key(&row)).await {
-            tracing::warn!(%error, "failed to delete the object of a failed upload");
+        match backend.objects.delete(&key(&row)).await {
+            Ok(()) => {
+                Entity::delete_by_id(row.id).exec(db).await?;
+            }
+            // The row remains, so that the sweep deletes the object later.
+            Err(error) => tracing::warn!(%error, "failed to delete the object of a failed upload"),
         }
-        Entity::delete_by_id(row.id).exec(db).await?;
         return Err(error.into());
     }
     let stored = Entity::update_many()

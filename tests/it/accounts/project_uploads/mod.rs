@@ -239,7 +239,7 @@ async fn interrupted_upload_leaves_no_files(server: TestServer) {
     assert_eq!((stored_file_count(&server), row_count(&server).await), (0, 0));
 }
 
-async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: TestServer) {
+async fn upload_with_failing_storage_returns_500_and_sweep_deletes_its_rows(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let objects = server.data().join("objects");
@@ -253,10 +253,18 @@ async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: Tes
         assert_eq!(rejected.status(), 500);
         assert_eq!(rejected.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
     }
-    assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
+    // The storage deletes nothing either, so the rows remain: the sweep finds the objects by them.
+    assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (2, 0));
     std::fs::remove_file(&objects).expect("a removal");
     std::fs::create_dir(&objects).expect("a directory");
     send(&root, id, "a", vec![7; 6 << 20]).await.expect(201);
+    for row in project_uploads::Entity::find().all(server.backend.database.read()).await.expect("rows") {
+        let created_at = Set(row.created_at - chrono::TimeDelta::days(2));
+        let old = project_uploads::ActiveModel { id: Set(row.id), created_at, ..Default::default() };
+        old.update(server.backend.database.write()).await.expect("a row");
+    }
+    assert_eq!(domain::accounts::uploads::sweep(&server.backend).await.expect("a sweep"), 2);
+    assert_eq!((row_count(&server).await, stored_file_count(&server)), (1, 1));
 }
 
 async fn sweep_deletes_unfinished_uploads(server: TestServer) {
@@ -309,7 +317,7 @@ on_every_database![
     upload_accepts_empty_files_and_files_up_to_the_limit,
     upload_rejects_missing_and_malformed_files,
     interrupted_upload_leaves_no_files,
-    upload_with_failing_storage_returns_500_and_leaves_no_files,
+    upload_with_failing_storage_returns_500_and_sweep_deletes_its_rows,
     sweep_deletes_unfinished_uploads,
     delete_project_deletes_its_files,
 ];
