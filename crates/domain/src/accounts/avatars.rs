@@ -10,6 +10,8 @@ use crate::kernel::error::{Error, Result};
 
 /// Maximum size of an avatar, in bytes.
 const MAX_BYTES: u64 = 200 << 10;
+/// Maximum number of attempts to store an avatar that concurrent requests delete.
+const MAX_ATTEMPTS: usize = 5;
 /// Leading bytes of supported image formats, and their media types.
 const IMAGE_SIGNATURES: [(&[u8], &str); 4] = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -89,30 +91,60 @@ pub trait HasAvatar: Sized + Send {
     /// # Errors
     /// Returns `Error::NotFound` if the owner is being deleted.
     fn save(self, backend: &Backend, file_name: Option<String>) -> impl Future<Output = Result<Self>> + Send;
+    /// Reads the owner's row again.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if the owner is being deleted.
+    fn reload(self, backend: &Backend) -> impl Future<Output = Result<Self>> + Send;
 }
 
-/// Stores an avatar in place of the previous one, or deletes it. Does nothing if there is none to delete.
+/// Stores an avatar in place of the previous one, or deletes it. Does nothing if there is none to delete. After concurrent
+/// calls, the row names an avatar if and only if its object exists.
 ///
 /// # Errors
-/// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
+/// Returns an error if the storage fails, `Error::NotFound` if the owner is being deleted, and `Error::Contention` after
+/// repeated concurrent changes.
 pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
-    let key = owner.owner().object_key();
     match picture {
         None if owner.file_name().is_none() => Ok(owner),
-        None => {
-            // The row first: a server that is killed in between leaves no avatar without an object.
-            let owner = owner.save(backend, None).await?;
-            backend.objects.delete(&key).await?;
-            Ok(owner)
-        }
-        Some(AvatarImage(picture)) => {
-            backend.objects.put(&key, picture.file).await?;
-            let name = uploads::clean_name(&picture.file_name);
-            let saved = owner.save(backend, Some(name)).await;
-            if let Err(Error::NotFound(_)) = &saved {
+        None => delete(backend, owner).await,
+        Some(AvatarImage(picture)) => store(backend, owner, picture).await,
+    }
+}
+
+async fn store<T: HasAvatar>(backend: &Backend, mut owner: T, mut picture: UploadedFile) -> Result<T> {
+    let key = owner.owner().object_key();
+    let name = uploads::clean_name(&picture.file_name);
+    for _ in 0..MAX_ATTEMPTS {
+        picture.file.rewind().await.map_err(Error::internal)?;
+        let file = picture.file.try_clone().await.map_err(Error::internal)?;
+        backend.objects.put(&key, file).await?;
+        owner = match owner.save(backend, Some(name.clone())).await {
+            Err(error @ Error::NotFound(_)) => {
                 backend.objects.delete(&key).await?;
+                return Err(error);
             }
-            saved
+            saved => saved?,
+        };
+        // A concurrent call can have deleted the object before the row named it.
+        if backend.objects.size(&key).await?.is_some() {
+            return Ok(owner);
+        }
+    }
+    delete(backend, owner).await?;
+    Err(Error::Contention)
+}
+
+async fn delete<T: HasAvatar>(backend: &Backend, mut owner: T) -> Result<T> {
+    let key = owner.owner().object_key();
+    loop {
+        // The row first: a server that is killed in between leaves no avatar without an object.
+        owner = owner.save(backend, None).await?;
+        backend.objects.delete(&key).await?;
+        owner = owner.reload(backend).await?;
+        // A concurrent call can have stored an avatar whose object was deleted here.
+        if owner.file_name().is_none() || backend.objects.size(&key).await?.is_some() {
+            return Ok(owner);
         }
     }
 }

@@ -1,8 +1,15 @@
 //! Avatars of users.
 
+use domain::accounts::avatars::{self, AvatarImage, AvatarOwner, HasAvatar};
+use domain::accounts::uploads::UploadedFile;
+use domain::kernel::Backend;
+use domain::kernel::error::{Error, Result};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
+use sea_orm::EntityTrait;
 use serde_json::json;
+use storage::entities::users;
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
@@ -102,7 +109,84 @@ async fn user_without_avatar_has_generated_image(server: TestServer) {
     server.anonymous().get("//uploads/-/system/project/avatar/1/identicon.svg").await.expect(404);
 }
 
+async fn image(backend: &Backend) -> Option<AvatarImage> {
+    let mut file = tokio::fs::File::from_std(backend.objects.spool().expect("a file"));
+    file.write_all(PNG).await.expect("writing");
+    file.rewind().await.expect("the start");
+    let size = u64::try_from(PNG.len()).expect("a size");
+    let picture = UploadedFile { file_name: "a.png".to_owned(), size, file };
+    avatars::validate(Some(picture)).await.expect("an image")
+}
+
+async fn row(server: &TestServer, id: i64) -> users::Model {
+    let found = users::Entity::find_by_id(id).one(server.backend.database.read()).await;
+    found.expect("a query").expect("a user")
+}
+
+async fn avatar_of_deleted_user_returns_404_and_leaves_no_object(server: TestServer) {
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    let user = row(&server, ada.id).await;
+    root.delete(&format!("/users/{}", ada.id)).await.expect(204);
+    for _ in 0..2 {
+        let result = avatars::set(&server.backend, user.clone(), image(&server.backend).await).await;
+        assert!(matches!(result, Err(Error::NotFound(_))), "{result:?}");
+        assert!(!server.data().join(format!("objects/users/{}/avatar", ada.id)).exists());
+        // The row exists in the first round only.
+        server.finish_jobs().await;
+    }
+}
+
+/// A user whose avatar a concurrent request changes while a request saves it.
+struct Contended {
+    user: users::Model,
+    pending: bool,
+}
+
+impl HasAvatar for Contended {
+    fn owner(&self) -> AvatarOwner {
+        self.user.owner()
+    }
+
+    fn file_name(&self) -> Option<&str> {
+        self.user.file_name()
+    }
+
+    async fn save(self, backend: &Backend, file_name: Option<String>) -> Result<Self> {
+        let (pending, stores) = (self.pending, file_name.is_some());
+        let mut user = self.user;
+        if pending && stores {
+            user = avatars::set(backend, user, None).await?;
+        }
+        user = user.save(backend, file_name).await?;
+        if pending && !stores {
+            user = avatars::set(backend, user, image(backend).await).await?;
+        }
+        Ok(Self { user, pending: false })
+    }
+
+    async fn reload(self, backend: &Backend) -> Result<Self> {
+        let user = self.user.reload(backend).await?;
+        Ok(Self { user, pending: self.pending })
+    }
+}
+
+async fn concurrent_changes_of_avatar_leave_row_and_object_consistent(server: TestServer) {
+    let backend = &server.backend;
+    let id = server.create_user("ada").await.id;
+    avatars::set(backend, row(&server, id).await, image(backend).await).await.expect("an avatar");
+    for stores in [true, false] {
+        let contended = Contended { user: row(&server, id).await, pending: true };
+        let picture = if stores { image(backend).await } else { None };
+        let changed = avatars::set(backend, contended, picture).await.expect("a change");
+        let stored = server.data().join(format!("objects/users/{id}/avatar")).exists();
+        let named = row(&server, id).await.avatar.is_some();
+        assert_eq!((named, stored, changed.user.avatar.is_some()), (stores, stores, stores));
+    }
+}
+
 on_every_database![
+    avatar_of_deleted_user_returns_404_and_leaves_no_object,
+    concurrent_changes_of_avatar_leave_row_and_object_consistent,
     user_avatar_can_be_created_replaced_and_removed,
     delete_user_deletes_avatar,
     invalid_avatars_are_rejected_and_updates_require_administrator,

@@ -1,6 +1,7 @@
 //! Avatars of users. They are public, as their address is part of every representation of a user.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{now, users};
 
 use super::identicon;
@@ -21,10 +22,21 @@ impl HasAvatar for users::Model {
     }
 
     async fn save(self, backend: &Backend, file_name: Option<String>) -> Result<Self> {
-        let mut row = self.into_active_model();
-        row.avatar = Set(file_name);
-        row.updated_at = Set(now());
-        Ok(row.update(backend.database.write()).await?)
+        users::Entity::update_many()
+            .col_expr(users::Column::Avatar, Expr::value(file_name))
+            .col_expr(users::Column::UpdatedAt, Expr::value(now()))
+            .filter(users::Column::Id.eq(self.id))
+            .exec(backend.database.write())
+            .await?;
+        self.reload(backend).await
+    }
+
+    async fn reload(self, backend: &Backend) -> Result<Self> {
+        let user = users::not_deleted()
+            .filter(users::Column::Id.eq(self.id))
+            .one(backend.database.write())
+            .await?;
+        user.ok_or_else(|| Error::not_found("User"))
     }
 }
 

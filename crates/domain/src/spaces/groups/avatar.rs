@@ -19,16 +19,19 @@ impl HasAvatar for GroupAccess {
     }
 
     async fn save(self, backend: &Backend, file_name: Option<String>) -> Result<Self> {
-        let db = backend.database.write();
         namespaces::Entity::update_many()
             .col_expr(namespaces::Column::Avatar, Expr::value(file_name))
             .col_expr(namespaces::Column::UpdatedAt, Expr::value(now()))
             .filter(namespaces::Column::Id.eq(self.group.id))
-            .exec(db)
+            .exec(backend.database.write())
             .await?;
+        self.reload(backend).await
+    }
+
+    async fn reload(self, backend: &Backend) -> Result<Self> {
         let group = namespaces::not_deleted()
             .filter(namespaces::Column::Id.eq(self.group.id))
-            .one(db)
+            .one(backend.database.write())
             .await?;
         let group = group.ok_or_else(|| Error::not_found("Group"))?;
         Ok(Self { group, ..self })

@@ -19,16 +19,19 @@ impl HasAvatar for ProjectAccess {
     }
 
     async fn save(self, backend: &Backend, file_name: Option<String>) -> Result<Self> {
-        let db = backend.database.write();
         projects::Entity::update_many()
             .col_expr(projects::Column::Avatar, Expr::value(file_name))
             .col_expr(projects::Column::UpdatedAt, Expr::value(now()))
             .filter(projects::Column::Id.eq(self.project.id))
-            .exec(db)
+            .exec(backend.database.write())
             .await?;
+        self.reload(backend).await
+    }
+
+    async fn reload(self, backend: &Backend) -> Result<Self> {
         let project = projects::not_deleted()
             .filter(projects::Column::Id.eq(self.project.id))
-            .one(db)
+            .one(backend.database.write())
             .await?;
         let project = project.ok_or_else(|| Error::not_found("Project"))?;
         Ok(Self { project, ..self })
