@@ -3,7 +3,8 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, Select,
 };
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
@@ -56,18 +57,28 @@ pub async fn create(backend: &Backend, actor: &Actor, new: NewToken) -> Result<(
             // A deletion waits for the token and then deletes it.
             let user = users::lock(transaction, user_id).await?;
             let user = user.ok_or_else(|| Error::not_found("User"))?;
-            let token = row.insert(transaction).await?;
-            let event = event(
-                &token,
-                AuditKind::PersonalTokenCreated,
-                AuditKind::ImpersonationTokenCreated,
-                &user,
-            );
-            audit::record(transaction, actor, event.to(&token.scopes)).await?;
-            Ok::<_, Error>(token)
+            insert(transaction, actor, &user, row).await
         })
         .await?;
     Ok((token, secret))
+}
+
+/// Inserts a token of a user, whose row is locked, and records the event.
+pub(crate) async fn insert(
+    transaction: &DatabaseTransaction,
+    actor: &Actor,
+    user: &users::Model,
+    row: access_tokens::ActiveModel,
+) -> Result<Model> {
+    let token = row.insert(transaction).await?;
+    let event = event(
+        &token,
+        AuditKind::PersonalTokenCreated,
+        AuditKind::ImpersonationTokenCreated,
+        user,
+    );
+    audit::record(transaction, actor, event.to(&token.scopes)).await?;
+    Ok(token)
 }
 
 /// Returns the event of a personal or impersonation token.

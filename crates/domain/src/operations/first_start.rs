@@ -10,7 +10,7 @@ use storage::entities::users;
 use crate::accounts::users as accounts;
 use crate::accounts::users::NewUser;
 use crate::audit::Actor;
-use crate::identity::access_tokens::{self, NewToken};
+use crate::identity::access_tokens::NewToken;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{self, Secret, Token};
@@ -67,15 +67,10 @@ pub async fn first_start(
         password,
         admin: true,
     };
-    let root = match accounts::create(backend, &Actor::system(), root).await {
-        Ok(root) => root,
-        // Another node that started at the same time was faster.
-        Err(_) if has_users(backend).await? => return Ok(None),
-        Err(error) => return Err(error),
-    };
     let chosen_token = chosen.token.is_some();
-    let new = NewToken {
-        user_id: root.id,
+    let secret = chosen.token.map(Secret::into_exposed);
+    let token = |user_id| NewToken {
+        user_id,
         name: TOKEN_NAME.to_owned(),
         kind: TokenKind::Personal,
         scopes: vec![
@@ -86,9 +81,15 @@ pub async fn first_start(
         ],
         expires_at: None,
         created_by_id: None,
-        secret: chosen.token.map(Secret::into_exposed),
+        secret,
     };
-    let (_, token) = access_tokens::create(backend, &Actor::system(), new).await?;
+    // In one transaction: a later start creates no token if there is a user.
+    let token = match accounts::create_with_token(backend, &Actor::system(), root, token).await {
+        Ok(token) => token,
+        // Another node that started at the same time was faster.
+        Err(_) if has_users(backend).await? => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let made_token = (!chosen_token).then(|| Secret::new(token));
     Ok(Some(GeneratedCredentials {
         token: made_token,

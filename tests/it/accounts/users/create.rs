@@ -1,7 +1,9 @@
 //! `POST /users`.
 
+use domain::operations::first_start::{GivenCredentials, first_start};
+use sea_orm::{ConnectionTrait, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
-use storage::entities::Visibility;
+use storage::entities::{Visibility, namespaces, users};
 
 use crate::support::{TestServer, on_every_database};
 
@@ -166,7 +168,23 @@ async fn create_user_requires_administrator(server: TestServer) {
     assert_eq!((large.status, large.message()), (413, "413 Request Entity Too Large".to_owned()));
 }
 
+async fn first_start_creates_administrator_only_with_token(server: TestServer) {
+    let db = server.backend.database.write();
+    namespaces::Entity::delete_many().exec(db).await.expect("a deletion");
+    users::Entity::delete_many().exec(db).await.expect("a deletion");
+    let start = async || first_start(&server.backend, GivenCredentials::default()).await;
+    db.execute_unprepared("ALTER TABLE access_tokens RENAME TO hidden_tokens").await.expect("a rename");
+    start().await.expect_err("a failed start");
+    db.execute_unprepared("ALTER TABLE hidden_tokens RENAME TO access_tokens").await.expect("a rename");
+    assert_eq!(users::Entity::find().count(db).await.expect("a count"), 0);
+    let credentials = start().await.expect("a start").expect("credentials");
+    let token = credentials.token.expect("a token");
+    let user = server.with_token(token.expose()).get("/user").await.expect(200).json();
+    assert_eq!((&user["username"], &user["is_admin"]), (&json!("root"), &json!(true)));
+}
+
 on_every_database![
+    first_start_creates_administrator_only_with_token,
     create_user_sets_all_sent_attributes,
     create_user_confirms_email_only_on_request,
     create_user_rejects_duplicate_name_and_email_in_any_case,

@@ -11,6 +11,7 @@ use storage::entities::{
 };
 
 use crate::audit::{self, Actor};
+use crate::identity::access_tokens::{self, NewToken};
 use crate::identity::passwords::hash_password;
 use crate::identity::sessions;
 use crate::instance::settings;
@@ -174,11 +175,38 @@ impl PasswordSource {
 /// Returns `Conflict` if the name or address is taken. Returns a validation error if the password is too
 /// short or the name is not a valid path.
 pub async fn create(backend: &Backend, actor: &Actor, new: NewUser) -> Result<users::Model> {
-    let confirmed = AdminAttributes {
+    register(backend, actor, new, confirmed()).await
+}
+
+/// As [`create`], with an access token of the user. Either both are created or neither. `token` receives the ID of the user.
+/// Returns the secret of the token.
+///
+/// # Errors
+/// Returns the errors of [`create`], and those of [`access_tokens::create`].
+pub async fn create_with_token(
+    backend: &Backend,
+    actor: &Actor,
+    new: NewUser,
+    token: impl FnOnce(i64) -> NewToken + Send,
+) -> Result<String> {
+    let (row, identity) = prepare(backend, new, confirmed()).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = insert_recorded(transaction, actor, row, identity).await?;
+            let (row, secret) = access_tokens::prepare(token(user.id))?;
+            access_tokens::insert(transaction, actor, &user, row).await?;
+            Ok(secret)
+        })
+        .await
+}
+
+/// Returns the attributes of a user with a confirmed address.
+fn confirmed() -> AdminAttributes {
+    AdminAttributes {
         confirmed: Some(true),
         ..AdminAttributes::default()
-    };
-    register(backend, actor, new, confirmed).await
+    }
 }
 
 /// Creates a user with the attributes set by an administrator, and a personal namespace.
@@ -189,9 +217,22 @@ pub async fn create(backend: &Backend, actor: &Actor, new: NewUser) -> Result<us
 pub async fn register(
     backend: &Backend,
     actor: &Actor,
-    mut new: NewUser,
+    new: NewUser,
     details: AdminAttributes,
 ) -> Result<users::Model> {
+    let (row, identity) = prepare(backend, new, details).await?;
+    backend
+        .database
+        .transaction(async |transaction| insert_recorded(transaction, actor, row, identity).await)
+        .await
+}
+
+/// Returns the row and the identity of a new user, provider first.
+async fn prepare(
+    backend: &Backend,
+    mut new: NewUser,
+    details: AdminAttributes,
+) -> Result<(users::ActiveModel, Option<(String, String)>)> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
     let hash = match new.password.take() {
@@ -202,17 +243,22 @@ pub async fn register(
     let mut row = new_row(&in_force, new, hash);
     row.created_by_id = Set(details.created_by_id);
     let identity = apply(&mut row, details)?;
-    backend
-        .database
-        .transaction(async |transaction| {
-            let user = insert(transaction, row).await?;
-            let mut events = vec![auditing::created(&user)];
-            events.extend(auditing::identity_added(&user, identity.as_ref()));
-            store_identity(transaction, user.id, identity).await?;
-            audit::record_all(transaction, actor, events).await?;
-            Ok(user)
-        })
-        .await
+    Ok((row, identity))
+}
+
+/// Inserts a new user with an identity, and records the events.
+async fn insert_recorded(
+    transaction: &DatabaseTransaction,
+    actor: &Actor,
+    row: users::ActiveModel,
+    identity: Option<(String, String)>,
+) -> Result<users::Model> {
+    let user = insert(transaction, row).await?;
+    let mut events = vec![auditing::created(&user)];
+    events.extend(auditing::identity_added(&user, identity.as_ref()));
+    store_identity(transaction, user.id, identity).await?;
+    audit::record_all(transaction, actor, events).await?;
+    Ok(user)
 }
 
 /// Returns the row of a new user with the defaults of the settings.
