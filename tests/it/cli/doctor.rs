@@ -1,15 +1,25 @@
 //! `holdfast doctor`.
 
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
+use domain::lifecycle::deletion::projects::delete_with_files;
+use domain::operations::doctor::{self, DoctorEvent, Examination};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::Value;
+use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
+use storage::entities::{Visibility, now};
 
 use crate::registry::registry_protocol::Tool;
-use crate::support::Client;
+use crate::support::code::Project;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns the directories of all repositories.
 fn repositories(site: &Site) -> Vec<PathBuf> {
@@ -112,6 +122,64 @@ async fn doctor_lists_what_it_checked(site: Site) {
     let table = site.fails(&["doctor"]).await;
     assert!(table.contains("upload 1 of the project 1: its object is missing\n"), "{table}");
 }
+
+/// Returns the problems of a check.
+fn problems<'a>(found: &'a Examination, subject: &str) -> &'a [String] {
+    let check = found.checks.iter().find(|check| check.subject == subject);
+    &check.expect("a check").problems
+}
+
+async fn doctor_skips_project_that_is_deleted_meanwhile(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let row = project.project().await;
+    let is_reached = AtomicBool::new(false);
+    let mut report = |event: DoctorEvent| {
+        if event.subject == "projects" {
+            is_reached.store(true, Ordering::SeqCst);
+        }
+    };
+    let mut check = pin!(doctor::check(&server.backend, server.data(), false, &mut report));
+    // Stops the check after it has read the row of the project.
+    poll_fn(|context| match check.as_mut().poll(context) {
+        Poll::Ready(_) => panic!("the check ended without waiting"),
+        Poll::Pending if is_reached.load(Ordering::SeqCst) => Poll::Ready(()),
+        Poll::Pending => Poll::Pending,
+    })
+    .await;
+    delete_with_files(&server.backend, &row).await.expect("a deletion");
+    let found = check.await.expect("a check");
+    assert_eq!(found.projects, 1);
+    for subject in ["projects", "directories of repositories"] {
+        assert_eq!(problems(&found, subject), [""; 0], "{subject}");
+    }
+}
+
+async fn doctor_advises_to_restore_damaged_repository_with_unfinished_update(server: TestServer) {
+    let damaged = Project::with_commits(&server, "damaged", Visibility::Private).await;
+    let sound = Project::with_commits(&server, "sound", Visibility::Private).await;
+    for project in [&damaged, &sound] {
+        let intent = ref_updates::ActiveModel {
+            project_id: Set(project.id),
+            kind: Set(RefUpdateKind::Push),
+            changes: Set("[]".to_owned()),
+            state: Set(RefUpdateState::Pending),
+            created_at: Set(now()),
+            ..Default::default()
+        };
+        intent.insert(server.backend.database.write()).await.expect("an intent");
+    }
+    std::fs::write(damaged.directory.join("packed-refs"), "no reference\n").expect("a file");
+    let found = doctor::check(&server.backend, server.data(), true, &mut |_| {}).await.expect("a check");
+    let updates = problems(&found, "unfinished ref updates");
+    let [first, second] = updates else { panic!("{updates:?}") };
+    assert!(first.contains("restore the repository from a backup (docs/BACKUP.md)"), "{first}");
+    assert!(second.ends_with("was never recorded; restart the server to recover it"), "{second}");
+}
+
+on_every_database![
+    doctor_skips_project_that_is_deleted_meanwhile,
+    doctor_advises_to_restore_damaged_repository_with_unfinished_update,
+];
 
 on_every_site![
     doctor_reports_each_repository_problem,

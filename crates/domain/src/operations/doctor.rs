@@ -62,13 +62,15 @@ pub async fn check(
     let mut directories = Check::new("directories of repositories");
     directories.checked = stored.len() as u64;
     let mut orphans: HashSet<RepositoryId> = stored.into_iter().collect();
-    let projects = check_projects(backend, &mut orphans, report).await?;
-    let mut orphans: Vec<String> = orphans.into_iter().map(|id| format!("{id:?}")).collect();
-    orphans.sort_unstable();
-    let lines = orphans
-        .into_iter()
-        .map(|id| format!("repository {id}: it belongs to no project"));
-    directories.problems.extend(lines);
+    let (projects, damaged) = check_projects(backend, &mut orphans, report).await?;
+    for id in orphans {
+        // A project can be deleted before its row is read.
+        if backend.repositories.exists(&id).await? {
+            let line = format!("repository {id:?}: it belongs to no project");
+            directories.problems.push(line);
+        }
+    }
+    directories.problems.sort_unstable();
     let mut begin = |subject| {
         let (done, total) = (0, None);
         report(DoctorEvent { subject, done, total });
@@ -82,7 +84,7 @@ pub async fn check(
             check_uploads(backend, begin("uploads")).await?,
             check_blobs(backend, begin("blobs of container images")).await?,
             check_packages(backend, begin("files of packages")).await?,
-            check_ref_updates(backend, deserted, begin("unfinished ref updates")).await?,
+            check_ref_updates(backend, deserted, &damaged, begin("unfinished ref updates")).await?,
             check_keys(backend, begin("encrypted columns")).await?,
             check_access(data_dir, begin("files and directories of the data directory")).await?,
             check_disk(backend, begin("disks")).await?,
@@ -90,13 +92,15 @@ pub async fn check(
     })
 }
 
-/// Checks the repositories of all projects, and removes them from `orphans`.
+/// Checks the repositories of all projects, and removes them from `orphans`. Returns also the projects with damaged
+/// repositories.
 async fn check_projects(
     backend: &Backend,
     orphans: &mut HashSet<RepositoryId>,
     report: DoctorReport<'_>,
-) -> Result<Check> {
+) -> Result<(Check, HashSet<i64>)> {
     let mut check = Check::new("projects");
+    let mut damaged = HashSet::new();
     let total = projects::Entity::find().count(backend.database.read()).await?;
     let mut after = 0;
     loop {
@@ -108,7 +112,7 @@ async fn check_projects(
             .all(backend.database.read())
             .await?;
         let Some((last, _)) = batch.last() else {
-            return Ok(check);
+            return Ok((check, damaged));
         };
         after = last.id;
         for (project, namespace) in batch {
@@ -123,11 +127,24 @@ async fn check_projects(
             }
             let above = namespace.map(|namespace| namespace.full_path).unwrap_or_default();
             let name = format!("project {} ({above}/{})", project.id, project.path);
-            let problems = match check_project(backend, &project).await {
-                Ok(problems) => problems,
-                Err(error) => vec![error.to_string()],
-            };
-            let lines = problems.into_iter().map(|problem| format!("{name}: {problem}"));
+            let mut findings = check_project(backend, &project).await;
+            if !findings.problems.is_empty() {
+                // The project can have been deleted, or have another default branch, since its row was read.
+                let current = projects::not_deleted().filter(projects::Column::Id.eq(project.id));
+                let Some(current) = current.one(backend.database.read()).await? else {
+                    continue;
+                };
+                if current.default_branch != project.default_branch {
+                    findings = check_project(backend, &current).await;
+                }
+            }
+            if findings.damaged {
+                damaged.insert(project.id);
+            }
+            let lines = findings
+                .problems
+                .into_iter()
+                .map(|problem| format!("{name}: {problem}"));
             check.problems.extend(lines);
         }
     }
@@ -190,14 +207,25 @@ async fn check_packages(backend: &Backend, check: Check) -> Result<Check> {
     })
 }
 
-/// Finds ref updates of killed servers.
-async fn check_ref_updates(backend: &Backend, deserted: bool, mut check: Check) -> Result<Check> {
+/// Finds ref updates of killed servers. A server does not recover those of damaged repositories.
+async fn check_ref_updates(
+    backend: &Backend,
+    deserted: bool,
+    damaged: &HashSet<i64>,
+    mut check: Check,
+) -> Result<Check> {
     let abandoned = now() - MAX_CHANGE_AGE;
     for intent in ref_updates::pending(backend.database.read(), None).await? {
         check.checked += 1;
         if deserted || intent.created_at < abandoned {
+            let advice = match damaged.contains(&intent.project_id) {
+                true => {
+                    "restore the repository from a backup (docs/BACKUP.md), and then restart the server to recover it"
+                }
+                false => "restart the server to recover it",
+            };
             check.problems.push(format!(
-                "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
+                "project {}: the ref update announced at {} was never recorded; {advice}",
                 intent.project_id,
                 intent.created_at.to_rfc3339()
             ));
@@ -279,13 +307,36 @@ async fn check_access(data_dir: &Path, mut check: Check) -> Result<Check> {
     Ok(check)
 }
 
-async fn check_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {
+/// Result of the check of one project.
+#[derive(Default)]
+struct ProjectFindings {
+    problems: Vec<String>,
+    /// Whether the repository is missing or cannot be read completely.
+    damaged: bool,
+}
+
+async fn check_project(backend: &Backend, project: &projects::Model) -> ProjectFindings {
+    let mut findings = ProjectFindings::default();
+    if let Err(error) = check_repository(backend, project, &mut findings).await {
+        findings.damaged = true;
+        findings.problems.push(error.to_string());
+    }
+    findings
+}
+
+async fn check_repository(
+    backend: &Backend,
+    project: &projects::Model,
+    findings: &mut ProjectFindings,
+) -> git::Result<()> {
     let id = RepositoryId::of_project(project.id);
     if !backend.repositories.exists(&id).await? {
-        return Ok(vec!["its repository is missing".to_owned()]);
+        findings.damaged = true;
+        findings.problems.push("its repository is missing".to_owned());
+        return Ok(());
     }
     let repository = backend.repositories.repository(&id);
-    let mut problems = Vec::new();
+    let problems = &mut findings.problems;
     match &project.default_branch {
         None if !repository.is_empty().await? => {
             problems.push("it has branches but no default branch".to_owned());
@@ -301,7 +352,8 @@ async fn check_project(backend: &Backend, project: &projects::Model) -> git::Res
             }
         }
     }
-    let broken = repository.fsck().await?.into_iter();
-    problems.extend(broken.map(|line| format!("git fsck: {line}")));
-    Ok(problems)
+    let broken = repository.fsck().await?;
+    findings.damaged |= !broken.is_empty();
+    problems.extend(broken.into_iter().map(|line| format!("git fsck: {line}")));
+    Ok(())
 }

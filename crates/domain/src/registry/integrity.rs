@@ -59,7 +59,13 @@ async fn check_blobs(backend: &Backend) -> Result<BlobFindings> {
         after = last.id;
         for blob in blobs {
             findings.blobs += 1;
-            if let Some(problem) = check_blob(backend, &blob).await? {
+            // A blob can be deleted concurrently.
+            if let Some(problem) = check_blob(backend, &blob).await?
+                && registry_blobs::Entity::find_by_id(blob.id)
+                    .one(db)
+                    .await?
+                    .is_some()
+            {
                 findings.problems.push(format!("blob {}: {problem}", blob.digest));
             }
         }
