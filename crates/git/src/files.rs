@@ -107,7 +107,7 @@ impl Repository {
                     Ok(Some(found)) => return Ok((found, visitor)),
                     Ok(None) => {}
                     Err(error) if error.kind() == ErrorKind::NotFound => {
-                        if !layout::is_repository(opened.path()) {
+                        if !layout::is_repository(opened.path())? {
                             return Err(Error::RepositoryMissing);
                         }
                     }

@@ -40,7 +40,7 @@ pub(super) fn create(
     default_branch: &str,
     references: &[u8],
 ) -> Result<()> {
-    if !layout::is_repository(from) {
+    if !layout::is_repository(from)? {
         return Err(Error::RepositoryMissing);
     }
     layout::create_with(root, to, default_branch, |staged| {

@@ -125,7 +125,9 @@ pub(super) fn repository_names(root: &Path) -> Result<Vec<String>> {
         let Some(name) = name.and_then(|name| name.strip_suffix(".git")) else {
             continue;
         };
-        if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) && is_repository(&path) {
+        let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // An unreadable repository is listed, so that its error is reported when the repository is used.
+        if is_id && is_repository(&path).unwrap_or(true) {
             names.push(name.to_owned());
         }
     }
@@ -151,8 +153,22 @@ fn children(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns whether a repository exists at `path`.
-pub(super) fn is_repository(path: &Path) -> bool {
-    path.join("HEAD").is_file()
+///
+/// # Errors
+/// I/O errors: with a failed disk, the repository is not missing.
+pub(super) fn is_repository(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path.join("HEAD")) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates an empty temporary directory below the root, which is deleted on drop, or later if the server is killed.
@@ -232,7 +248,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 /// Returns the total size of all files below `path`. Files that vanish meanwhile, as in a repack, do not
 /// count.
 pub(super) fn size(path: &Path) -> Result<u64> {
-    if !is_repository(path) {
+    if !is_repository(path)? {
         return Err(Error::RepositoryMissing);
     }
     let mut total = 0;
@@ -371,6 +387,21 @@ mod tests {
             .output()
             .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+
+    #[tokio::test]
+    async fn unreadable_repository_is_not_missing() {
+        let fixture = Fixture::new("main").await;
+        let head = fixture.repository.path().join("HEAD");
+        std::fs::remove_file(&head).unwrap();
+        // The system returns an error for a link to itself, as it does for a failed disk.
+        std::os::unix::fs::symlink("HEAD", &head).unwrap();
+        let store = RepositoryStore::new(fixture.root.path(), 2).unwrap();
+        assert!(matches!(store.exists(&fixture.id).await, Err(Error::Io(_))));
+        assert!(matches!(store.size(&fixture.id).await, Err(Error::Io(_))));
+        assert_eq!(store.stored().await.unwrap(), std::slice::from_ref(&fixture.id));
+        let branch = store.repository(&fixture.id).branch("main").await;
+        assert!(matches!(branch, Err(Error::Io(_))));
     }
 
     #[tokio::test]

@@ -232,11 +232,11 @@ impl RepositoryStore {
     /// Returns whether the repository exists.
     ///
     /// # Errors
-    /// [`Error::Worker`] only.
+    /// An I/O error.
     pub async fn exists(&self, id: &RepositoryId) -> Result<bool> {
         let id = id.clone();
         self.shared
-            .run(None, move |shared| Ok(layout::is_repository(&shared.path(&id))))
+            .run(None, move |shared| Ok(layout::is_repository(&shared.path(&id))?))
             .await
     }
 
@@ -299,7 +299,7 @@ impl StoreState {
             return Ok(opened);
         }
         let path = self.path(id);
-        if !layout::is_repository(&path) {
+        if !layout::is_repository(&path)? {
             return Err(Error::RepositoryMissing);
         }
         let settings = layout::libgit2_settings(&self.root);
