@@ -1,5 +1,6 @@
 //! Recurring work. Every node does it, so every step must be safe to run twice at the same time.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -52,12 +53,15 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
         // The clock may have been set back while the server was stopped.
         was_set_back: true,
     };
+    let mut reported = HashSet::new();
     loop {
         let done = tokio::select! {
             () = stop.cancelled() => return,
             _ = schedules.tick() => run_schedules(&backend, &mut clock).await,
             _ = collections.tick() => collect(&backend).await,
-            _ = ticks.tick() => allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock)).await,
+            _ = ticks.tick() => {
+                allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock, &mut reported)).await
+            }
         };
         if let Err(error) = done {
             tracing::error!(%error, "recurring task failed");
@@ -123,11 +127,13 @@ async fn collect(backend: &Backend) -> Result<()> {
         .map_err(Error::internal)
 }
 
-async fn once(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
+/// Does most of the work. `reported` contains the IDs of the ref updates whose failed recovery was logged.
+async fn once(backend: &Backend, clock: &mut ObservedClock, reported: &mut HashSet<i64>) -> Result<()> {
     // A push may be in progress although it is old by a clock that was set forward.
     let longest = ref_updates::ABANDONED_AFTER.to_std().unwrap_or_default();
     let time = clock.observe().lease_time(now(), longest);
-    let finished = ref_updates::recover(backend, AbandonedUpdates::OldAt(time)).await?;
+    let abandoned = AbandonedUpdates::OldAt(time);
+    let finished = ref_updates::recover_repeatedly(backend, abandoned, reported).await?;
     if finished > 0 {
         tracing::warn!(finished, "recovered ref updates of a stopped node");
     }

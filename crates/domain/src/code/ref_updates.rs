@@ -5,6 +5,7 @@
 //! empty repository it also sets and protects the default branch. If a server is killed in between, the intent
 //! remains and [`recover`] completes it. An update runs to its end even if the client disconnects.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -453,6 +454,18 @@ pub enum AbandonedUpdates {
 /// # Errors
 /// Returns an error if the database or a disk is not available.
 pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<usize> {
+    recover_repeatedly(backend, abandoned, &mut HashSet::new()).await
+}
+
+/// As [`recover`]. An intent whose ID is in `reported` is not logged as an error again; others are added.
+///
+/// # Errors
+/// As [`recover`].
+pub async fn recover_repeatedly(
+    backend: &Backend,
+    abandoned: AbandonedUpdates,
+    reported: &mut HashSet<i64>,
+) -> Result<usize> {
     let before = match abandoned {
         AbandonedUpdates::All => None,
         AbandonedUpdates::OldAt(time) => Some(time - ABANDONED_AFTER),
@@ -465,7 +478,10 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
             Err(error) if concerns_all_repositories(&error) => return Err(error),
             Err(error) => {
                 let project = intent.project_id;
-                tracing::error!(project, %error, "failed to recover a ref update");
+                match reported.insert(intent.id) {
+                    true => tracing::error!(project, %error, "failed to recover a ref update"),
+                    false => tracing::debug!(project, %error, "failed to recover a ref update again"),
+                }
             }
         }
     }

@@ -1,13 +1,19 @@
 //! Recovery of ref updates of a server that was killed before recording them.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use chrono::TimeDelta;
-use domain::code::ref_updates::{AbandonedUpdates, UpdateAuthority, recover, update_refs};
+use domain::code::ref_updates::{AbandonedUpdates, UpdateAuthority, recover, recover_repeatedly, update_refs};
 use domain::kernel::ref_changes::{RefChange, RefUpdate};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
 use storage::entities::{Visibility, events, now};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::commit;
 use crate::support::code::{NewCommit, Project, file};
@@ -136,7 +142,47 @@ async fn damaged_repository_does_not_prevent_the_recovery_of_others(server: Test
     assert_eq!(recorded(&server).await.len(), 1);
 }
 
+/// Counts the logged errors.
+struct ErrorCounter(Arc<AtomicUsize>);
+
+impl Subscriber for ErrorCounter {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+async fn repeated_failure_of_recovery_is_logged_as_error_once(server: TestServer) {
+    let damaged = Project::empty(&server, "damaged", Visibility::Private).await;
+    insert_intent_of(&server, &damaged, &["refs/heads/*"]).await;
+    std::fs::write(damaged.directory.join("packed-refs"), "no reference\n").expect("a file");
+    let errors = Arc::new(AtomicUsize::new(0));
+    let _guard = tracing::subscriber::set_default(ErrorCounter(Arc::clone(&errors)));
+    let mut reported = HashSet::new();
+    for _ in 0..3 {
+        let recovered = recover_repeatedly(&server.backend, AbandonedUpdates::All, &mut reported).await;
+        assert_eq!(recovered.expect("recovery"), 0);
+    }
+    assert_eq!(errors.load(Ordering::SeqCst), 1);
+}
+
 on_every_database![
+    repeated_failure_of_recovery_is_logged_as_error_once,
     updates_without_repository_are_recovered,
     damaged_repository_does_not_prevent_the_recovery_of_others,
     updates_from_before_clock_was_set_back_are_recovered_at_start,
