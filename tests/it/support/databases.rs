@@ -1,6 +1,8 @@
 //! Instances and databases for the tests. The templates are created once per run and copied.
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 
@@ -48,15 +50,31 @@ pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> Postgres
     PostgresqlDatabase::like(admin, name).await
 }
 
+/// Creates a data directory with an SQLite database that has all migrations and no rows, as after the first step of a first
+/// start.
+pub fn copy_migrated_sqlite_database(directory: &Path) {
+    static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(|| {
+        directory::create_template("migrated-sqlite", async |path: &Path| {
+            let url = format!("sqlite://{}", path.join("holdfast.db").display());
+            migrate(&url).await;
+        })
+    });
+    DirBuilder::new().mode(0o700).create(directory).expect("a data directory");
+    template::copy(&TEMPLATE, directory).expect("a copy");
+}
+
+/// Creates the schema in an empty database.
+async fn migrate(url: &str) {
+    let database = Database::connect(url, &DatabaseOptions::default()).await.expect("the database");
+    database.migrate().await.expect("migrations");
+    database.close().await.expect("closing");
+}
+
 /// Creates a PostgreSQL database that has all migrations and no rows, as after the first step of a first start.
 pub async fn migrated_postgresql_database(admin: &str) -> PostgresqlDatabase {
     static TEMPLATE: OnceLock<(PathBuf, String)> = OnceLock::new();
     let (_, name) = TEMPLATE.get_or_init(|| {
-        create_template_database("migrated", admin, async |_, url| {
-            let database = Database::connect(&url, &DatabaseOptions::default()).await.expect("the database");
-            database.migrate().await.expect("migrations");
-            database.close().await.expect("closing");
-        })
+        create_template_database("migrated", admin, async |_, url| migrate(&url).await)
     });
     PostgresqlDatabase::like(admin, name).await
 }

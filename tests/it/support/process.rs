@@ -42,11 +42,14 @@ impl Site {
         Self::within(super::temporary_directory(), kind).await
     }
 
-    /// Creates a new site whose database has all migrations if it is on PostgreSQL, where they take two seconds.
+    /// Creates a new site whose database has all migrations, which take up to two seconds.
     pub async fn migrated(kind: &DatabaseKind) -> Self {
         let site = Self::without_database(super::temporary_directory(), kind);
         match kind {
-            DatabaseKind::Sqlite => site,
+            DatabaseKind::Sqlite => {
+                databases::copy_migrated_sqlite_database(&site.data);
+                site
+            }
             DatabaseKind::Postgresql(url) => {
                 let database = databases::migrated_postgresql_database(url).await;
                 Self { database: Some(Arc::new(database)), ..site }
