@@ -10,7 +10,7 @@ use crate::kernel::error::{Error, Result};
 
 /// Maximum size of an avatar, in bytes.
 const MAX_BYTES: u64 = 200 << 10;
-/// Maximum number of attempts to store an avatar that concurrent requests delete.
+/// Maximum number of attempts to store or delete an avatar that concurrent requests change.
 const MAX_ATTEMPTS: usize = 5;
 /// Leading bytes of supported image formats, and their media types.
 const IMAGE_SIGNATURES: [(&[u8], &str); 4] = [
@@ -137,7 +137,7 @@ async fn store<T: HasAvatar>(backend: &Backend, mut owner: T, mut picture: Uploa
 
 async fn delete<T: HasAvatar>(backend: &Backend, mut owner: T) -> Result<T> {
     let key = owner.owner().object_key();
-    loop {
+    for _ in 0..MAX_ATTEMPTS {
         // The row first: a server that is killed in between leaves no avatar without an object.
         owner = owner.save(backend, None).await?;
         backend.objects.delete(&key).await?;
@@ -147,6 +147,7 @@ async fn delete<T: HasAvatar>(backend: &Backend, mut owner: T) -> Result<T> {
             return Ok(owner);
         }
     }
+    Err(Error::Contention)
 }
 
 /// Opens the avatar of an owner for download.
