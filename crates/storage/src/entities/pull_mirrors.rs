@@ -65,6 +65,14 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
+/// Locks the mirror of a project until the transaction ends; returns none if the project has no mirror.
+///
+/// # Errors
+/// Any database error.
+pub async fn lock(db: &impl ConnectionTrait, project_id: i64) -> Result<Option<Model>, DbErr> {
+    of_project(project_id).lock_exclusive().one(db).await
+}
+
 /// Returns the IDs of mirrors whose update is due, longest first, but at most `limit`. A time that is more than `longest` in
 /// the future was set before the clock was set back.
 ///

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::support::http_request::{Received, receive};
 
@@ -103,6 +104,44 @@ pub async fn cutting_proxy(base: &str) -> (String, Arc<AtomicBool>) {
         }
     });
     (address, is_complete)
+}
+
+/// A proxy like [`proxy`], which forwards the request of a pack only when the test allows it.
+pub struct PausingProxy {
+    /// The base address.
+    pub base: String,
+    /// Notified when a pack is requested.
+    pub requested: Arc<Notify>,
+    /// Notified by the test to forward the request.
+    pub released: Arc<Notify>,
+}
+
+/// Starts a [`PausingProxy`] of a server.
+pub async fn pausing_proxy(base: &str) -> PausingProxy {
+    let (requested, released) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (arrival, release) = (Arc::clone(&requested), Arc::clone(&released));
+    let target = base.strip_prefix("http://").expect("an address").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (target, arrival, release) = (target.clone(), Arc::clone(&arrival), Arc::clone(&release));
+            tokio::spawn(async move {
+                let request = receive(&mut stream).await?;
+                if request.line.starts_with("POST") {
+                    arrival.notify_one();
+                    release.notified().await;
+                }
+                let mut upstream = TcpStream::connect(&target).await.ok()?;
+                upstream.write_all(&forwarded(&request)).await.ok()?;
+                let mut response = Vec::new();
+                upstream.read_to_end(&mut response).await.ok()?;
+                stream.write_all(&response).await.ok()?;
+                stream.shutdown().await.ok()
+            });
+        }
+    });
+    PausingProxy { base, requested, released }
 }
 
 fn forwarded(request: &Received) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Updates from other projects of the same server.
 
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility, pull_mirror_refs};
 use storage::jobs;
 
 use super::{Pull, remote};
@@ -252,6 +252,53 @@ async fn many_refs_are_pushed_in_parts(server: TestServer) {
     assert_eq!(refs(&target), refs(&source));
 }
 
+async fn url_that_changes_during_an_update_keeps_fetched_branches(server: TestServer) {
+    let (source, target) = pair(&server).await;
+    let other = Project::empty(&server, "other", Visibility::Private).await;
+    commit(&other, "next", "n");
+    let proxy = remote::pausing_proxy(&server.base).await;
+    let pull = Pull::from_url(&target, &address(&proxy.base, "root", ROOT_TOKEN, &source.path)).await;
+    let change = async {
+        proxy.requested.notified().await;
+        assert_eq!(pull.state().await["update_status"], "started");
+        let changed = pull.set(json!({ "url": address(&server.base, "root", ROOT_TOKEN, &other.path) })).await;
+        assert_eq!(changed["update_status"], "scheduled");
+        proxy.released.notify_one();
+    };
+    tokio::join!(pull.run(), change);
+    // The pack had been requested before the change. Its branches are those of the project.
+    let fetched = ["feature/x", "main", "merged"];
+    assert_eq!(target.references("refs/heads"), fetched);
+    let state = pull.state().await;
+    assert_eq!((&state["update_status"], &state["last_error"]), (&json!("scheduled"), &Value::Null), "{state}");
+    let db = server.backend.database.read();
+    let recorded = pull_mirror_refs::of_mirror(db, pull.row().await.id).await.expect("targets");
+    assert!(recorded.is_empty(), "{recorded:?}");
+    server.finish_jobs().await;
+    let state = pull.state().await;
+    assert_eq!((&state["update_status"], &state["last_error"]), (&json!("finished"), &Value::Null), "{state}");
+    assert_eq!(target.references("refs/heads"), ["feature/x", "main", "merged", "next"]);
+}
+
+async fn update_ends_before_the_next_push_if_the_url_changes(server: TestServer) {
+    let (source, target) = pair(&server).await;
+    let main = source.id("main");
+    let input: String = (0..1100).map(|number| format!("create refs/tags/t{number:04} {main}\n")).collect();
+    source.git_with(&["update-ref", "--stdin"], &input);
+    let other = Project::empty(&server, "other", Visibility::Private).await;
+    commit(&other, "next", "n");
+    let proxy = remote::pausing_proxy(&server.base).await;
+    let pull = Pull::from_url(&target, &address(&proxy.base, "root", ROOT_TOKEN, &source.path)).await;
+    let change = async {
+        proxy.requested.notified().await;
+        pull.set(json!({ "url": address(&server.base, "root", ROOT_TOKEN, &other.path) })).await;
+        proxy.released.notify_one();
+    };
+    tokio::join!(pull.run(), change);
+    let count = target.references("refs/heads").len() + target.references("refs/tags").len();
+    assert_eq!(count, 1000);
+}
+
 on_every_database![
     empty_project_receives_branches_tags_and_default_branch,
     updates_follow_the_remote_and_keep_own_refs,
@@ -262,4 +309,6 @@ on_every_database![
     server_without_version_2_is_mirrored,
     mirrors_of_each_other_and_of_themselves_end,
     many_refs_are_pushed_in_parts,
+    url_that_changes_during_an_update_keeps_fetched_branches,
+    update_ends_before_the_next_push_if_the_url_changes,
 ];

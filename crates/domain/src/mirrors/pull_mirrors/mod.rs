@@ -103,7 +103,8 @@ pub async fn set(backend: &Backend, access: &ProjectAccess, change: PullMirrorCh
         .transaction(async |transaction| {
             let project = projects::lock(transaction, access.project.id).await?;
             let project = project.ok_or_else(|| Error::not_found("Project"))?;
-            let found = pull_mirrors::of_project(project.id).one(transaction).await?;
+            // A running update records the branches that it fetched under this lock, before or after the URL changes.
+            let found = pull_mirrors::lock(transaction, project.id).await?;
             let stored = found.as_ref().map(|mirror| stored_url(backend, mirror));
             let url_change = UrlChange {
                 url: change.url.clone(),
@@ -219,7 +220,8 @@ async fn store_url(
     if mirror.url == url.shown && same_credentials {
         return Ok(mirror);
     }
-    if mirror.url != url.shown {
+    let is_moved = mirror.url != url.shown;
+    if is_moved {
         // The branches of the former remote repository become branches of the project.
         pull_mirror_refs::forget_all(transaction, mirror.id).await?;
     }
@@ -230,7 +232,12 @@ async fn store_url(
         }
         None => None,
     };
+    // An update from the former URL does not record its result.
+    let is_interrupted = is_moved && mirror.update_status == MirrorStatus::Started;
     let mut row = mirror.into_active_model();
+    if is_interrupted {
+        row.update_status = Set(MirrorStatus::None);
+    }
     row.url = Set(url.shown.clone());
     row.credentials_encrypted = Set(encrypted);
     row.updated_at = Set(now());

@@ -13,7 +13,7 @@ use parsers::upload_pack::RemoteRefs;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::pull_mirrors::{ActiveModel, Column, Entity, Model};
 use storage::entities::remote_mirrors::MirrorStatus;
-use storage::entities::{now, projects, pull_mirror_refs, users};
+use storage::entities::{now, projects, pull_mirror_refs, pull_mirrors, users};
 use storage::jobs::JobFailure;
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
@@ -45,6 +45,9 @@ const MAX_PRESENT: usize = 20_000;
 /// A pack without objects.
 const EMPTY_PACK: &[u8] =
     b"PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
+
+/// Text if the URL of the mirror changes during an update. Its result is not recorded, unless the URL changes back.
+const URL_CHANGED: &str = "the URL of the mirror has changed during the update";
 
 /// Result of an update.
 enum UpdateResult {
@@ -105,11 +108,16 @@ pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobF
         last_update_started_at: Set(Some(started_at)),
         ..Default::default()
     };
-    Entity::update_many()
+    let started = Entity::update_many()
         .set(row)
         .filter(Column::Id.eq(mirror.id))
+        .filter(Column::Url.eq(mirror.url.as_str()))
         .exec(backend.database.write())
         .await?;
+    if started.rows_affected == 0 {
+        // The change of the URL has scheduled another update.
+        return Ok(());
+    }
     let deadline = Instant::now() + TIME_LIMIT;
     let updating = update(&backend, &mirror, &project, deadline);
     let result = match tokio::time::timeout_at(deadline, updating).await {
@@ -134,7 +142,7 @@ async fn cancel(backend: &Backend, mirror_id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Records the result of an update, unless another update has started.
+/// Records the result of an update, unless another update has started or the URL of the mirror has changed.
 async fn record(
     backend: &Backend,
     mirror: &Model,
@@ -165,6 +173,7 @@ async fn record(
     Entity::update_many()
         .set(row)
         .filter(Column::Id.eq(mirror.id))
+        .filter(Column::Url.eq(mirror.url.as_str()))
         .filter(Column::LastUpdateStartedAt.eq(started_at))
         .exec(backend.database.write())
         .await?;
@@ -220,13 +229,7 @@ async fn update(
         .iter()
         .filter_map(|name| Some((name, selected.get(name)?)));
     let equal: Vec<(String, String)> = equal.map(|(name, id)| (name.clone(), id.to_string())).collect();
-    let write = backend.database.write();
-    pull_mirror_refs::record(write, mirror.id, &equal)
-        .await
-        .map_err(Error::from)?;
-    pull_mirror_refs::forget(write, mirror.id, &plan.forgotten)
-        .await
-        .map_err(Error::from)?;
+    record_targets(backend, mirror, &equal, &plan.forgotten).await?;
     let mut work = MirrorPull {
         backend,
         mirror,
@@ -245,9 +248,56 @@ async fn update(
         work.set_head(&commands).await?;
     }
     for batch in commands.chunks(MAX_COMMANDS) {
+        check_url(backend, mirror).await?;
         work.push(batch, &forward).await?;
     }
     Ok(result(&work.diverged, &work.refused))
+}
+
+/// Checks that the URL of a mirror has not changed since the start of an update.
+async fn check_url(backend: &Backend, mirror: &Model) -> Result<(), UpdateResult> {
+    let found = pull_mirrors::of_project(mirror.project_id)
+        .one(backend.database.read())
+        .await
+        .map_err(Error::from)?;
+    match is_same_remote(found.as_ref(), mirror) {
+        true => Ok(()),
+        false => Err(UpdateResult::Failed(URL_CHANGED.to_owned())),
+    }
+}
+
+/// Records the targets of branches and tags, and deletes the records of other names. After a change of the URL, all branches
+/// and tags are those of the project, so nothing is recorded: the next update would otherwise delete these branches and tags.
+async fn record_targets(
+    backend: &Backend,
+    mirror: &Model,
+    targets: &[(String, String)],
+    deleted: &[String],
+) -> Result<(), UpdateResult> {
+    if targets.is_empty() && deleted.is_empty() {
+        return Ok(());
+    }
+    let is_recorded = backend
+        .database
+        .transaction(async |transaction| {
+            let found = pull_mirrors::lock(transaction, mirror.project_id).await?;
+            let is_same = is_same_remote(found.as_ref(), mirror);
+            if is_same {
+                pull_mirror_refs::record(transaction, mirror.id, targets).await?;
+                pull_mirror_refs::forget(transaction, mirror.id, deleted).await?;
+            }
+            Ok::<_, Error>(is_same)
+        })
+        .await?;
+    match is_recorded {
+        true => Ok(()),
+        false => Err(UpdateResult::Failed(URL_CHANGED.to_owned())),
+    }
+}
+
+/// Returns whether a mirror still exists with the URL that it had at the start of an update.
+fn is_same_remote(found: Option<&Model>, mirror: &Model) -> bool {
+    found.is_some_and(|found| found.id == mirror.id && found.url == mirror.url)
 }
 
 /// Returns the access of the user of the mirror, who is authorized as for a push.
@@ -431,13 +481,7 @@ impl MirrorPull<'_> {
                 None => deleted.push(command.reference),
             }
         }
-        let db = self.backend.database.write();
-        pull_mirror_refs::record(db, self.mirror.id, &set)
-            .await
-            .map_err(Error::from)?;
-        pull_mirror_refs::forget(db, self.mirror.id, &deleted)
-            .await
-            .map_err(Error::from)?;
+        record_targets(self.backend, self.mirror, &set, &deleted).await?;
         self.diverged.extend(received.diverged);
         self.refused.extend(received.refused);
         match received.failure {
