@@ -301,6 +301,15 @@ pub async fn check_force_push(backend: &Backend, access: &ProjectAccess, branch:
     }
 }
 
+/// Returns whether the caller may discard commits of a branch. A default branch requires a Maintainer, unless its protection
+/// allows force pushes of all callers who can push.
+#[must_use]
+pub fn can_discard_commits(rules: &BranchRules, access: &ProjectAccess, branch: &str) -> bool {
+    let is_default = access.project.default_branch.as_deref() == Some(branch);
+    rules.can_force_push(branch)
+        && (!is_default || rules.is_protected(branch) || access.has_role(Role::Maintainer))
+}
+
 /// Returns the text for a pusher whose push is rejected as a whole.
 #[must_use]
 pub fn rejection_text(error: &Error) -> String {
@@ -370,10 +379,7 @@ fn protection_verdict(rules: &UpdateRules, access: &ProjectAccess, update: &Prop
 
 fn branch_verdict(rules: &BranchRules, access: &ProjectAccess, branch: &str, kind: ProposalKind) -> Verdict {
     let is_default = access.project.default_branch.as_deref() == Some(branch);
-    // A protection can allow force pushes of all callers who can push.
-    let is_protected = rules.is_protected(branch);
-    let can_force =
-        rules.can_force_push(branch) && (!is_default || is_protected || access.has_role(Role::Maintainer));
+    let can_force = can_discard_commits(rules, access, branch);
     let force_push = || format!("You are not allowed to force push to the branch {branch}.");
     let push = || format!("You are not allowed to push code to the protected branch {branch}.");
     match kind {
@@ -390,7 +396,7 @@ fn branch_verdict(rules: &BranchRules, access: &ProjectAccess, branch: &str, kin
             "You are not allowed to merge into the protected branch {branch}."
         )),
         ProposalKind::Create | ProposalKind::Update if !rules.can_push(branch) => Verdict::Rejected(push()),
-        ProposalKind::Replace if !rules.can_force_push(branch) => Verdict::Rejected(force_push()),
+        ProposalKind::Replace if !can_force => Verdict::Rejected(force_push()),
         ProposalKind::Update if !can_force => Verdict::FastForwardOnly(force_push()),
         _ => Verdict::Accepted,
     }

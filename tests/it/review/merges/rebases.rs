@@ -56,8 +56,24 @@ async fn rebase_requires_push_permission_for_source_branch(server: TestServer) {
     developer.put(&fixture.url("/merge_requests/8/rebase"), json!({})).await.expect(404);
 }
 
+async fn rebase_of_unprotected_default_branch_requires_maintainer(server: TestServer) {
+    let fixture = Fixture::new(&server, "trunk").await;
+    let url = fixture.url("/merge_requests/1/rebase");
+    fixture.project.set_default_branch("feature/x").await;
+    let head = fixture.project.id("feature/x");
+    let developer = fixture.project.member("dev", AccessLevel::Developer).await;
+    let refused = developer.put(&url, json!({})).await.expect(403).message();
+    assert!(refused.contains("Cannot push to source branch"), "{refused}");
+    assert_eq!(fixture.project.id("feature/x"), head);
+    let maintainer = fixture.project.member("max", AccessLevel::Maintainer).await;
+    maintainer.put(&url, json!({})).await.expect(202);
+    assert_eq!(fixture.project.id("feature/x~1"), fixture.project.id("main"));
+    fixture.project.fsck();
+}
+
 on_every_database![
     rebase_updates_source_branch_and_allows_fast_forward,
     rebase_conflict_sets_merge_error_until_branch_changes,
     rebase_requires_push_permission_for_source_branch,
+    rebase_of_unprotected_default_branch_requires_maintainer,
 ];

@@ -8,7 +8,7 @@ use storage::entities::now;
 use super::find;
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::push_decision::{ProposalKind, ProposedUpdate};
+use crate::code::push_decision::{self, ProposalKind, ProposedUpdate};
 use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -24,8 +24,8 @@ const REBASE_FAILED: &str = "Rebase failed: Rebase locally, resolve all conflict
 /// rebase, which is also stored in the merge request.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request is not visible, and `Forbidden` if the caller cannot push to the
-/// source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
+/// Returns `NotFound` if the merge request is not visible, and `Forbidden` if the caller cannot force-push to
+/// the source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
 /// push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let merge_request = find(backend.database.read(), access, iid).await?;
@@ -34,10 +34,8 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     }
     let source = branch_heads::source_access(backend, access, &merge_request).await?;
     let branch = merge_request.source_branch.clone();
-    if !branch_protection::branch_rules(backend, &source)
-        .await?
-        .can_force_push(&branch)
-    {
+    let rules = branch_protection::branch_rules(backend, &source).await?;
+    if !push_decision::can_discard_commits(&rules, &source, &branch) {
         return Err(cannot_push());
     }
     let onto = branch_heads::head(backend, BranchRef::target(&merge_request)).await?;
