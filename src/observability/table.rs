@@ -282,7 +282,8 @@ pub const JOB_OLDEST: Metric = Metric::gauge(
 pub const JOB_ATTEMPTS: Metric = Metric::counter(
     storage_names::JOB_ATTEMPTS,
     &["kind", "result"],
-    "Attempts at jobs. The result is success, retry, failure for the last attempt, or lost if another node took over.",
+    "Attempts at jobs. The result is success, retry, postponed if the job could not run yet, failure for the last attempt, \
+     or lost if another node took over.",
 );
 /// Time of attempts at jobs.
 pub const JOB_SECONDS: Metric = Metric::histogram(

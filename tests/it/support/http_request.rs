@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// A complete request.
 pub struct Received {
@@ -43,4 +44,22 @@ pub async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> 
         }
     }
     Some(Received { line, headers, body })
+}
+
+/// Starts a server that responds to each request with the start of a body of this media type, and then sends nothing. Returns
+/// the base URL.
+pub async fn stalling_server(media_type: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            if receive(&mut stream).await.is_some() {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: 1000\r\n\r\n0");
+                let _ = stream.write_all(head.as_bytes()).await;
+                connections.push(stream);
+            }
+        }
+    });
+    url
 }

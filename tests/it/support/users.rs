@@ -84,9 +84,14 @@ impl TestServer {
 
     /// Runs jobs while `work` runs.
     pub async fn run_jobs_while<T>(&self, work: impl Future<Output = T>) -> T {
+        self.run_jobs_in_slots(32, work).await
+    }
+
+    /// Runs jobs while `work` runs, but at most this number at the same time.
+    pub async fn run_jobs_in_slots<T>(&self, slots: usize, work: impl Future<Output = T>) -> T {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let options = jobs::RunnerOptions {
-            concurrency: 32,
+            concurrency: slots,
             poll: Duration::from_millis(100),
             drain: Duration::ZERO,
             ..jobs::RunnerOptions::default()

@@ -21,7 +21,7 @@ use super::jobs::update_remote_mirror::UpdateRemoteMirror;
 use super::plan::{self, Refs};
 use crate::code::branch_protection;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::git_remotes::{RemoteFailure, RemoteRepository};
+use crate::integrations::git_remotes::{MirrorUpdate, RemoteFailure, RemoteRepository, UpdateDirection};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -31,6 +31,8 @@ pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const MAX_COMMANDS: usize = 1000;
 /// Maximum length of a recorded error in characters.
 pub(super) const MAX_ERROR_CHARS: usize = 1000;
+/// Reason why an update runs later.
+pub(super) const OTHERS_RUN: &str = "other updates of the project or of its user are running";
 /// Number of refs that an error names.
 const MAX_NAMED_REFS: usize = 10;
 
@@ -70,7 +72,7 @@ impl From<git::Error> for UpdateResult {
 /// the mirror, and is no failure of the job.
 ///
 /// # Errors
-/// Returns an error if the update is tried again.
+/// Returns an error if the update is tried again, or runs later because another update of the project runs.
 pub async fn run_job(
     backend: Backend,
     job: UpdateRemoteMirror,
@@ -83,6 +85,15 @@ pub async fn run_job(
     let project = projects::Entity::find_by_id(mirror.project_id).one(db).await?;
     let Some(project) = project.filter(|project| project.deletion_started_at.is_none()) else {
         return Ok(());
+    };
+    let running = MirrorUpdate {
+        direction: UpdateDirection::Push,
+        project_id: project.id,
+        user_id: project.creator_id,
+    };
+    let _share = match backend.git_remotes.take_share(running) {
+        Ok(share) => share,
+        Err(exceeded) => return Err(JobFailure::postponed(exceeded.delay, OTHERS_RUN)),
     };
     let started_at = now();
     if !start(&backend, &mirror, started_at).await? {

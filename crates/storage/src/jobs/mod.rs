@@ -70,7 +70,18 @@ impl JobAttempt {
 #[derive(Debug)]
 pub struct JobFailure {
     reason: String,
-    permanent: bool,
+    kind: FailureKind,
+}
+
+/// Consequence of an attempt without success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FailureKind {
+    /// The job fails at once.
+    Permanent,
+    /// The job is retried, unless this was the last attempt.
+    Transient,
+    /// The attempt does not count, and the job runs again after this time.
+    Postponed(Duration),
 }
 
 impl JobFailure {
@@ -78,7 +89,7 @@ impl JobFailure {
     pub fn permanent(reason: impl fmt::Display) -> Self {
         Self {
             reason: reason.to_string(),
-            permanent: true,
+            kind: FailureKind::Permanent,
         }
     }
 
@@ -86,7 +97,15 @@ impl JobFailure {
     pub fn transient(reason: impl fmt::Display) -> Self {
         Self {
             reason: reason.to_string(),
-            permanent: false,
+            kind: FailureKind::Transient,
+        }
+    }
+
+    /// Returns the job to the queue for at least this time, because it cannot run now. The attempt does not count.
+    pub fn postponed(delay: Duration, reason: impl fmt::Display) -> Self {
+        Self {
+            reason: reason.to_string(),
+            kind: FailureKind::Postponed(delay),
         }
     }
 }

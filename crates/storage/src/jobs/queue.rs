@@ -273,6 +273,20 @@ pub(super) async fn retry(
     requeue(db, job, row).await
 }
 
+/// Releases a claimed job as if it had not been claimed, and runs it no earlier than an instant.
+pub(super) async fn postpone(
+    db: &impl ConnectionTrait,
+    job: &Model,
+    run_at: DateTime<Utc>,
+) -> Result<(), DbErr> {
+    let row = ActiveModel {
+        run_at: Set(run_at),
+        attempts: Set(job.attempts - 1),
+        ..unlocked()
+    };
+    requeue(db, job, row).await
+}
+
 /// Releases all jobs of a runner as if they had not been claimed.
 pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
     for job in Entity::find().filter(Column::LockedBy.eq(runner)).all(db).await? {

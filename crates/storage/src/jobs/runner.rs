@@ -17,7 +17,7 @@ use tokio::{
 };
 use tracing::Instrument;
 
-use super::{JobAttempt, JobFailure, JobRegistry, queue};
+use super::{FailureKind, JobAttempt, JobFailure, JobRegistry, queue};
 use crate::clock::{ClockWatch, scheduling_time};
 use crate::database::{Database, allow_statements_of, is_deadlock};
 use crate::entities::jobs::Model;
@@ -230,6 +230,7 @@ struct RunnerClock {
 enum JobResult {
     Done,
     Retry(DateTime<Utc>, String),
+    Postponed(DateTime<Utc>),
     Dead(String),
 }
 
@@ -239,6 +240,7 @@ impl JobResult {
         match self {
             Self::Done => "success",
             Self::Retry(..) => "retry",
+            Self::Postponed(_) => "postponed",
             Self::Dead(_) => "failure",
         }
     }
@@ -333,17 +335,21 @@ impl JobExecution {
         }
     }
 
-    /// Returns the result of a failed attempt, and logs the failure.
+    /// Returns the result of an attempt without success, and logs the reason.
     fn result_of(&self, failure: JobFailure) -> JobResult {
         let reason = failure.reason;
-        if failure.permanent || self.job.attempts >= self.job.max_attempts {
+        let run_at = |wait| scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+        if let FailureKind::Postponed(wait) = failure.kind {
+            tracing::debug!(reason, ?wait, "postponed the job");
+            return JobResult::Postponed(run_at(wait));
+        }
+        if failure.kind == FailureKind::Permanent || self.job.attempts >= self.job.max_attempts {
             tracing::error!(reason, "job failed permanently");
             return JobResult::Dead(reason);
         }
         let wait = self.options.retry_delay(self.job.attempts);
         tracing::warn!(reason, ?wait, "job failed and was rescheduled");
-        let run_at = scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
-        JobResult::Retry(run_at, reason)
+        JobResult::Retry(run_at(wait), reason)
     }
 
     /// Stores the result. Has no effect if another runner has claimed the job.
@@ -352,6 +358,7 @@ impl JobExecution {
         match result {
             JobResult::Done => queue::complete(db, &self.job).await,
             JobResult::Retry(run_at, reason) => queue::retry(db, &self.job, *run_at, reason).await,
+            JobResult::Postponed(run_at) => queue::postpone(db, &self.job, *run_at).await,
             JobResult::Dead(reason) => queue::mark_dead(db, &self.job, scheduling_time(), reason).await,
         }
     }

@@ -3,6 +3,7 @@
 mod clock;
 mod failed;
 mod outage;
+mod postponed;
 mod statement_limit;
 
 use std::{

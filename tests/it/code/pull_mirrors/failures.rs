@@ -1,21 +1,23 @@
 //! Remote repositories that are not available, wrong or hostile, and the schedule after failures.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::mirrors::pull_mirrors::schedule::{MAX_FAILURES, enqueue_due};
 use holdfast::config::ConfigOptions;
 use sea_orm::ActiveValue::Set;
-use sea_orm::EntityTrait;
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::clock::scheduling_time;
 use storage::entities::remote_mirrors::MirrorStatus;
-use storage::entities::{Visibility, pull_mirror_refs, pull_mirrors};
+use storage::entities::{AccessLevel, Visibility, pull_mirror_refs, pull_mirrors};
 
 use super::Pull;
 use super::remote::{Responses, cutting_proxy, list, packet, result, serve};
 use crate::support::code::Project;
 use crate::support::git::address;
+use crate::support::http_request::stalling_server;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::webhook_receiver::{Receiver, Reply, unused_address};
 use crate::support::{TestServer, on_every_database};
@@ -274,6 +276,33 @@ async fn interrupted_update_runs_again(server: TestServer) {
     assert_eq!(target.references("refs/heads"), ["feature/x", "main"]);
 }
 
+async fn slow_mirrors_of_a_user_do_not_delay_other_users(server: TestServer) {
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    let target = Project::empty(&server, "target", Visibility::Private).await;
+    let user = server.create_user("max").await;
+    let url = stalling_server("application/x-git-upload-pack-advertisement").await;
+    for number in 0..6 {
+        let slow = Project::empty(&server, &format!("slow-{number}"), Visibility::Private).await;
+        server.insert_member(slow.id, user.id, AccessLevel::Maintainer).await;
+        let path = format!("/projects/{}/mirror/pull", slow.id);
+        user.client.put(&path, json!({ "url": url, "enabled": true })).await.expect(200);
+    }
+    let pull = Pull::from_project(&target, &source).await;
+    let finished = async {
+        while pull.state().await["update_status"] != "finished" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The list of references of a slow mirror may take two minutes.
+    let finished = tokio::time::timeout(Duration::from_secs(60), finished);
+    server.run_jobs_in_slots(4, finished).await.expect("an update in time");
+    assert_eq!(target.references("refs/heads"), source.references("refs/heads"));
+    let started = pull_mirrors::Entity::find()
+        .filter(pull_mirrors::Column::UpdateStatus.eq(MirrorStatus::Started))
+        .count(server.backend.database.read());
+    assert_eq!(started.await.expect("a number"), 3);
+}
+
 fn large_pack_is_refused_options() -> ConfigOptions {
     ConfigOptions { max_push_bytes: Some(100), ..ConfigOptions::default() }
 }
@@ -293,4 +322,5 @@ on_every_database![
     updates_stop_after_many_failures_until_one_is_started,
     due_updates_are_enqueued_once,
     interrupted_update_runs_again,
+    slow_mirrors_of_a_user_do_not_delay_other_users,
 ];

@@ -1,5 +1,7 @@
 //! Remote repositories that are not available, wrong or hostile.
 
+use std::time::Duration;
+
 use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
@@ -11,17 +13,17 @@ use tokio::net::TcpListener;
 use super::Mirror;
 use crate::support::code::Project;
 use crate::support::git::address;
-use crate::support::http_request::receive;
+use crate::support::http_request::{receive, stalling_server};
 use crate::support::webhook_receiver::{Receiver, Reply, unused_address};
 use crate::support::{TestServer, on_every_database};
 
-const TYPE: &str = "Content-Type: application/x-git-receive-pack-advertisement";
+const LIST_TYPE: &str = "application/x-git-receive-pack-advertisement";
 
 /// Starts a server that returns a list of references to each request, of this length, which may be longer than the list.
 async fn lister(list: &str, length: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://ada:pass-word@{}/a.git", listener.local_addr().expect("an address"));
-    let head = format!("HTTP/1.1 200 OK\r\n{TYPE}\r\nContent-Length: {length}\r\n\r\n{list}");
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {LIST_TYPE}\r\nContent-Length: {length}\r\n\r\n{list}");
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let head = head.clone();
@@ -142,6 +144,36 @@ async fn invalid_and_endless_lists_of_references_are_refused(server: TestServer)
     assert_eq!(mirror.last_error().await, "the URL is not that of a Git repository");
 }
 
+async fn slow_mirrors_of_a_project_do_not_delay_other_projects(server: TestServer) {
+    let slow = Project::with_commits(&server, "slow", Visibility::Private).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    let target = Project::empty(&server, "target", Visibility::Private).await;
+    let url = stalling_server(LIST_TYPE).await;
+    let mut mirrors = Vec::new();
+    for _ in 0..6 {
+        mirrors.push(Mirror::at(&slow, &url, json!({})).await);
+    }
+    let other = Mirror::to(&source, &target, json!({})).await;
+    for mirror in mirrors.iter().chain([&other]) {
+        server.root().post(&format!("{}/sync", mirror.path), json!({})).await.expect(204);
+    }
+    let finished = async {
+        while other.state().await["update_status"] != "finished" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The list of references of a slow mirror may take two minutes.
+    let finished = tokio::time::timeout(Duration::from_secs(60), finished);
+    server.run_jobs_in_slots(4, finished).await.expect("an update in time");
+    assert_eq!(target.references("refs/heads"), source.references("refs/heads"));
+    let mut statuses = Vec::new();
+    for mirror in &mirrors {
+        statuses.push(mirror.state().await["update_status"].clone());
+    }
+    let count = |status: &str| statuses.iter().filter(|found| **found == status).count();
+    assert_eq!((count("started"), count("scheduled")), (1, 5), "{statuses:?}");
+}
+
 fn local_addresses_are_not_connected_options() -> ConfigOptions {
     ConfigOptions { allow_local_webhooks: Some(false), ..ConfigOptions::default() }
 }
@@ -154,4 +186,5 @@ on_every_database![
     redirects_are_not_followed,
     local_addresses_are_not_connected with local_addresses_are_not_connected_options(),
     invalid_and_endless_lists_of_references_are_refused,
+    slow_mirrors_of_a_project_do_not_delay_other_projects,
 ];

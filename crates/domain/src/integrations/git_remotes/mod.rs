@@ -7,6 +7,7 @@
 
 mod fetch;
 mod progress;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -34,8 +35,10 @@ use crate::integrations::webhooks::{self, Resolver, UnreachableHost};
 use crate::secrets::Secret;
 
 pub use self::fetch::{FetchRequest, PackFailure, RemotePack};
+pub use self::shares::{MirrorUpdate, ShareExceeded, UpdateDirection, UpdateShare};
 pub use self::url::{RejectedRemote, RemoteUrl, UrlChange};
 use progress::{UploadProgress, WatchedStream};
+use shares::UpdateShares;
 
 const SERVICE: &str = "git-receive-pack";
 const ADVERTISEMENT_TYPE: &str = "application/x-git-receive-pack-advertisement";
@@ -57,7 +60,13 @@ struct RemoteLimits {
     pause: Duration,
     /// From the end of an upload until the response starts.
     response: Duration,
+    /// From the start of the report on a push until it is complete.
+    report: Duration,
 }
+
+/// Maximum time from the start of the report on a push to its end. A server can send the start before it checks the objects,
+/// which takes minutes for a large push. It gets as much time as a server that sends nothing until then.
+const MAX_REPORT_TIME: Duration = Duration::from_secs(10 * 60);
 
 const LIMITS: RemoteLimits = RemoteLimits {
     connect: Duration::from_secs(10),
@@ -65,6 +74,7 @@ const LIMITS: RemoteLimits = RemoteLimits {
     list: Duration::from_secs(120),
     pause: Duration::from_secs(5 * 60),
     response: Duration::from_secs(10 * 60),
+    report: MAX_REPORT_TIME,
 };
 
 /// A remote repository.
@@ -107,6 +117,7 @@ impl RemoteFailure {
 #[derive(Debug, Clone)]
 pub struct GitRemoteClient {
     shared: Arc<Clients>,
+    shares: UpdateShares,
 }
 
 /// Clients for public addresses, and for all allowed addresses. They are created on first use: a client reads all certificates
@@ -133,7 +144,16 @@ impl GitRemoteClient {
                 public: OnceLock::new(),
                 everywhere: OnceLock::new(),
             }),
+            shares: UpdateShares::default(),
         }
+    }
+
+    /// Takes a share of the updates that run in this process, until the share is dropped.
+    ///
+    /// # Errors
+    /// Returns `ShareExceeded` if too many updates of the project or the user run.
+    pub fn take_share(&self, update: MirrorUpdate) -> Result<UpdateShare, ShareExceeded> {
+        self.shares.take(update)
     }
 
     /// Returns the references of a remote repository.
@@ -205,7 +225,11 @@ impl GitRemoteClient {
                 false => failure(&error),
             })?;
             check_response(&response, RESULT_TYPE)?;
-            let body = read_body(response, MAX_REPORT_BYTES, limits.pause).await?;
+            let reading = read_body(response, MAX_REPORT_BYTES, limits.pause);
+            let body = match tokio::time::timeout(limits.report, reading).await {
+                Ok(body) => body?,
+                Err(_) => return Err(RemoteFailure::temporary(NO_RESPONSE)),
+            };
             read_report(&body, sideband).map_err(|error| RemoteFailure::permanent(error.to_string()))
         };
         let report = exchange

@@ -15,6 +15,7 @@ const SHORT: RemoteLimits = RemoteLimits {
     list: Duration::from_millis(900),
     pause: Duration::from_millis(300),
     response: Duration::from_millis(300),
+    report: Duration::from_millis(900),
 };
 
 /// Starts a server that reads the start of one request, sends a response, and then waits.
@@ -167,6 +168,30 @@ async fn upload_ends_if_the_server_does_not_respond() {
         let failure = pushed.await.expect_err("a failure");
         assert_eq!((failure.text.as_str(), failure.is_temporary), (NO_RESPONSE, true));
     }
+}
+
+#[tokio::test]
+async fn push_ends_if_the_report_takes_too_long() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/a.git", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {RESULT_TYPE}\r\nContent-Length: 9000\r\n\r\n");
+        let _ = stream.write_all(head.as_bytes()).await;
+        // Each pause is shorter than its limit.
+        while stream.write_all(b"0").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let client = GitRemoteClient::with_limits(SHORT);
+    let (remote, advertisement) = (remote(&url, true), Advertisement::default());
+    let no_pack = None::<stream::Empty<io::Result<Bytes>>>;
+    let pushed = client.push(&remote, &advertisement, &[], no_pack);
+    let ended = tokio::time::timeout(Duration::from_secs(20), pushed).await;
+    let failure = ended.expect("an end").expect_err("a failure");
+    assert_eq!((failure.text.as_str(), failure.is_temporary), (NO_RESPONSE, true));
 }
 
 #[tokio::test]

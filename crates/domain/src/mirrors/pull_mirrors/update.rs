@@ -28,7 +28,7 @@ use crate::identity::access::ProjectAccess;
 use crate::identity::git_access;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::git_remotes::{
-    FetchRequest, PackFailure, RemoteFailure, RemoteRepository, push_commands,
+    FetchRequest, MirrorUpdate, PackFailure, RemoteFailure, RemoteRepository, UpdateDirection, push_commands,
 };
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -36,7 +36,9 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 use crate::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
 use crate::mirrors::plan::Refs;
-use crate::mirrors::updates::{MAX_ERROR_CHARS, TIME_LIMIT, is_selected, omitted_refs, with_reasons};
+use crate::mirrors::updates::{
+    MAX_ERROR_CHARS, OTHERS_RUN, TIME_LIMIT, is_selected, omitted_refs, with_reasons,
+};
 
 /// Number of ref updates in one push.
 const MAX_COMMANDS: usize = 1000;
@@ -85,7 +87,7 @@ impl From<git::Error> for UpdateResult {
 /// Runs the job. A failure is recorded in the mirror, and is no failure of the job: a later update tries again.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns an error if the database fails, or if the update runs later because other updates of its user run.
 pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobFailure> {
     let db = backend.database.read();
     let Some(mirror) = Entity::find_by_id(job.mirror_id).one(db).await? else {
@@ -102,6 +104,15 @@ pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobF
     if !is_updated {
         return Ok(cancel(&backend, mirror.id).await?);
     }
+    let running = MirrorUpdate {
+        direction: UpdateDirection::Pull,
+        project_id: project.id,
+        user_id: project.mirror_user_id,
+    };
+    let _share = match backend.git_remotes.take_share(running) {
+        Ok(share) => share,
+        Err(exceeded) => return Err(JobFailure::postponed(exceeded.delay, OTHERS_RUN)),
+    };
     let started_at = now();
     let row = ActiveModel {
         update_status: Set(MirrorStatus::Started),
