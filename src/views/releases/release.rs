@@ -19,9 +19,20 @@ use contract::{
 #[must_use]
 pub fn link(link: impl Into<LinkSummary>, project_url: &str, tag: &str) -> ReleaseLink {
     let link = link.into();
+    let direct_url = addresses::asset(project_url, tag, &link.url, link.filepath.as_deref());
+    link_at(link, project_url, direct_url)
+}
+
+/// Returns a link without the permanent URL, which contains the tag.
+fn link_without_tag(link: LinkSummary, project_url: &str) -> ReleaseLink {
+    let url = link.url.clone();
+    link_at(link, project_url, url)
+}
+
+fn link_at(link: LinkSummary, project_url: &str, direct_asset_url: String) -> ReleaseLink {
     ReleaseLink {
         id: link.id,
-        direct_asset_url: addresses::asset(project_url, tag, &link.url, link.filepath.as_deref()),
+        direct_asset_url,
         external: addresses::is_external(project_url, &link.url),
         name: link.name,
         url: link.url,
@@ -29,13 +40,15 @@ pub fn link(link: impl Into<LinkSummary>, project_url: &str, tag: &str) -> Relea
     }
 }
 
-/// Returns a release; `base` is the base URL.
+/// Returns a release; `base` is the base URL. Without access to the code, no attribute contains the tag, except the name of a
+/// release that has no other name.
 #[must_use]
 pub fn release(base: &str, detail: ReleaseDetail) -> Release {
     let row = detail.release;
+    let can_read_code = detail.can_read_code;
     let project_url = format!("{base}/{}", detail.full_path);
     let mut release = Release {
-        tag_name: detail.can_read_code.then(|| row.tag.clone()),
+        tag_name: can_read_code.then(|| row.tag.clone()),
         name: row.name,
         description: row.description,
         created_at: row.created_at.into(),
@@ -58,7 +71,10 @@ pub fn release(base: &str, detail: ReleaseDetail) -> Release {
     let links: Vec<ReleaseLink> = content
         .links
         .into_iter()
-        .map(|one| link(one, &project_url, &tag))
+        .map(|one| match can_read_code {
+            true => link(one, &project_url, &tag),
+            false => link_without_tag(one, &project_url),
+        })
         .collect();
     let sources = content.code.as_ref().map(|_| {
         let sources = SOURCE_FORMATS.map(|format| ReleaseSource {
@@ -80,7 +96,7 @@ pub fn release(base: &str, detail: ReleaseDetail) -> Release {
         .map(|one| release_milestone(base, one))
         .collect();
     release.milestones = Some(milestones).filter(|milestones| !milestones.is_empty());
-    release.links = Some(page_links(&project_url, &tag, content.can_update));
+    release.links = can_read_code.then(|| page_links(&project_url, &tag, content.can_update));
     if let Some(code) = content.code {
         add_code(&mut release, code, &project_url, &detail.full_path, &tag);
     }

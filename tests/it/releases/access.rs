@@ -9,10 +9,10 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::release;
 use crate::support::code::Project;
-use crate::support::{Client, TestServer, on_every_database};
+use crate::support::{Client, TestServer, on_every_database, spaces};
 
 /// Attributes that only readers of the code receive.
-const OF_CODE: [&str; 5] = ["tag_name", "commit", "commit_path", "tag_path", "evidences"];
+const OF_CODE: [&str; 6] = ["tag_name", "commit", "commit_path", "tag_path", "evidences", "_links"];
 
 /// Returns the statuses of reads of a release with a link: list, release, links, link, download and permalink.
 pub(super) async fn reads(client: &Client, path: &str, link: &Value) -> Vec<u16> {
@@ -52,7 +52,6 @@ async fn releases_of_private_project_require_membership(server: TestServer) {
         assert_eq!(seen[0].get(name), None, "{name}");
     }
     assert_eq!((seen[0]["assets"].get("sources"), &seen[0]["assets"]["count"]), (None, &json!(1)));
-    assert_eq!(seen[0]["_links"].get("edit_url"), None);
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     assert_eq!(reads(&reporter, &path, &link).await, [200, 200, 200, 200, 302, 302]);
 }
@@ -69,6 +68,34 @@ async fn releases_of_public_project_are_readable_by_everyone(server: TestServer)
         assert_eq!(reads(client, &path, &link).await, [200, 403, 200, 200, 403, 403]);
         let seen = client.get(&format!("{path}/releases")).await.expect(200).json();
         assert!(OF_CODE.iter().all(|name| seen[0].get(name).is_none()));
+    }
+}
+
+async fn lists_contain_no_tags_for_callers_who_cannot_read_the_code(server: TestServer) {
+    let root = server.root();
+    let group = spaces::group(&root, "labs", json!({})).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
+    project.update(|row| row.namespace_id = Set(group)).await;
+    let path = format!("/projects/{}", project.id);
+    let link = json!({ "name": "a", "url": "https://example.com/a", "filepath": "/a" });
+    release(&root, &path, "secret-tag", json!({ "name": "First", "assets": { "links": [link] } })).await;
+    release(&root, &path, "unnamed-tag", json!({})).await;
+    let user = server.create_user("guest").await;
+    spaces::join(&root, &format!("/groups/{group}"), user.id, 10).await;
+    for list in [format!("{path}/releases"), format!("/groups/{group}/releases")] {
+        let mut seen = user.client.get(&format!("{list}?sort=asc")).await.expect(200).json();
+        assert_eq!(seen.as_array().map(Vec::len), Some(2), "{seen}");
+        let asset = &seen[0]["assets"]["links"][0];
+        assert_eq!(asset["direct_asset_url"], asset["url"]);
+        assert_eq!((&seen[0]["name"], seen[0].get("_links")), (&json!("First"), None));
+        // A release without a name has the name of its tag.
+        assert_eq!(seen[1]["name"].take(), "unnamed-tag");
+        let text = seen.to_string();
+        assert!(!text.contains("secret-tag") && !text.contains("unnamed-tag"), "{text}");
+        let complete = root.get(&format!("{list}?sort=asc")).await.expect(200).json();
+        let direct = complete[0]["assets"]["links"][0]["direct_asset_url"].as_str().expect("a URL");
+        assert!(direct.ends_with("/labs/engine/-/releases/secret-tag/downloads/a"), "{direct}");
+        assert!(complete[0]["_links"]["self"].as_str().is_some_and(|url| url.ends_with("/secret-tag")));
     }
 }
 
@@ -148,6 +175,7 @@ async fn release_of_protected_tag_requires_permission_to_create_the_tag(server: 
 on_every_database![
     releases_of_private_project_require_membership,
     releases_of_public_project_are_readable_by_everyone,
+    lists_contain_no_tags_for_callers_who_cannot_read_the_code,
     release_writes_require_developer,
     release_of_protected_tag_requires_permission_to_create_the_tag,
     job_token_creates_release_of_its_project,
