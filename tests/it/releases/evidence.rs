@@ -1,11 +1,14 @@
 //! Evidence of releases.
 
-use chrono::{Days, Utc};
+use chrono::{Days, TimeDelta, Utc};
+use domain::releases::evidence;
+use domain::releases::jobs::collect_release_evidence::CollectReleaseEvidence;
 use holdfast::config::ConfigOptions;
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use storage::entities::{AccessLevel, Visibility, jobs};
+use storage::entities::{AccessLevel, Visibility, jobs, now, release_evidences, releases};
 
 use super::release;
 use crate::planning::milestones::milestone;
@@ -103,6 +106,66 @@ async fn collect_release_evidence_adds_evidence(server: TestServer) {
     developer.get(&path_of(&found[0]["filepath"])).await.expect(404);
 }
 
+async fn requested_evidence_does_not_replace_the_evidence_of_the_date(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
+    let root = server.root();
+    let path = format!("/projects/{}", project.id);
+    let (read, write) = (server.backend.database.read(), server.backend.database.write());
+    let run = async |job| evidence::run_job(server.backend.clone(), job).await.expect("a collection");
+    for tag in ["moved", "waiting"] {
+        let later = Utc::now() + Days::new(10);
+        release(&root, &path, tag, json!({ "released_at": later })).await;
+        let row = releases::by_tag(project.id, tag).one(read).await.expect("a query").expect("a release");
+        let requested_at = Some(now());
+        run(CollectReleaseEvidence { release_id: row.id, requested_at, scheduled_at: None }).await;
+        let url = format!("{path}/releases/{tag}");
+        assert_eq!(evidences(&root, &url).await.len(), 1, "{tag}");
+        let hours = |hours| now() - TimeDelta::hours(hours);
+        let first = |scheduled_at| CollectReleaseEvidence { release_id: row.id, requested_at: None, scheduled_at };
+        if tag == "moved" {
+            // The new date is before the request.
+            root.put(&url, json!({ "released_at": hours(1) })).await.expect(200);
+            server.finish_jobs().await;
+            assert_eq!(evidences(&root, &url).await.len(), 2);
+            for released_at in [hours(2), Utc::now() + Days::new(10), hours(3)] {
+                root.put(&url, json!({ "released_at": released_at })).await.expect(200);
+            }
+            server.finish_jobs().await;
+        } else {
+            // The date has passed since the request.
+            let requested = release_evidences::Entity::update_many()
+                .col_expr(release_evidences::Column::CollectedAt, Expr::value(hours(3)))
+                .filter(release_evidences::Column::ReleaseId.eq(row.id));
+            requested.exec(write).await.expect("a change");
+            let date = releases::Entity::update_many()
+                .col_expr(releases::Column::ReleasedAt, Expr::value(hours(2)))
+                .filter(releases::Column::Id.eq(row.id));
+            date.exec(write).await.expect("a change");
+            server.backend.database.invalidate();
+        }
+        // A job can run twice, and jobs of former versions have no time.
+        for scheduled_at in [Some(hours(4)), Some(hours(4)), None] {
+            run(first(scheduled_at)).await;
+            assert_eq!(evidences(&root, &url).await.len(), 2, "{tag}");
+        }
+    }
+}
+
+async fn release_with_past_date_has_one_evidence(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
+    let root = server.root();
+    let path = format!("/projects/{}", project.id);
+    let released_at = now() - TimeDelta::hours(1);
+    release(&root, &path, "v1", json!({ "released_at": released_at })).await;
+    server.finish_jobs().await;
+    let url = format!("{path}/releases/v1");
+    let found = evidences(&root, &url).await;
+    assert_eq!(found.len(), 1);
+    root.put(&url, json!({ "released_at": now() })).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(evidences(&root, &url).await, found);
+}
+
 async fn evidence_requires_access_to_code(server: TestServer) {
     let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let root = server.root();
@@ -138,6 +201,8 @@ on_every_database![
     evidence_is_collected_after_creation,
     evidence_of_upcoming_release_waits_for_its_date,
     collect_release_evidence_adds_evidence,
+    requested_evidence_does_not_replace_the_evidence_of_the_date,
+    release_with_past_date_has_one_evidence,
     evidence_requires_access_to_code,
     collect_release_evidence_requires_premium_plan with starter_plan(),
 ];

@@ -160,9 +160,7 @@ pub async fn update(
                 row.updated_at = Set(now());
             }
             let release = row_changes::update_if_changed(transaction, &former, row).await?;
-            if release.released_at != former.released_at {
-                evidence::schedule_first(transaction, &release).await?;
-            }
+            evidence::reschedule_first(transaction, &former, &release).await?;
             if release != former {
                 events::publish(transaction, ReleaseAction::Update, &release, commit, author_id).await?;
             }

@@ -107,6 +107,7 @@ pub async fn request(backend: &Backend, access: &ProjectAccess, tag: &str) -> Re
             let job = CollectReleaseEvidence {
                 release_id: release.id,
                 requested_at: Some(now()),
+                scheduled_at: None,
             };
             jobs::enqueue(transaction, &job).await.map_err(Error::internal)
         })
@@ -121,13 +122,35 @@ pub(super) async fn schedule_first(
     if rules::is_historical(release) {
         return Ok(());
     }
-    let job = CollectReleaseEvidence {
+    let scheduled_at = now();
+    let at = release.released_at.max(scheduled_at);
+    let enqueued = jobs::enqueue_at(transaction, &first_collection(release, scheduled_at), at).await;
+    enqueued.map_err(Error::internal)
+}
+
+/// Enqueues the collection of the first evidence after a change of the date, unless this evidence was collected already.
+pub(super) async fn reschedule_first(
+    transaction: &DatabaseTransaction,
+    former: &releases::Model,
+    release: &releases::Model,
+) -> Result<()> {
+    if former.released_at == release.released_at {
+        return Ok(());
+    }
+    // The job waits until the evidence is collected. Only a historical release has neither.
+    let job = first_collection(release, now());
+    match rules::is_historical(former) || jobs::is_scheduled(transaction, &job).await? {
+        true => schedule_first(transaction, release).await,
+        false => Ok(()),
+    }
+}
+
+fn first_collection(release: &releases::Model, scheduled_at: DateTime<Utc>) -> CollectReleaseEvidence {
+    CollectReleaseEvidence {
         release_id: release.id,
         requested_at: None,
-    };
-    let at = release.released_at.max(now());
-    let enqueued = jobs::enqueue_at(transaction, &job, at).await;
-    enqueued.map_err(Error::internal)
+        scheduled_at: Some(scheduled_at),
+    }
 }
 
 /// Runs a job of this kind.
@@ -153,12 +176,18 @@ async fn collect(backend: &Backend, job: &CollectReleaseEvidence) -> Result<()> 
             let Some(release) = locked.one(transaction).await? else {
                 return Ok(());
             };
-            if job.requested_at.is_none() && rules::is_upcoming(&release, now()) {
+            let is_outdated = rules::is_upcoming(&release, now()) || rules::is_historical(&release);
+            if job.requested_at.is_none() && is_outdated {
                 return schedule_first(transaction, &release).await;
             }
+            // An evidence that was requested before the date is not the evidence of the date.
+            let since = job.requested_at.unwrap_or_else(|| {
+                let scheduled_at = job.scheduled_at.unwrap_or_default();
+                scheduled_at.max(release.released_at)
+            });
             let collected = Entity::find()
                 .filter(Column::ReleaseId.eq(release.id))
-                .filter(Column::CollectedAt.gte(job.requested_at.unwrap_or_default()));
+                .filter(Column::CollectedAt.gte(since));
             // A job can run twice.
             if collected.count(transaction).await? > 0
                 || count(transaction, release.id).await? >= MAX_EVIDENCES

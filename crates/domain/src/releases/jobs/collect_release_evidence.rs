@@ -12,6 +12,8 @@ pub struct CollectReleaseEvidence {
     /// When a user requested the evidence. Without this time, the job collects the first evidence of the release, no
     /// earlier than its date.
     pub requested_at: Option<DateTime<Utc>>,
+    /// When the collection of the first evidence was scheduled. Jobs of former versions have no time.
+    pub scheduled_at: Option<DateTime<Utc>>,
 }
 
 impl Job for CollectReleaseEvidence {
