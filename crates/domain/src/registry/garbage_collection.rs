@@ -103,17 +103,18 @@ pub async fn collect(backend: &Backend) -> Result<CollectionStats> {
 /// Deletes manifests that have been untagged since before an instant, unless a list contains them or their
 /// subject exists.
 async fn delete_unused_manifests(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
-    let old = manifests::Column::UntaggedSince.lt(before);
+    // Each candidate is deleted in a transaction. Children of an index can be old and never become deletable.
+    let unused = Condition::all()
+        .add(manifests::Column::UntaggedSince.lt(before))
+        .add(Expr::not_exists(parents()))
+        .add(Expr::not_exists(tags_of()))
+        .add(Expr::not_exists(subjects()));
     let candidates = manifests::Entity::find()
         .select_only()
         .column(manifests::Column::Id)
         .column(manifests::Column::RepositoryId)
-        .filter(old.clone());
-    let useless = manifests::Entity::delete_many()
-        .filter(old)
-        .filter(Expr::not_exists(parents()))
-        .filter(Expr::not_exists(tags_of()))
-        .filter(Expr::not_exists(subjects()));
+        .filter(unused.clone());
+    let useless = manifests::Entity::delete_many().filter(unused);
     delete_unreferenced(backend, manifests::Column::Id, candidates, useless).await
 }
 

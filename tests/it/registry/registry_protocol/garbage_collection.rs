@@ -147,6 +147,30 @@ async fn untagged_manifests_are_collected_unless_referenced(server: TestServer) 
     tool.client.get(&tool.path("manifests/latest")).await.expect(200);
 }
 
+async fn children_of_an_index_need_no_transactions(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let mut children = Vec::new();
+    for seed in 1..=6 {
+        let image = tool.push_image("latest", seed).await;
+        children.push(json!({"mediaType": IMAGE, "digest": image.digest, "size": 1}));
+    }
+    let list = json!({"schemaVersion": 2, "manifests": children});
+    tool.push_manifest("list", INDEX, &list).await.expect(201);
+    let deletions = async || {
+        backdate(&server, MONTHS).await;
+        let before = server.statements();
+        let collected = run_collector(&server).await;
+        let texts = server.statement_texts(before);
+        let count = texts.iter().filter(|text| text.starts_with("DELETE FROM \"registry_manifests\"")).count();
+        (collected[0], count)
+    };
+    assert_eq!(deletions().await, (0, 0));
+    tool.client.delete(&tool.path("manifests/list")).await.expect(202);
+    assert_eq!(deletions().await, (1, 1));
+    assert_eq!(deletions().await, (5, 5));
+}
+
 async fn untagged_images_are_not_collected_by_default(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
@@ -221,6 +245,7 @@ on_every_database![
     unreferenced_blobs_are_collected_after_grace_period,
     restore_discards_uploads_and_unreferenced_objects,
     untagged_manifests_are_collected_unless_referenced with untagged_manifests_are_collected_unless_referenced_options(),
+    children_of_an_index_need_no_transactions with untagged_manifests_are_collected_unless_referenced_options(),
     untagged_images_are_not_collected_by_default,
     abandoned_uploads_are_collected,
     deleted_project_blobs_are_collected_unless_shared,
