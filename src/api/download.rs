@@ -1,7 +1,8 @@
 //! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
 use bytes::Bytes;
-use domain::kernel::download::{Download, DownloadContent};
+use domain::kernel::budgets::RequestMemory;
+use domain::kernel::download::{Download, DownloadContent, WriteContent};
 use domain::kernel::error::Result;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
@@ -11,10 +12,12 @@ use poem::http::header::{
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
+use crate::api::error_response;
 use crate::api::exchange::Exchange;
 use crate::api::media_type::preferred_type;
 use crate::api::response::{Success, set_headers};
 use crate::api::response_cache::WholeBody;
+use crate::api::response_memory::{UncachedBody, to_bytes};
 use crate::api::revalidation::none_match;
 
 /// Characters that need no escaping in `filename*` (RFC 5987).
@@ -34,7 +37,12 @@ const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC
 
 impl Success for Download {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        Ok(render(self, status, exchange.headers()))
+        match self.content {
+            DownloadContent::Alternatives(alternatives) => {
+                negotiated(alternatives, status, exchange.headers(), exchange.memory())
+            }
+            _ => Ok(render(self, status, exchange.headers())),
+        }
     }
 }
 
@@ -50,7 +58,10 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
         content,
     } = download;
     let content = match content {
-        DownloadContent::Alternatives(alternatives) => return negotiated(alternatives, status, request),
+        DownloadContent::Alternatives(alternatives) => {
+            let response = negotiated(alternatives, status, request, None);
+            return response.unwrap_or_else(|error| error_response::render(&error));
+        }
         content => content,
     };
     let tag = etag.map(|id| format!("\"{id}\""));
@@ -85,22 +96,28 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
     response
 }
 
-/// Returns the content in the media type that the request prefers. The response is not cached, because the key of a cached
-/// response does not contain the header `Accept`.
+/// Returns the content in the media type that the request prefers, and reserves its memory. The response is not cached,
+/// because the key of a cached response does not contain the header `Accept`.
+///
+/// # Errors
+/// [`Error::Overloaded`](domain::kernel::error::Error::Overloaded) if too little memory is left.
 fn negotiated(
-    mut alternatives: Vec<(&'static str, Bytes)>,
+    mut alternatives: Vec<(&'static str, WriteContent)>,
     status: StatusCode,
     request: &HeaderMap,
-) -> Response {
+    memory: Option<&RequestMemory>,
+) -> Result<Response> {
     let offered: Vec<&str> = alternatives.iter().map(|(media_type, _)| *media_type).collect();
-    let (media_type, bytes) = alternatives.swap_remove(preferred_type(request, &offered));
-    Response::builder()
+    let (media_type, write) = alternatives.swap_remove(preferred_type(request, &offered));
+    let bytes = Bytes::from(to_bytes(write, memory)?);
+    Ok(Response::builder()
         .status(status)
         .content_type(media_type)
         .header(CONTENT_LENGTH, bytes.len())
         .header(CACHE_CONTROL, "max-age=0, private, must-revalidate")
         .header(VARY, "Accept")
-        .body(Body::from_bytes(bytes))
+        .extension(UncachedBody(bytes.clone()))
+        .body(Body::from_bytes(bytes)))
 }
 
 fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {

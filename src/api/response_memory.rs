@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 use domain::kernel::budgets::RequestMemory;
+use domain::kernel::download::WriteContent;
 use domain::kernel::error::{Error, Result};
 use poem::{Body, Response};
 use serde::Serialize;
@@ -18,17 +19,19 @@ const UNCOUNTED_BYTES: usize = 16 << 10;
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left; [`Error::Internal`] if the value cannot be serialized.
 pub(super) fn to_json(body: &impl Serialize, memory: Option<&RequestMemory>) -> Result<Vec<u8>> {
-    let mut writer = CountingWriter {
-        bytes: Vec::with_capacity(128),
-        reserved: UNCOUNTED_BYTES,
-        memory,
-        is_overloaded: false,
-    };
-    match serde_json::to_writer(&mut writer, body) {
-        Ok(()) => Ok(writer.bytes),
-        Err(_) if writer.is_overloaded => Err(Error::Overloaded),
-        Err(error) => Err(Error::internal(error)),
-    }
+    let mut writer = CountingWriter::new(memory);
+    let written = serde_json::to_writer(&mut writer, body);
+    writer.finish(written)
+}
+
+/// Writes content, and reserves its memory while it grows.
+///
+/// # Errors
+/// [`Error::Overloaded`] if too little memory is left; [`Error::Internal`] if the content cannot be written.
+pub(super) fn to_bytes(write: WriteContent, memory: Option<&RequestMemory>) -> Result<Vec<u8>> {
+    let mut writer = CountingWriter::new(memory);
+    let written = write(&mut writer);
+    writer.finish(written)
 }
 
 struct CountingWriter<'a> {
@@ -38,7 +41,28 @@ struct CountingWriter<'a> {
     is_overloaded: bool,
 }
 
-impl CountingWriter<'_> {
+impl<'a> CountingWriter<'a> {
+    fn new(memory: Option<&'a RequestMemory>) -> Self {
+        Self {
+            bytes: Vec::with_capacity(128),
+            reserved: UNCOUNTED_BYTES,
+            memory,
+            is_overloaded: false,
+        }
+    }
+
+    /// Returns the written bytes.
+    fn finish<E>(self, written: Result<(), E>) -> Result<Vec<u8>>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match written {
+            Ok(()) => Ok(self.bytes),
+            Err(_) if self.is_overloaded => Err(Error::Overloaded),
+            Err(error) => Err(Error::internal(error)),
+        }
+    }
+
     /// Reserves as much again, because the vector doubles its capacity.
     fn reserve(&mut self, size: usize) -> io::Result<()> {
         let missing = size.max(2 * self.reserved) - self.reserved;
@@ -74,12 +98,24 @@ impl Write for CountingWriter<'_> {
     }
 }
 
+/// The whole body of a response that is not cached, as an extension.
+#[derive(Clone)]
+pub(super) struct UncachedBody(pub(super) Bytes);
+
+/// Returns the whole body of a response. Streams have none.
+fn whole_body(response: &Response) -> Option<Bytes> {
+    let extensions = response.extensions();
+    let cached = extensions.get::<WholeBody>().map(|body| &body.0);
+    let body = cached.or_else(|| extensions.get::<UncachedBody>().map(|body| &body.0));
+    body.cloned()
+}
+
 /// Returns a response whose body holds its memory until it was sent or dropped. Streams are returned unchanged.
 ///
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left.
 pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Result<Response> {
-    let (Some(WholeBody(bytes)), Some(memory)) = (response.extensions().get(), memory) else {
+    let (Some(bytes), Some(memory)) = (whole_body(&response), memory) else {
         return Ok(response);
     };
     if bytes.len() <= UNCOUNTED_BYTES {
@@ -87,7 +123,7 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
     }
     memory.resize(bytes.len() as u64)?;
     let held = HeldBytes {
-        bytes: bytes.clone(),
+        bytes,
         _memory: memory.clone(),
     };
     response.set_body(Body::from_bytes(Bytes::from_owner(held)));
@@ -141,6 +177,37 @@ mod tests {
         assert_eq!((sent.len(), budgets.memory.used()), (size, size as u64));
         drop(sent);
         assert_eq!(budgets.memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn uncached_response_holds_its_memory_until_it_is_sent() {
+        let budgets = budgets(8 << 20);
+        let memory = memory(&budgets);
+        let size = 1 << 20;
+        let write: WriteContent = Box::new(move |writer| writer.write_all(&vec![b'x'; size]));
+        let body = Bytes::from(to_bytes(write, Some(&memory)).expect("content"));
+        assert!(budgets.memory.used() >= size as u64, "{}", budgets.memory.used());
+        let response = Response::builder()
+            .extension(UncachedBody(body.clone()))
+            .body(Body::from_bytes(body));
+        let response = hold(response, Some(&memory)).expect("a response");
+        drop(memory);
+        assert_eq!(budgets.memory.used(), size as u64);
+        drop(response);
+        assert_eq!(budgets.memory.used(), 0);
+    }
+
+    #[test]
+    fn content_beyond_budget_is_not_written() {
+        let budgets = budgets(1 << 20);
+        let memory = memory(&budgets);
+        let write = || -> WriteContent {
+            Box::new(|writer| (0..2 << 10).try_for_each(|_| writer.write_all(&[b'x'; 1 << 10])))
+        };
+        assert!(matches!(to_bytes(write(), Some(&memory)), Err(Error::Overloaded)));
+        assert!(to_bytes(write(), None).is_ok());
+        let broken: WriteContent = Box::new(|_| Err(io::ErrorKind::InvalidData.into()));
+        assert!(matches!(to_bytes(broken, None), Err(Error::Internal(_))));
     }
 
     #[test]

@@ -34,12 +34,12 @@ impl App {
 
     async fn python_packages(&self, scope: &PackageScope<'_>) -> Result<Download> {
         let names = pypi::names(&self.backend, scope).await?;
-        Ok(package_list(&self.python_index(scope), &names))
+        Ok(package_list(&self.python_index(scope), names))
     }
 
     async fn python_package(&self, scope: &PackageScope<'_>, name: &str) -> Result<Download> {
         let package = pypi::get(&self.backend, scope, name).await?;
-        Ok(package_files(&self.python_index(scope), &package))
+        Ok(package_files(&self.python_index(scope), package))
     }
 }
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::json;
-use storage::entities::Visibility;
+use storage::entities::packages::{self, PackageStatus, PackageType};
+use storage::entities::{Visibility, now, package_files};
 use tokio::io::AsyncReadExt;
 
 use crate::support::code::{NewCommit, Project, file};
@@ -212,6 +214,77 @@ async fn unread_responses_hold_at_most_the_share_of_an_address(server: TestServe
     anonymous.get(&path).await.expect(200);
 }
 
+fn memory_of_three_indexes() -> ConfigOptions {
+    ConfigOptions { body_memory_bytes: Some(32 << 20), ..ConfigOptions::default() }
+}
+
+/// Adds a Python package whose index has more than nine megabytes.
+async fn large_python_package(server: &TestServer, project_id: i64) {
+    let (db, at) = (server.backend.database.write(), now());
+    let package = packages::ActiveModel {
+        project_id: Set(project_id),
+        package_type: Set(PackageType::Pypi),
+        name: Set("large".to_owned()),
+        name_key: Set("large".to_owned()),
+        lookup_name: Set("large".to_owned()),
+        version: Set("1.0".to_owned()),
+        status: Set(PackageStatus::Default),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let package = package.insert(db).await.expect("a package");
+    for part in 0..4 {
+        let files = (0..1_000).map(|number| {
+            let file_name = format!("large-{}-{part}-{number}.whl", "1".repeat(200));
+            package_files::ActiveModel {
+                package_id: Set(package.id),
+                distinct_name: Set(Some(file_name.clone())),
+                file_name: Set(file_name),
+                size: Set(1),
+                md5: Set("0".repeat(32)),
+                sha1: Set("0".repeat(40)),
+                sha256: Set("0".repeat(64)),
+                sha512: Set(None),
+                // Each character takes six bytes in HTML.
+                requires_python: Set(Some("\"".repeat(300))),
+                created_at: Set(at),
+                ..Default::default()
+            }
+        });
+        package_files::Entity::insert_many(files).exec_without_returning(db).await.expect("files");
+    }
+}
+
+async fn unread_python_indexes_hold_at_most_the_share_of_an_address(server: TestServer) {
+    let id = project(&server.root(), "work", json!({"visibility": "public"})).await;
+    large_python_package(&server, id).await;
+    let path = format!("/projects/{id}/packages/pypi/simple/large");
+    let anonymous = server.anonymous();
+    let size = anonymous.get(&path).await.expect(200).body.len();
+    assert!(size > 9 << 20, "{size}");
+    wait_until_released(&server).await;
+    let request = format!("GET /api/v4{path} HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut unread = Vec::new();
+    for _ in 0..5 {
+        let mut connection = RawConnection::connect(&server.base).await;
+        connection.send(&request).await;
+        let mut start = [0; 15];
+        connection.stream.read_exact(&mut start).await.expect("a status line");
+        unread.push((connection, String::from_utf8_lossy(&start).into_owned()));
+    }
+    let count = |status: &str| unread.iter().filter(|(_, line)| line.contains(status)).count();
+    assert!(count(" 200 ") > 0 && count(" 503 ") > 0, "{} {}", count(" 200 "), count(" 503 "));
+    let used = server.backend.budgets.memory.used();
+    assert!((size as u64..=28 << 20).contains(&used), "{used}");
+    drop(unread);
+    wait_until_released(&server).await;
+    let json = anonymous.clone().header("Accept", "application/vnd.pypi.simple.v1+json");
+    let index = json.get(&path).await.expect(200).json();
+    assert_eq!(index["files"].as_array().map(Vec::len), Some(4_000));
+    wait_until_released(&server).await;
+}
+
 on_every_database![
     large_body_is_read_after_permission_check,
     large_commit_is_parsed_from_file,
@@ -221,4 +294,5 @@ on_every_database![
     unfinished_bodies_hold_at_most_the_share_of_an_address with small_memory(),
     large_file_in_json_returns_413_with_advice with small_files(),
     unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
+    unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
 ];

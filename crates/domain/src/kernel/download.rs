@@ -1,5 +1,7 @@
 //! Downloads: bytes that a request returns instead of JSON.
 
+use std::io::{self, Write};
+
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
@@ -19,6 +21,9 @@ pub struct Download {
     pub content: DownloadContent,
 }
 
+/// Writes the content in one media type. Only the selected content is written.
+pub type WriteContent = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
 /// The bytes of a [`Download`].
 pub enum DownloadContent {
     /// Content in memory. Ranges are cut out of it.
@@ -28,10 +33,10 @@ pub enum DownloadContent {
         /// Length in bytes.
         size: u64,
         /// Streams the bytes from `start` (inclusive) to `end` (exclusive).
-        open: Box<dyn FnOnce(u64, u64) -> BoxStream<'static, std::io::Result<Bytes>> + Send>,
+        open: Box<dyn FnOnce(u64, u64) -> BoxStream<'static, io::Result<Bytes>> + Send>,
     },
     /// The same content in several media types, of which the request selects one. The first is the default.
-    Alternatives(Vec<(&'static str, Bytes)>),
+    Alternatives(Vec<(&'static str, WriteContent)>),
     /// Content of unknown length.
-    Stream(BoxStream<'static, std::io::Result<Bytes>>),
+    Stream(BoxStream<'static, io::Result<Bytes>>),
 }

@@ -1,7 +1,5 @@
 //! Lists of packages for package managers, by the name of the package.
 
-use std::collections::HashMap;
-
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
@@ -123,10 +121,10 @@ pub async fn by_name(
     Ok(found)
 }
 
-/// Returns the names of all packages of a format, sorted by code point.
+/// Returns the names of all packages of a format, sorted by code point. Reserves the memory of the names.
 ///
 /// # Errors
-/// Returns `Forbidden` if the packages of the project are disabled.
+/// Returns `Forbidden` if the packages of the project are disabled, and `Overloaded` if too little memory is left.
 pub async fn names(backend: &Backend, scope: &PackageScope<'_>, kind: PackageType) -> Result<Vec<String>> {
     let mut names: Vec<String> = scope
         .listed(kind)?
@@ -137,6 +135,8 @@ pub async fn names(backend: &Backend, scope: &PackageScope<'_>, kind: PackageTyp
         .into_tuple()
         .all(backend.database.read())
         .await?;
+    let size: usize = names.iter().map(|name| size_of::<String>() + name.len()).sum();
+    scope.caller().reserve_memory(size as u64)?;
     names.sort_unstable();
     Ok(names)
 }
@@ -146,16 +146,39 @@ fn among(db: &impl ConnectionTrait, column: Expr, ids: &[i64]) -> Expr {
     is_among(db.get_database_backend(), column, ids.iter().copied())
 }
 
-/// Returns the files of packages by the ID of the package, oldest first.
+/// A file of a package in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// The name.
+    pub file_name: String,
+    /// The size in bytes.
+    pub size: i64,
+    /// The SHA-256 in hex.
+    pub sha256: String,
+    /// The versions of Python that the file supports.
+    pub requires_python: Option<String>,
+}
+
+impl ListedFile {
+    /// Returns the memory of the file in bytes.
+    fn memory(&self) -> usize {
+        let requires_python = self.requires_python.as_ref().map_or(0, String::len);
+        size_of::<Self>() + self.file_name.len() + self.sha256.len() + requires_python
+    }
+}
+
+/// Returns the files of packages, oldest first. Reserves the memory of the files.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub async fn files_of(
-    backend: &Backend,
-    package_ids: &[i64],
-) -> Result<HashMap<i64, Vec<package_files::Model>>> {
+/// Returns `Overloaded` if too little memory is left.
+pub async fn files_of(backend: &Backend, caller: &Caller, package_ids: &[i64]) -> Result<Vec<ListedFile>> {
     let db = backend.database.read();
-    let found = package_files::Entity::find()
+    let found: Vec<(String, i64, String, Option<String>)> = package_files::Entity::find()
+        .select_only()
+        .column(package_files::Column::FileName)
+        .column(package_files::Column::Size)
+        .column(package_files::Column::Sha256)
+        .column(package_files::Column::RequiresPython)
         .filter(among(
             db,
             package_files::Column::PackageId.into_expr(),
@@ -163,13 +186,21 @@ pub async fn files_of(
         ))
         .order_by_desc(package_files::Column::Id)
         .limit(MAX_ROWS)
+        .into_tuple()
         .all(db)
         .await?;
-    let mut grouped: HashMap<i64, Vec<package_files::Model>> = HashMap::new();
-    for file in found.into_iter().rev() {
-        grouped.entry(file.package_id).or_default().push(file);
-    }
-    Ok(grouped)
+    let oldest_first = found.into_iter().rev();
+    let files: Vec<ListedFile> = oldest_first
+        .map(|(file_name, size, sha256, requires_python)| ListedFile {
+            file_name,
+            size,
+            sha256,
+            requires_python,
+        })
+        .collect();
+    let size: usize = files.iter().map(ListedFile::memory).sum();
+    caller.reserve_memory(size as u64)?;
+    Ok(files)
 }
 
 /// A version of a package with the document about it.

@@ -1,11 +1,10 @@
 //! Python packages: uploads, the index of packages, and the files of a package, as `twine` and `pip` request them.
 
 use parsers::pypi::{is_digest, is_file_name, is_name, is_version, normalize};
-use storage::entities::package_files;
 use storage::entities::packages::PackageType;
 
 use super::access::check_access;
-use super::client_lists::{self, PackageScope};
+use super::client_lists::{self, ListedFile, PackageScope};
 use super::content::{self, StoredContent};
 use super::creation::{self, AddFileError, DuplicateRule, NewPackageFile, VersionRule};
 use super::downloads;
@@ -42,7 +41,7 @@ pub struct PythonPackageDetail {
     /// The normalized name.
     pub name: String,
     /// The files, oldest first.
-    pub files: Vec<package_files::Model>,
+    pub files: Vec<ListedFile>,
 }
 
 /// Adds a file to a version of a package.
@@ -138,7 +137,7 @@ fn check_digests(upload: &PythonUpload, content: &StoredContent) -> Result<()> {
 /// Returns the normalized names of all packages, in alphabetical order.
 ///
 /// # Errors
-/// Returns `Forbidden` if the packages of the project are disabled.
+/// Returns `Forbidden` if the packages of the project are disabled, and `Overloaded` if too little memory is left.
 pub async fn names(backend: &Backend, scope: &PackageScope<'_>) -> Result<Vec<String>> {
     client_lists::names(backend, scope, PackageType::Pypi).await
 }
@@ -147,7 +146,8 @@ pub async fn names(backend: &Backend, scope: &PackageScope<'_>) -> Result<Vec<St
 ///
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled. Returns `NotFound` if the package does not exist;
-/// `Unauthorized` in place of it for a client without credentials in a group.
+/// `Unauthorized` in place of it for a client without credentials in a group. Returns `Overloaded` if too little memory is
+/// left.
 pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Result<PythonPackageDetail> {
     // Other names are not looked up, because a database does not accept every text.
     if !is_name(name) {
@@ -159,9 +159,7 @@ pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Res
         return Err(scope.not_found());
     }
     let ids: Vec<i64> = versions.iter().map(|version| version.id).collect();
-    let files = client_lists::files_of(backend, &ids).await?;
-    let mut files: Vec<package_files::Model> = files.into_values().flatten().collect();
-    files.sort_unstable_by_key(|file| file.id);
+    let files = client_lists::files_of(backend, scope.caller(), &ids).await?;
     Ok(PythonPackageDetail { name, files })
 }
 
