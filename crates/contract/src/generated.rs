@@ -8,6 +8,7 @@ use poem_openapi::{Enum, Object};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::deferred::Deferred;
 use crate::input::{FromInput, Input, InputError};
 use crate::map::Map;
 use crate::timestamp::Timestamp;

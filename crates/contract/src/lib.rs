@@ -4,6 +4,7 @@
 //! The generated types are at the root of the package. They are wire types: they have public fields and no
 //! rules. [`table`] describes the operations, with which the server reads and authorizes requests.
 
+pub mod deferred;
 pub mod document;
 pub mod input;
 pub mod map;

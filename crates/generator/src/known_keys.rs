@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::load::{Document, Fault, TYPES, WEBHOOKS, escape};
+use crate::load::{DEFERRED, Document, Fault, TYPES, WEBHOOKS, escape};
 use crate::lower::METHODS;
 
 const OPERATION: &[&str] = &[
@@ -72,6 +72,7 @@ const SCHEMA: &[&str] = &[
     "maxItems",
     "externalDocs",
     TYPES,
+    DEFERRED,
     "x-enum-varnames",
     // Other lints decide whether these are allowed.
     "oneOf",

@@ -141,6 +141,8 @@ pub const WEBHOOKS: &str = "x-webhooks";
 
 /// Extension with the types of a value that has no single type.
 pub const TYPES: &str = "x-types";
+/// Extension for the values of an object that are created while the response is written.
+pub const DEFERRED: &str = "x-deferred";
 
 /// Loads and merges the contract below `folder`, and adds the common parts.
 ///

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::defaults::EDGE_PARAMETERS;
-use crate::load::{Document, Fault, escape};
+use crate::load::{DEFERRED, Document, Fault, escape};
 use crate::model::{
     Access, Body, Content, Contract, FilePart, Flag, Form, Group, Operation, Paging, Parameter, Property,
     Schema, Success, Tag, Type,
@@ -430,9 +430,11 @@ impl Lowering<'_> {
             }
             (Some("object"), _) if schema.get("additionalProperties").is_some_and(Value::is_object) => {
                 let value = &schema["additionalProperties"];
-                Type::Map(Box::new(
-                    self.ty(&format!("{pointer}/additionalProperties"), value),
-                ))
+                let value = self.ty(&format!("{pointer}/additionalProperties"), value);
+                Type::Map(Box::new(match flag(schema, DEFERRED) {
+                    true => Type::Deferred(Box::new(value)),
+                    false => value,
+                }))
             }
             (Some("object"), _) if schema.get("properties").is_none() => Type::Map(Box::new(Type::Any)),
             (None, _) => Type::Any,
@@ -519,7 +521,7 @@ impl Lowering<'_> {
     /// Adds all components that `ty` refers to.
     fn reach(&mut self, ty: &Type, names: &mut BTreeSet<String>) {
         match ty {
-            Type::List(inner, ..) | Type::Map(inner) => self.reach(inner, names),
+            Type::List(inner, ..) | Type::Map(inner) | Type::Deferred(inner) => self.reach(inner, names),
             Type::Named(name) if names.insert(name.clone()) => {
                 let pointer = format!("/components/schemas/{}", escape(name));
                 if let Some(schema) = self.document.root.pointer(&pointer) {

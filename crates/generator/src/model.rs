@@ -298,4 +298,6 @@ pub enum Type {
     List(Box<Type>, u64, Option<u64>),
     /// An object with arbitrary keys.
     Map(Box<Type>),
+    /// A value of a response that is created while it is written.
+    Deferred(Box<Type>),
 }

@@ -226,6 +226,7 @@ impl<'a> Writer<'a> {
                 ]) })
             }
             Type::Map(inner) => json!({ "map": self.input(inner)? }),
+            Type::Deferred(_) => return Err("values of requests cannot be deferred".to_owned()),
         };
         Ok(self.types.add(entry))
     }

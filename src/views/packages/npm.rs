@@ -1,9 +1,12 @@
 //! npm packages.
 
-use domain::packages::npm::{NpmPackageDetail, NpmVersionDetail};
-use parsers::npm::NpmName;
+use std::sync::Arc;
+
+use domain::packages::npm::{NpmPackageDetail, StoredManifest};
+use parsers::npm::{NpmName, NpmVersion};
 use serde_json::Value;
 
+use contract::deferred::{Deferred, DeferredError};
 use contract::map::Map;
 use contract::{NpmArchive, NpmPackage, NpmPackageVersion};
 
@@ -11,9 +14,16 @@ use contract::{NpmArchive, NpmPackage, NpmPackageVersion};
 #[must_use]
 pub fn npm_package(registry: &str, detail: NpmPackageDetail) -> NpmPackage {
     let NpmPackageDetail { name, versions, tags } = detail;
-    let versions = versions.into_iter().map(|version| {
-        let key = version.version.as_str().to_owned();
-        (key, npm_package_version(registry, &name, version))
+    let package = Arc::new((registry.to_owned(), name.clone()));
+    let versions = versions.into_iter().map(|detail| {
+        let key = detail.version.as_str().to_owned();
+        let package = Arc::clone(&package);
+        let create = move || -> Result<NpmPackageVersion, DeferredError> {
+            let (registry, name) = &*package;
+            let manifest = detail.manifest()?;
+            Ok(npm_package_version(registry, name, &detail.version, manifest))
+        };
+        (key, Deferred::new(create))
     });
     NpmPackage {
         versions: versions.collect(),
@@ -22,13 +32,18 @@ pub fn npm_package(registry: &str, detail: NpmPackageDetail) -> NpmPackage {
     }
 }
 
-fn npm_package_version(registry: &str, name: &NpmName, detail: NpmVersionDetail) -> NpmPackageVersion {
-    let mut manifest = detail.manifest;
+fn npm_package_version(
+    registry: &str,
+    name: &NpmName,
+    version: &NpmVersion,
+    stored: StoredManifest,
+) -> NpmPackageVersion {
+    let mut manifest = stored.manifest;
     let mut value = |attribute: &str| manifest.remove(attribute);
     NpmPackageVersion {
         name: name.to_string(),
-        version: detail.version.as_str().to_owned(),
-        deprecated: detail.deprecated,
+        version: version.as_str().to_owned(),
+        deprecated: stored.deprecated,
         description: value("description"),
         dependencies: value("dependencies").and_then(strings),
         dev_dependencies: value("devDependencies").and_then(strings),
@@ -47,9 +62,9 @@ fn npm_package_version(registry: &str, name: &NpmName, detail: NpmVersionDetail)
         has_install_script: value("hasInstallScript"),
         has_shrinkwrap: value("_hasShrinkwrap"),
         dist: NpmArchive {
-            tarball: format!("{registry}/{name}/-/{}", name.file_name(&detail.version)),
-            shasum: detail.shasum,
-            integrity: detail.integrity,
+            tarball: format!("{registry}/{name}/-/{}", name.file_name(version)),
+            shasum: stored.shasum,
+            integrity: stored.integrity,
         },
     }
 }

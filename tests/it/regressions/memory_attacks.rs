@@ -2,7 +2,11 @@
 
 use futures_util::future::join_all;
 use reqwest::Method;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::json;
+use storage::database::{Database, DatabaseOptions};
+use storage::entities::packages::{self, PackageStatus, PackageType};
+use storage::entities::{now, package_metadata};
 use tokio::io::AsyncReadExt;
 
 use crate::support::attacks::Attack;
@@ -73,4 +77,62 @@ async fn unread_files_in_json_use_bounded_memory() {
     server.stop().await;
 }
 
-harness::tests![dense_json_uses_bounded_memory, unread_files_in_json_use_bounded_memory];
+/// Adds an npm package with a thousand versions of the maximum size, whose manifests contain as many values as possible.
+async fn add_dense_npm_package(site: &Site, project_id: i64) {
+    let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database");
+    let (db, at) = (database.write(), now());
+    let entries: Vec<String> = (0..2_200).map(|number| format!(r#""{number:03x}":"""#)).collect();
+    let manifest = format!(r#"{{"dependencies":{{{}}}}}"#, entries.join(","));
+    let content = format!(r#"{{"shasum":"0","integrity":"sha512-0","manifest":{manifest}}}"#);
+    for number in 0..1_000 {
+        let package = packages::ActiveModel {
+            project_id: Set(project_id),
+            package_type: Set(PackageType::Npm),
+            name: Set("dense".to_owned()),
+            name_key: Set("dense".to_owned()),
+            lookup_name: Set("dense".to_owned()),
+            version: Set(format!("1.0.{number}")),
+            status: Set(PackageStatus::Default),
+            created_at: Set(at),
+            updated_at: Set(at),
+            ..Default::default()
+        };
+        let package = package.insert(db).await.expect("a package");
+        let document = package_metadata::ActiveModel {
+            package_id: Set(package.id),
+            content: Set(content.clone()),
+            ..Default::default()
+        };
+        package_metadata::Entity::insert(document).exec_without_returning(db).await.expect("a document");
+    }
+    database.close().await.expect("closing");
+}
+
+async fn npm_metadata_uses_bounded_memory() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let id = spaces::project(&client, "own", json!({"visibility": "public"})).await;
+    server.stop().await;
+    add_dense_npm_package(&site, id).await;
+    let server = site.serve(&[]).await;
+    let mut attack = Attack::start("npm metadata", &server);
+    let request = async {
+        let mut connection = RawConnection::connect(&server.base).await;
+        let path = format!("/api/v4/projects/{id}/packages/npm/dense");
+        connection.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
+        let mut start = [0; STATUS_BYTES];
+        connection.stream.read_exact(&mut start).await.expect("a status line");
+        String::from_utf8_lossy(&start[9..]).into_owned()
+    };
+    // The texts fit into the memory for bodies, but their values take twenty times as much.
+    assert_eq!(attack.probed(request).await, "200");
+    attack.check();
+    server.stop().await;
+}
+
+harness::tests![
+    dense_json_uses_bounded_memory,
+    unread_files_in_json_use_bounded_memory,
+    npm_metadata_uses_bounded_memory,
+];

@@ -246,6 +246,13 @@ impl Caller {
             .map_or(Ok(()), |memory| memory.reserve(bytes))
     }
 
+    /// Releases memory that was reserved for the response and is no longer in use.
+    pub fn release_memory(&self, bytes: u64) {
+        if let Some(memory) = &self.memory {
+            memory.release(bytes);
+        }
+    }
+
     /// Returns the caller with the network address of the client, which distinguishes anonymous callers.
     #[must_use]
     pub fn at_address(mut self, address: Option<String>) -> Self {

@@ -1,6 +1,8 @@
 //! Lists of packages for package managers, by the name of the package.
 
-use sea_orm::sea_query::Expr;
+use std::collections::HashMap;
+
+use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
 };
@@ -203,52 +205,85 @@ pub async fn files_of(backend: &Backend, caller: &Caller, package_ids: &[i64]) -
     Ok(files)
 }
 
-/// A version of a package with the document about it.
+/// A version of a package that has a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackageDocument {
+pub struct ListedVersion {
     /// The ID of the package.
     pub package_id: i64,
     /// The version.
     pub version: String,
-    /// The document.
-    pub content: String,
+    /// The size of the document in bytes.
+    pub document_bytes: u64,
 }
 
-/// Returns the versions of a package with the documents about them, oldest first.
+/// Returns the versions of a package that have documents, oldest first, without the documents.
 ///
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled.
-pub async fn documents(
+pub async fn versions(
     backend: &Backend,
     scope: &PackageScope<'_>,
     kind: PackageType,
     lookup_name: &str,
-) -> Result<Vec<PackageDocument>> {
+) -> Result<Vec<ListedVersion>> {
     let document = packages::Entity::belongs_to(package_metadata::Entity)
         .from(Column::Id)
         .to(package_metadata::Column::PackageId);
-    let mut found: Vec<(i64, String, String)> = scope
+    let content = Expr::col((package_metadata::Entity, package_metadata::Column::Content));
+    // The databases return the size without reading the document.
+    let size = Expr::from(Func::cust("octet_length").arg(content)).cast_as("bigint");
+    let found: Vec<(i64, String, i64)> = scope
         .listed(kind)?
         .filter(Column::LookupName.eq(lookup_name))
         .join(JoinType::InnerJoin, document.into())
         .select_only()
         .column(Column::Id)
         .column(Column::Version)
-        .column(package_metadata::Column::Content)
+        .column_as(size, "size")
         .order_by_desc(Column::Id)
         .limit(MAX_ROWS)
         .into_tuple()
         .all(backend.database.read())
         .await?;
-    found.reverse();
-    let documents = found
-        .into_iter()
-        .map(|(package_id, version, content)| PackageDocument {
-            package_id,
-            version,
-            content,
-        });
-    Ok(documents.collect())
+    let oldest_first = found.into_iter().rev();
+    let versions = oldest_first.map(|(package_id, version, size)| ListedVersion {
+        package_id,
+        version,
+        document_bytes: u64::try_from(size).unwrap_or_default(),
+    });
+    Ok(versions.collect())
+}
+
+/// Returns the documents of versions by the ID of the package. Reserves the memory of the documents before it reads them.
+///
+/// # Errors
+/// Returns `Overloaded` if too little memory is left.
+pub async fn documents<'a>(
+    backend: &Backend,
+    caller: &Caller,
+    versions: impl Iterator<Item = &'a ListedVersion>,
+) -> Result<HashMap<i64, String>> {
+    let (mut ids, mut size) = (Vec::new(), 0_u64);
+    for version in versions {
+        ids.push(version.package_id);
+        size = size.saturating_add(version.document_bytes);
+    }
+    // While they are read, the documents exist twice: as rows of the database and as texts.
+    caller.reserve_memory(size.saturating_mul(2))?;
+    let db = backend.database.read();
+    let found: Vec<(i64, String)> = package_metadata::Entity::find()
+        .select_only()
+        .column(package_metadata::Column::PackageId)
+        .column(package_metadata::Column::Content)
+        .filter(among(db, package_metadata::Column::PackageId.into_expr(), &ids))
+        .into_tuple()
+        .all(db)
+        .await?;
+    caller.release_memory(size);
+    // Documents can grow between both statements.
+    let read: usize = found.iter().map(|(_, content)| content.len()).sum();
+    caller.reserve_memory((read as u64).saturating_sub(size))?;
+    Ok(found.into_iter().collect())
 }
 
 /// Returns the tags of packages, oldest first.

@@ -68,6 +68,10 @@ fn value_type(ty: &Type) -> TokenStream {
             let inner = value_type(inner);
             quote!(Map<#inner>)
         }
+        Type::Deferred(inner) => {
+            let inner = value_type(inner);
+            quote!(Deferred<#inner>)
+        }
     }
 }
 

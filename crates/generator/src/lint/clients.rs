@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Linter;
 use crate::defaults::SUDO;
 use crate::example;
-use crate::load::{TYPES, WEBHOOKS, escape};
+use crate::load::{DEFERRED, TYPES, WEBHOOKS, escape};
 use crate::lower::json_of;
 
 impl Linter<'_> {
@@ -35,6 +35,13 @@ impl Linter<'_> {
         for (index, one) in types.into_iter().flatten().enumerate() {
             self.schema(&format!("{pointer}/x-types/{index}"), one);
         }
+        let deferred = &schema[DEFERRED];
+        self.require(
+            deferred.is_null() || (*deferred == true && schema["additionalProperties"].is_object()),
+            pointer,
+            "deferred",
+            "x-deferred must be `true` on a schema with `additionalProperties`, or absent",
+        );
         let values = schema["enum"].as_array().filter(|_| schema["type"] == "integer");
         let names = schema["x-enum-varnames"].as_array();
         self.require(

@@ -163,6 +163,8 @@ lints! {
         "title: {type: string, description: Its title.}" => "title: {description: Its title.}", "types";
     values_with_a_type_have_no_other_types: "schemas/keys.yaml",
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., x-types: [{type: string}]}", "types";
+    deferred_values_belong_to_an_object: "schemas/keys.yaml",
+        "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., x-deferred: true}", "deferred";
     types_of_values_are_checked: "shared/schemas.yaml",
         "- {type: string}" => "- {type: integer}", "int64";
     examples_have_one_of_the_types: "shared/responses.yaml",

@@ -317,7 +317,8 @@ async fn index_is_read_in_few_statements(server: TestServer) {
     root.get(&format!("{path}?a=1")).await.expect(200);
     let before = server.statements();
     root.get(&format!("{path}?a=2")).await.expect(200);
-    assert!(server.statements() - before <= 3, "{}", server.statements() - before);
+    // The sizes of the documents are read before the documents.
+    assert!(server.statements() - before <= 4, "{}", server.statements() - before);
 }
 
 on_every_database![

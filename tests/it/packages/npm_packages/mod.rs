@@ -264,7 +264,8 @@ async fn package_is_read_in_few_statements(server: TestServer) {
         root.get(&format!("{url}?a=1")).await.expect(200);
         let before = server.statements();
         root.get(&format!("{url}?a=2")).await.expect(200);
-        assert!(server.statements() - before <= 4, "{url}: {}", server.statements() - before);
+        // The sizes of the documents are read before the documents.
+        assert!(server.statements() - before <= 5, "{url}: {}", server.statements() - before);
     }
 }
 

@@ -45,18 +45,24 @@ pub async fn index_file(backend: &Backend, access: &ProjectAccess, path: &str) -
     let not_found = || Error::not_found("Crate");
     let name = CrateName::of_index_path(path).ok_or_else(not_found)?;
     let scope = PackageScope::Project(access);
-    let versions = client_lists::documents(backend, &scope, PackageType::Cargo, &name.canonical()).await?;
-    let first = versions.first().ok_or_else(not_found)?;
+    let versions = client_lists::versions(backend, &scope, PackageType::Cargo, &name.canonical()).await?;
+    let documents = client_lists::documents(backend, &access.caller, versions.iter()).await?;
+    // A version that was deleted meanwhile has no document any more.
+    let mut entries = versions
+        .iter()
+        .filter_map(|version| documents.get(&version.package_id))
+        .peekable();
+    let first = entries.peek().ok_or_else(not_found)?;
     // Clients try other separators too, and require the name in the path.
-    let first = IndexEntry::parse(&first.content).map_err(Error::internal)?;
+    let first = IndexEntry::parse(first).map_err(Error::internal)?;
     if !first.name.eq_ignore_ascii_case(name.as_str()) {
         return Err(not_found());
     }
-    let size: usize = versions.iter().map(|version| version.content.len() + 1).sum();
+    let size: usize = documents.values().map(|entry| entry.len() + 1).sum();
     access.caller.reserve_memory(size as u64)?;
     let mut lines = String::with_capacity(size);
-    for version in &versions {
-        lines.push_str(&version.content);
+    for entry in entries {
+        lines.push_str(entry);
         lines.push('\n');
     }
     Ok(Download {

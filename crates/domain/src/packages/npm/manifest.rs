@@ -7,7 +7,7 @@ use crate::kernel::error::{Error, Result};
 
 /// The document about a version, in `package_metadata`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct StoredManifest {
+pub struct StoredManifest {
     /// SHA-1 digest of the archive in hexadecimal digits.
     pub shasum: String,
     /// SHA-512 digest of the archive, as subresource integrity.

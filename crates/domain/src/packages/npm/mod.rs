@@ -18,6 +18,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::download::Download;
 use crate::kernel::error::{Error, Result};
 
+pub use manifest::StoredManifest;
 pub use publishing::{NpmChange, receive};
 pub use versions::{NpmPackageDetail, NpmVersionDetail, get};
 

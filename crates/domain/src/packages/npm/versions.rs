@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use parsers::npm::{NpmName, NpmVersion};
-use serde_json::{Map, Value};
 use storage::entities::packages::PackageType;
 
 use super::manifest::StoredManifest;
@@ -28,14 +27,19 @@ pub struct NpmPackageDetail {
 pub struct NpmVersionDetail {
     /// The version.
     pub version: NpmVersion,
-    /// The SHA-1 digest of the archive in hexadecimal digits.
-    pub shasum: String,
-    /// The SHA-512 digest of the archive, as subresource integrity.
-    pub integrity: String,
-    /// The deprecation message.
-    pub deprecated: Option<String>,
-    /// The attributes of the uploaded manifest.
-    pub manifest: Map<String, Value>,
+    /// The stored document.
+    document: String,
+}
+
+impl NpmVersionDetail {
+    /// Parses the document about the version. A parsed document can take fifteen times as much memory as its text, so callers
+    /// parse one at a time.
+    ///
+    /// # Errors
+    /// Returns an internal error if the document is invalid.
+    pub fn manifest(&self) -> Result<StoredManifest> {
+        StoredManifest::parse(&self.document)
+    }
 }
 
 /// Returns a package with its versions. If several projects of a group have the same version, the version that was uploaded
@@ -47,38 +51,25 @@ pub struct NpmVersionDetail {
 /// Returns `Overloaded` if too little memory is left.
 pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Result<NpmPackageDetail> {
     let name = parse_name(name)?;
-    let found = client_lists::documents(backend, scope, PackageType::Npm, name.as_str()).await?;
-    // The parsed documents take about as much memory as their texts.
-    let size = found.iter().map(|document| document.content.len() as u64).sum();
-    scope.caller().reserve_memory(size)?;
-    let versions = by_version(found, |document| document.version.as_str());
+    let found = client_lists::versions(backend, scope, PackageType::Npm, name.as_str()).await?;
+    let versions = by_version(found, |listed| listed.version.as_str());
     if versions.is_empty() {
         return Err(scope.not_found());
     }
     let ids: Vec<(i64, &str)> = versions
         .iter()
-        .map(|(version, document)| (document.package_id, version.as_str()))
+        .map(|(version, listed)| (listed.package_id, version.as_str()))
         .collect();
     let tags = tags_of(backend, &ids).await?;
-    let mut details = Vec::new();
-    for (version, document) in versions {
-        let StoredManifest {
-            shasum,
-            integrity,
-            deprecated,
-            manifest,
-        } = StoredManifest::parse(&document.content)?;
-        details.push(NpmVersionDetail {
-            version,
-            shasum,
-            integrity,
-            deprecated,
-            manifest,
-        });
-    }
+    let mut documents = client_lists::documents(backend, scope.caller(), versions.values()).await?;
+    // A version that was deleted meanwhile has no document any more.
+    let details = versions.into_iter().filter_map(|(version, listed)| {
+        let document = documents.remove(&listed.package_id)?;
+        Some(NpmVersionDetail { version, document })
+    });
     Ok(NpmPackageDetail {
         name,
-        versions: details,
+        versions: details.collect(),
         tags,
     })
 }
