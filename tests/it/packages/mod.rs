@@ -12,6 +12,7 @@ pub mod maven_packages;
 pub mod npm_packages;
 pub mod protection;
 pub mod python_packages;
+mod reauthorization;
 mod storage;
 
 use holdfast::config::ConfigOptions;

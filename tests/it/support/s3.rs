@@ -18,6 +18,8 @@ const ACCESS_KEY: &str = "access-key-of-the-tests";
 const REGION: &str = "eu-test-1";
 /// Name of the bucket.
 const BUCKET: &str = "files";
+/// Time until a request that waits asks the script again.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Modification time of all objects.
 const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
 
@@ -32,6 +34,8 @@ pub enum S3Reply {
     Cut,
     /// The request gets no response.
     Hang,
+    /// The request succeeds or fails when the script returns another outcome.
+    Wait,
 }
 
 type Script = Arc<dyn Fn(&str) -> S3Reply + Send + Sync>;
@@ -82,7 +86,7 @@ impl Bucket {
                 let (contents, changed, script) =
                     (Arc::clone(&task_contents), Arc::clone(&task_changed), Arc::clone(&script));
                 connections.spawn(async move {
-                    serve(stream, &contents, &script).await;
+                    serve(stream, &contents, &script, &changed).await;
                     changed.notify_waiters();
                 });
             }
@@ -182,12 +186,17 @@ fn response(status: u16, body: impl Into<Vec<u8>>) -> S3Response {
     }
 }
 
-async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Script) -> Option<()> {
+async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Script, changed: &Notify) -> Option<()> {
     let (line, request) = read(&mut stream).await?;
     contents.lock().expect("the contents").requests.push(line.clone());
-    let reply = script(&line);
+    changed.notify_waiters();
+    let mut reply = script(&line);
+    while reply == S3Reply::Wait {
+        tokio::time::sleep(PAUSE).await;
+        reply = script(&line);
+    }
     let response = match reply {
-        S3Reply::Hang => std::future::pending().await,
+        S3Reply::Hang | S3Reply::Wait => std::future::pending().await,
         S3Reply::Failure(status) => response(status, "<Error><Code>Refused</Code></Error>"),
         S3Reply::Success | S3Reply::Cut => contents.lock().expect("the contents").response(&request),
     };

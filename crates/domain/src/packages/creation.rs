@@ -8,19 +8,19 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QuerySelect,
 };
 use storage::entities::packages::{self, PackageStatus, PackageType};
-use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags};
+use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags, projects};
 
 use super::access::check_access;
 use super::content::{self, StoredContent};
 use super::deletion::{enqueue_collection, file_target, package_target};
 use super::protection::{self, PackageChange, ProtectedName};
+use super::reauthorization::authorize_again;
 use super::usage::count_upload;
 use crate::audit::{self, AuditEvent, AuditKind};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
 use crate::kernel::settings::PROJECT_PACKAGES_SIZE;
-use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of files of a package.
 const MAX_FILES: u64 = 1_000;
@@ -107,24 +107,26 @@ impl<E: Into<Error>> From<E> for AddFileError {
     }
 }
 
-/// Publishes a file. Discards its content if that fails.
+/// Publishes a file. Discards its content if that fails. The caller is authorized again, because storing the content can take
+/// minutes.
 ///
 /// # Errors
 /// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled or a
 /// protection rule does not allow the upload, `Error::FileTooLarge` if the packages of the project are too large with the
-/// file, and `Error::NotFound` if the project was deleted.
+/// file, and `Error::NotFound` if the project was deleted or the caller cannot see it any more. Returns `Error::Unauthorized` if
+/// the credentials are no longer valid.
 pub async fn add_file(
     backend: &Backend,
     access: &ProjectAccess,
     new: NewPackageFile,
     content: StoredContent,
 ) -> Result<(packages::Model, package_files::Model), AddFileError> {
-    let added = match check_access(access) {
-        Ok(()) => {
+    let added = match authorize_again(backend, access).await {
+        Ok(access) => {
             backend
                 .database
                 .transaction(async |transaction| {
-                    let added = add(transaction, access, &new, &content).await?;
+                    let added = add(transaction, &access, &new, &content).await?;
                     check_total_size(transaction, backend, access.project.id).await?;
                     Ok(added)
                 })
@@ -146,7 +148,7 @@ async fn add(
     content: &StoredContent,
 ) -> Result<(packages::Model, package_files::Model), AddFileError> {
     // Uploads to a project wait here for each other, so duplicates are found and limits are exact.
-    lock_for_insert(transaction, access.project.id).await?;
+    let access = &lock_project(transaction, access).await?;
     let name = ProtectedName {
         package_type: new.package_type,
         name: &new.name,
@@ -184,6 +186,24 @@ async fn add(
     let event = AuditEvent::new(kind, access.audit_entity(), target);
     audit::record(transaction, &access.caller, event).await?;
     Ok((package, file))
+}
+
+/// Locks the project. Returns the access to the locked row, which can differ from the row at the start of the upload.
+async fn lock_project(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+) -> Result<ProjectAccess, AddFileError> {
+    let project = projects::lock_for_insert(transaction, access.project.id).await?;
+    let project = project.ok_or_else(|| Error::not_found("Project"))?;
+    if project.archived {
+        return Err(Error::forbidden().into());
+    }
+    let locked = ProjectAccess {
+        project,
+        ..access.clone()
+    };
+    check_access(&locked)?;
+    Ok(locked)
 }
 
 /// Refuses a file, which is inserted already, if the packages of the project are too large with it. Uploads to a project
