@@ -1,9 +1,9 @@
 //! Deletion of packages, files, projects and groups.
 
 use reqwest::Method;
-use sea_orm::{EntityTrait, PaginatorTrait};
+use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
-use storage::entities::{package_blobs, package_files, packages};
+use storage::entities::{now, package_blobs, package_files, packages};
 
 use super::{file_path, maven_packages, npm_packages, package, upload};
 use crate::support::spaces::{group, project};
@@ -90,6 +90,31 @@ async fn projects_and_groups_are_deleted_with_their_packages(server: TestServer)
     server.finish_jobs().await;
     assert_eq!(counts(&server).await, (2, 2, 2, 2));
     root.get(&file_path(&format!("/projects/{}", ids[2]), ["a", "1", "there"])).await.expect(200);
+}
+
+async fn files_of_a_deleted_project_are_deleted_in_batches(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let (package_id, _) = package(&root, &format!("/projects/{id}"), "a", "1").await;
+    let rows = (0..1_000).map(|number| package_files::ActiveModel {
+        package_id: Set(package_id),
+        file_name: Set(format!("f{number}")),
+        size: Set(1),
+        md5: Set("0".repeat(32)),
+        sha1: Set("0".repeat(40)),
+        sha256: Set("0".repeat(64)),
+        created_at: Set(now()),
+        ..Default::default()
+    });
+    let db = server.backend.database.write();
+    package_files::Entity::insert_many(rows).exec_without_returning(db).await.expect("files");
+    let before = server.statements();
+    root.delete(&format!("/projects/{id}")).await.expect(202);
+    server.finish_jobs().await;
+    let texts = server.statement_texts(before);
+    let deletions = texts.iter().filter(|text| text.starts_with("DELETE FROM \"package_files\"")).count();
+    assert_eq!(deletions, 2);
+    assert_eq!(counts(&server).await, (0, 0, 0, 0));
 }
 
 async fn package_remains_after_transfer_and_deletion_of_its_creator(server: TestServer) {
@@ -185,6 +210,7 @@ on_every_database![
     package_is_deleted_with_its_last_file,
     deletion_has_a_precondition,
     projects_and_groups_are_deleted_with_their_packages,
+    files_of_a_deleted_project_are_deleted_in_batches,
     package_remains_after_transfer_and_deletion_of_its_creator,
     packages_move_with_their_group,
     concurrent_deletions_and_uploads_leave_no_file_without_object,

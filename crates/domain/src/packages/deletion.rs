@@ -19,6 +19,8 @@ use crate::spaces::projects::lock_for_insert;
 
 /// Number of packages of a deleted project that are deleted at a time.
 const BATCH: u64 = 100;
+/// Number of files of a deleted project that are deleted at a time. A package can have ten thousand files.
+const FILE_BATCH: u64 = 1_000;
 
 /// Deletes a package with all its files.
 ///
@@ -184,11 +186,39 @@ pub async fn delete_all(backend: &Backend, project_id: i64) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
+        delete_files(backend, &ids).await?;
         backend
             .database
             .transaction(async |transaction| {
                 packages::Entity::delete_many()
                     .filter(packages::Column::Id.is_in(ids.iter().copied()))
+                    .exec(transaction)
+                    .await?;
+                enqueue_collection(transaction).await
+            })
+            .await?;
+    }
+}
+
+/// Deletes the files of packages, so that the deletion of the packages does not cascade to many rows at a time.
+async fn delete_files(backend: &Backend, package_ids: &[i64]) -> Result<()> {
+    loop {
+        let ids: Vec<i64> = package_files::Entity::find()
+            .select_only()
+            .column(package_files::Column::Id)
+            .filter(package_files::Column::PackageId.is_in(package_ids.iter().copied()))
+            .limit(FILE_BATCH)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        backend
+            .database
+            .transaction(async |transaction| {
+                package_files::Entity::delete_many()
+                    .filter(package_files::Column::Id.is_in(ids.iter().copied()))
                     .exec(transaction)
                     .await?;
                 enqueue_collection(transaction).await
