@@ -26,6 +26,8 @@ use crate::kernel::settings::PROJECT_PACKAGES_SIZE;
 const MAX_FILES: u64 = 1_000;
 /// Maximum number of files of a Maven package. Each deployment of a snapshot adds files with new names.
 const MAX_MAVEN_FILES: u64 = 10_000;
+/// Maximum number of tags of an npm package.
+pub(super) const MAX_TAGS: u64 = 1_000;
 
 /// A file to publish.
 #[derive(Debug, Clone)]
@@ -93,6 +95,9 @@ pub enum AddFileError {
     /// The package has the maximum number of versions.
     #[error("the package has too many versions (maximum is {0}); delete old versions")]
     TooManyVersions(u64),
+    /// The package has the maximum number of tags.
+    #[error("the package has too many tags (maximum is {0})")]
+    TooManyTags(u64),
     /// Another package with this name is equal in the form that the format compares.
     #[error("the package {0} has a similar name")]
     SimilarName(String),
@@ -176,9 +181,7 @@ async fn add(
         }
     };
     let file = insert_file(transaction, &package, new, content, at).await?;
-    for tag in &new.tags {
-        set_tag(transaction, &package, tag, at).await?;
-    }
+    set_tags(transaction, &package, &new.tags, at).await?;
     let target = match kind {
         AuditKind::PackagePublished => package_target(&package),
         _ => file_target(&package, &file),
@@ -377,6 +380,30 @@ async fn insert_file(
         return Err(AddFileError::Failed(Error::TimedOut));
     }
     Ok(file)
+}
+
+/// Moves the tags of an upload to its version, or creates them. Uploads to a project wait for each other, so the limit is exact.
+async fn set_tags(
+    transaction: &DatabaseTransaction,
+    package: &packages::Model,
+    tags: &[String],
+    at: DateTime<Utc>,
+) -> Result<(), AddFileError> {
+    if tags.is_empty() {
+        return Ok(());
+    }
+    let of_package = package_tags::Entity::find()
+        .filter(package_tags::Column::ProjectId.eq(package.project_id))
+        .filter(package_tags::Column::LookupName.eq(package.lookup_name.as_str()));
+    let former = of_package.clone().count(transaction).await?;
+    for tag in tags {
+        set_tag(transaction, package, tag, at).await?;
+    }
+    let count = of_package.count(transaction).await?;
+    match count > former && count > MAX_TAGS {
+        true => Err(AddFileError::TooManyTags(MAX_TAGS)),
+        false => Ok(()),
+    }
 }
 
 /// Moves a tag to a version, or creates it.

@@ -89,6 +89,12 @@ async fn number_of_tags_is_limited(server: TestServer) {
     insert_tags(&server, id, 999).await;
     let refused = set(&root, id, "tiny", "next", &json!("1.0.0")).await.expect(400);
     assert_eq!(refused.message(), "the package has too many tags (maximum is 1000)");
+    let mut sent = document("tiny", "3.0.0", b"x");
+    sent["dist-tags"] = json!({ "latest": "3.0.0", "next": "3.0.0" });
+    let refused = root.put(&path(id, "tiny"), sent.clone()).await.expect(400);
+    assert_eq!(refused.message(), "the package has too many tags (maximum is 1000)");
+    sent["dist-tags"] = json!({ "latest": "3.0.0", "tag-3": "3.0.0" });
+    root.put(&path(id, "tiny"), sent).await.expect(200);
     // Existing tags can be moved, and other packages have tags of their own.
     set(&root, id, "tiny", "latest", &json!("1.0.0")).await.expect(204);
     publish(&root, id, "other", "1.0.0").await.expect(200);

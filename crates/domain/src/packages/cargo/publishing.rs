@@ -82,9 +82,9 @@ pub async fn publish(backend: &Backend, access: &ProjectAccess, body: UploadedFi
             format!("the project has the crate {other}, whose name differs only in case, `-` or `_`").into(),
         ),
         AddFileError::Failed(error) => error,
-        error @ (AddFileError::TooManyFiles(_) | AddFileError::TooManyVersions(_)) => {
-            Error::Rejected(error.to_string().into())
-        }
+        error @ (AddFileError::TooManyFiles(_)
+        | AddFileError::TooManyVersions(_)
+        | AddFileError::TooManyTags(_)) => Error::Rejected(error.to_string().into()),
     })
 }
 

@@ -36,7 +36,7 @@ pub struct NpmChange {
 /// Processes a document of npm: adds a version, or changes the deprecation of versions.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name or the document is invalid, or the package has too many versions. Returns
+/// Returns `InvalidParameters` if the name or the document is invalid, or the package has too many versions or tags. Returns
 /// `Forbidden` if the version exists already, the packages of the project are disabled, or a protection rule does not allow the
 /// change. Returns `NotFound` if the package to deprecate does not exist, and `TooLarge` if the archive exceeds the maximum size of a package file.
 pub async fn receive(
@@ -191,7 +191,9 @@ async fn publish(
             Error::forbidden_because("Package already exists.")
         }
         AddFileError::Failed(error) => error,
-        error @ AddFileError::TooManyVersions(_) => Error::parameter(error.to_string()),
+        error @ (AddFileError::TooManyVersions(_) | AddFileError::TooManyTags(_)) => {
+            Error::parameter(error.to_string())
+        }
         error @ (AddFileError::TooManyFiles(_) | AddFileError::SimilarName(_)) => {
             Error::Rejected(error.to_string().into())
         }

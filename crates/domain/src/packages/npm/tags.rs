@@ -16,12 +16,10 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::packages::access::check_access;
 use crate::packages::client_lists::PackageScope;
-use crate::packages::creation::set_tag;
+use crate::packages::creation::{MAX_TAGS, set_tag};
 use crate::packages::protection::{self, PackageChange};
 use crate::spaces::projects::lock_for_insert;
 
-/// Maximum number of tags of a package.
-const MAX_TAGS: u64 = 1_000;
 /// Maximum size of a body with a version, in bytes.
 const MAX_VERSION_BYTES: u64 = 4 << 10;
 
