@@ -63,7 +63,7 @@ pub enum DuplicateRule {
     Allow,
     /// The file replaces the file with the same name.
     ReplaceFile,
-    /// The package can exist, but not the file.
+    /// The package can exist, but no version of it has a file with this name.
     RefuseFile,
     /// The package must not exist.
     RefusePackage,
@@ -86,7 +86,7 @@ pub enum AddFileError {
     /// The version exists already.
     #[error("the package exists already")]
     PackageExists,
-    /// The package has a file with this name already.
+    /// A version of the package has a file with this name already.
     #[error("the file exists already")]
     FileExists,
     /// The package has the maximum number of files.
@@ -160,6 +160,9 @@ async fn add(
         lookup_name: &new.lookup_name,
     };
     protection::check(transaction, access, name, PackageChange::Push).await?;
+    if new.on_duplicate == DuplicateRule::RefuseFile {
+        check_file_name(transaction, access, new).await?;
+    }
     let at = now();
     let existing = packages::by_version(
         access.project.id,
@@ -227,6 +230,25 @@ async fn check_total_size(
     Err(Error::FileTooLarge(text).because_of(PROJECT_PACKAGES_SIZE).into())
 }
 
+/// Refuses a file whose name a file of any version of the package has, because the list of a package contains the files of all
+/// versions.
+async fn check_file_name(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    new: &NewPackageFile,
+) -> Result<(), AddFileError> {
+    let same = package_files::Entity::find()
+        .inner_join(packages::Entity)
+        .filter(packages::Column::ProjectId.eq(access.project.id))
+        .filter(packages::Column::PackageType.eq(new.package_type))
+        .filter(packages::Column::LookupName.eq(new.lookup_name.as_str()))
+        .filter(package_files::Column::DistinctName.eq(new.file_name.as_str()));
+    match same.one(transaction).await? {
+        Some(_) => Err(AddFileError::FileExists),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a duplicate, or deletes the file that the new file replaces.
 async fn resolve_duplicate(
     transaction: &DatabaseTransaction,
@@ -238,12 +260,7 @@ async fn resolve_duplicate(
     }
     let files = package_files::of_package(package.id);
     let same = package_files::Column::DistinctName.eq(new.file_name.as_str());
-    if new.on_duplicate == DuplicateRule::RefuseFile {
-        let same = files.clone().filter(same);
-        if same.one(transaction).await?.is_some() {
-            return Err(AddFileError::FileExists);
-        }
-    } else if new.on_duplicate == DuplicateRule::ReplaceFile {
+    if new.on_duplicate == DuplicateRule::ReplaceFile {
         let deleted = package_files::Entity::delete_many()
             .filter(package_files::Column::PackageId.eq(package.id))
             .filter(same)

@@ -47,9 +47,9 @@ pub struct PythonPackageDetail {
 /// Adds a file to a version of a package.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if an attribute is invalid, or a digest is not that of the file. Returns `Rejected` if the
-/// version has a file with this name, and `Forbidden` if the packages of the project are disabled or a protection rule does not
-/// allow the upload.
+/// Returns `InvalidParameters` if an attribute is invalid, or a digest is not that of the file. Returns `Rejected` if a
+/// version of the package has a file with this name, and `Forbidden` if the packages of the project are disabled or a
+/// protection rule does not allow the upload.
 pub async fn publish(
     backend: &Backend,
     access: &ProjectAccess,

@@ -18,7 +18,13 @@ async fn existing_file_is_refused(server: TestServer) {
         let refused = Upload::new(name, "1.0", FILE, b"second").send(&root, id).await.expect(400);
         assert_eq!(refused.message(), "400 Bad request - Validation failed: File name has already been taken");
     }
+    // The version in the form can differ from the version in the file name.
+    for version in ["1.0.post1", "2.0"] {
+        let refused = Upload::new("my-pkg", version, FILE, b"second").send(&root, id).await.expect(400);
+        assert_eq!(refused.message(), "400 Bad request - Validation failed: File name has already been taken");
+    }
     assert_eq!(counts(&server).await, (1, 1, 1));
+    Upload::new("my-pkg", "2.0", "my_pkg-2.0-py3-none-any.whl", b"second").send(&root, id).await.expect(201);
     let other = project(&root, "other", json!({})).await;
     Upload::new("my-pkg", "1.0", FILE, b"first").send(&root, other).await.expect(201);
 }
