@@ -519,11 +519,16 @@ async fn check_rule(
     if !covered {
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
-    let role = match caller.deploy_token() {
-        Some(_) if rule.package_client => role.map(|_| DEPLOY_TOKEN_PACKAGE_ROLE),
-        _ => role,
+    let access = match caller.deploy_token() {
+        // The token was identified, although no user is signed in. It has a role only in the projects and groups that it is
+        // valid for.
+        Some(_) if rule.package_client => EffectiveAccess {
+            signed_in: true,
+            ..caller.effective_access(role.map(|_| DEPLOY_TOKEN_PACKAGE_ROLE))
+        },
+        _ => caller.effective_access(role),
     };
-    if !caller.effective_access(role).can_call(rule.access, visibility) {
+    if !access.can_call(rule.access, visibility) {
         let needs_sign_in = !caller.is_known() && rule.access.min != MinimumAccess::None;
         return Err(if needs_sign_in {
             Error::Unauthorized

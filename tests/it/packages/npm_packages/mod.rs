@@ -15,6 +15,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha512};
 use storage::entities::{package_blobs, package_files, packages};
 
+use crate::identity::deploy_tokens::{credentials, deploy_token};
 use crate::support::spaces::project;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
@@ -290,6 +291,23 @@ async fn audit_requests_of_npm_are_answered_without_advisories(server: TestServe
             server.anonymous().post(&url, json!({})).await.expect(401);
             let narrow = server.create_token(1, &["read_user"]).await;
             server.with_token(&narrow).post(&url, json!({})).await.expect(403);
+        }
+    }
+    let other = crate::support::spaces::group(&root, "gears", json!({})).await;
+    let of_group = deploy_token(&root, &format!("/groups/{group}"), &["read_package_registry"]).await;
+    let of_project = deploy_token(&root, &format!("/projects/{id}"), &["read_package_registry"]).await;
+    for (token, place, status) in [
+        (&of_group, format!("/groups/{group}/-"), 200),
+        (&of_group, format!("/groups/{other}/-"), 404),
+        (&of_group, String::new(), 200),
+        (&of_project, format!("/projects/{id}"), 200),
+        (&of_project, format!("/groups/{group}/-"), 404),
+        (&of_project, String::new(), 200),
+    ] {
+        let client = server.anonymous().header("Deploy-Token", credentials(token).1);
+        for end in ["advisories/bulk", "audits/quick"] {
+            let url = format!("{place}/packages/npm/-/npm/v1/security/{end}");
+            client.post(&url, json!({ "tiny": ["1.0.0"] })).await.expect(status);
         }
     }
     for place in ["/projects/999999", "/groups/999999/-"] {
