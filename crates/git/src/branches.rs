@@ -342,6 +342,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn damaged_packed_refs_are_never_read_as_empty() {
+        let fixture = Fixture::new("main").await;
+        std::fs::write(fixture.repository.path().join("packed-refs"), "no reference\n").unwrap();
+        for _ in 0..3 {
+            let branch = fixture.repository.branch("main").await;
+            assert!(matches!(branch, Err(Error::Git2(_))), "{branch:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn set_default_branch_changes_head() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;

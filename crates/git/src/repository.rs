@@ -127,6 +127,10 @@ impl OpenHandles {
             None => self.open()?,
         };
         let result = work(&repository);
+        // After libgit2 has failed to read `packed-refs`, the same handle treats the file as empty until it changes.
+        if matches!(result, Err(Error::Git2(_))) {
+            return result;
+        }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_HANDLES {
             idle.push(repository);
