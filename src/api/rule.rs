@@ -59,3 +59,24 @@ fn plan(tier: Tier) -> policy::InstancePlan {
         Tier::Ultimate => policy::InstancePlan::Ultimate,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::packages::reauthorization::UPLOAD;
+
+    use super::*;
+
+    #[test]
+    fn uploads_of_packages_are_authorized_again_by_the_rule_of_the_contract() {
+        for id in [
+            "upload_crate",
+            "upload_generic_package_file",
+            "upload_maven_file",
+            "upload_npm_package",
+            "upload_python_package",
+        ] {
+            let operation = contract::table::operation(id).expect("an operation");
+            assert_eq!(rule(operation), UPLOAD, "{id}");
+        }
+    }
+}

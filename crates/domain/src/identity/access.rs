@@ -30,7 +30,7 @@ const DEPLOY_TOKEN_ROLE: Role = Role::Reporter;
 const DEPLOY_TOKEN_PACKAGE_ROLE: Role = Role::Developer;
 
 /// Requirements of one operation in the contract.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationRule<'a> {
     /// `x-access`.
     pub access: AccessRule,

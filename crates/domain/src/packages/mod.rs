@@ -23,7 +23,7 @@ pub mod metric_names;
 pub mod npm;
 pub mod protection;
 pub mod pypi;
-mod reauthorization;
+pub mod reauthorization;
 pub mod usage;
 
 pub use storage::entities::packages::{PackageStatus, PackageType};

@@ -8,7 +8,7 @@ use crate::kernel::error::Result;
 use crate::kernel::policy::{AccessRule, InstancePlan, MinimumAccess, ResourceKind};
 
 /// Rule of all operations that upload packages, as in the contract.
-const UPLOAD: OperationRule<'static> = OperationRule {
+pub const UPLOAD: OperationRule<'static> = OperationRule {
     access: AccessRule {
         on: ResourceKind::Project,
         min: MinimumAccess::Developer,
