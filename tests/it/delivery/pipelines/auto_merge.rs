@@ -1,6 +1,6 @@
 //! Merge requests and the pipelines of their heads.
 
-use sea_orm::EntityTrait;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, merge_requests};
 
@@ -8,6 +8,7 @@ use super::pipeline;
 use crate::delivery::commit_statuses::report;
 use crate::review::merge_requests::propose;
 use crate::support::code::Project;
+use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// A project with a merge request from `feature/x` into `main`, optionally with required pipelines.
@@ -52,6 +53,90 @@ impl<'a> Fixture<'a> {
 
     async fn notes(&self) -> Vec<Value> {
         self.root.get(&format!("{}/notes?sort=asc", self.path)).await.expect(200).pluck("body")
+    }
+}
+
+/// A merge request of another user from a fork, with a running pipeline. The administrator enabled its automatic merge.
+struct Proposal<'a> {
+    fixture: Fixture<'a>,
+    /// The author, who has no role in the target project.
+    author: Client,
+    /// ID of the fork.
+    fork: i64,
+    /// Path of the merge request.
+    path: String,
+    /// Commit ID of `main`.
+    main: String,
+}
+
+impl<'a> Proposal<'a> {
+    async fn new(server: &'a TestServer, name: &str, target: &str) -> Self {
+        let fixture = Fixture::new(server, name, false).await;
+        let project = fixture.project.id;
+        fixture.project.git(&["branch", "sandbox", "main"]);
+        let author = server.create_user("ann").await.client;
+        let fork = id(&author.post(&format!("/projects/{project}/fork"), json!({})).await.expect(201).json());
+        server.finish_jobs().await;
+        let body = json!({
+            "source_branch": "feature/x", "target_branch": target, "title": "x", "target_project_id": project,
+        });
+        let created = author.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
+        server.finish_jobs().await;
+        let path = format!("/projects/{project}/merge_requests/{}", created["iid"]);
+        let main = fixture.project.id("main");
+        let proposal = Self { fixture, author, fork, path, main };
+        proposal.report("running").await;
+        let body = json!({ "merge_when_pipeline_succeeds": true, "sha": proposal.fixture.head });
+        proposal.fixture.root.put(&format!("{}/merge", proposal.path), body).await.expect(200);
+        assert_eq!(proposal.state().await, (json!("opened"), json!(true)));
+        proposal
+    }
+
+    /// Updates the merge request as its author.
+    async fn update(&self, change: Value) {
+        self.author.put(&self.path, change).await.expect(200);
+    }
+
+    /// Creates a commit on the source branch.
+    async fn commit(&self, start: &str) {
+        let mut body = json!({
+            "branch": "feature/x", "commit_message": "More",
+            "actions": [{ "action": "create", "file_path": "more.txt", "content": "1" }],
+        });
+        if !start.is_empty() {
+            body["start_branch"] = json!(start);
+        }
+        self.author.post(&format!("/projects/{}/repository/commits", self.fork), body).await.expect(201);
+    }
+
+    /// Reports a status of the source branch.
+    async fn report(&self, state: &str) {
+        let branch = format!("/projects/{}/repository/branches/feature%2Fx", self.fork);
+        let branch = self.author.get(&branch).await.expect(200).json();
+        let head = branch["commit"]["id"].as_str().expect("an id");
+        report(&self.author, self.fork, head, json!({ "state": state, "ref": "feature/x" })).await;
+    }
+
+    /// Returns the state, and whether the merge request waits.
+    async fn state(&self) -> (Value, Value) {
+        let read = self.fixture.root.get(&self.path).await.expect(200).json();
+        (read["state"].clone(), read["merge_when_pipeline_succeeds"].clone())
+    }
+
+    /// Runs all jobs after the pipeline succeeded, and checks that the merge request is open and `main` unchanged.
+    async fn expect_no_merge(&self, server: &TestServer) {
+        server.finish_jobs().await;
+        self.report("success").await;
+        server.finish_jobs().await;
+        assert_eq!(self.state().await, (json!("opened"), json!(false)));
+        assert_eq!(self.fixture.project.id("main"), self.main);
+    }
+
+    /// Checks that a system note states why the automatic merge was canceled.
+    async fn expect_note(&self, reason: &str) {
+        let notes = self.fixture.root.get(&format!("{}/notes", self.path)).await.expect(200).pluck("body");
+        let note = json!(format!("canceled the automatic merge because {reason}"));
+        assert!(notes.contains(&note), "{notes:?}");
     }
 }
 
@@ -106,7 +191,7 @@ async fn skipped_pipeline_allows_merge_if_the_project_allows_it(server: TestServ
     let fixture = Fixture::new(&server, "skipped", true).await;
     fixture.report("skipped").await;
     fixture.merge(json!({})).await.expect(405);
-    fixture.project.update(|row| row.allow_merge_on_skipped_pipeline = sea_orm::ActiveValue::Set(true)).await;
+    fixture.project.update(|row| row.allow_merge_on_skipped_pipeline = Set(true)).await;
     assert_eq!(fixture.merge(json!({})).await.expect(200).json()["state"], "merged");
 }
 
@@ -241,6 +326,49 @@ async fn merge_request_from_fork_uses_pipelines_of_the_fork(server: TestServer) 
     assert_eq!(fixture.root.put(&format!("{path}/merge"), json!({})).await.expect(200).json()["state"], "merged");
 }
 
+async fn close_push_and_reopen_cancel_the_automatic_merge(server: TestServer) {
+    let proposal = Proposal::new(&server, "reopened", "main").await;
+    proposal.update(json!({ "state_event": "close" })).await;
+    assert_eq!(proposal.state().await, (json!("closed"), json!(false)));
+    proposal.expect_note("the merge request was closed").await;
+    proposal.commit("").await;
+    proposal.update(json!({ "state_event": "reopen" })).await;
+    proposal.expect_no_merge(&server).await;
+}
+
+async fn delete_of_source_branch_and_reopen_cancel_the_automatic_merge(server: TestServer) {
+    let proposal = Proposal::new(&server, "recreated", "main").await;
+    let branch = format!("/projects/{}/repository/branches/feature%2Fx", proposal.fork);
+    proposal.author.delete(&branch).await.expect(204);
+    assert_eq!(proposal.state().await, (json!("closed"), json!(false)));
+    proposal.expect_note("the source branch was deleted").await;
+    proposal.commit("main").await;
+    proposal.update(json!({ "state_event": "reopen" })).await;
+    proposal.expect_no_merge(&server).await;
+}
+
+async fn reopen_cancels_the_automatic_merge_of_a_closed_merge_request(server: TestServer) {
+    let proposal = Proposal::new(&server, "former", "main").await;
+    // Earlier releases did not cancel the automatic merge of a merge request that was closed.
+    let found = merge_requests::Entity::find()
+        .all(server.backend.database.read())
+        .await
+        .expect("merge requests")
+        .into_iter()
+        .find(|row| row.merge_when_pipeline_succeeds)
+        .expect("a waiting merge request");
+    let closed = merge_requests::ActiveModel {
+        id: Set(found.id),
+        state: Set(merge_requests::MergeRequestState::Closed),
+        ..Default::default()
+    };
+    closed.update(server.backend.database.write()).await.expect("a change");
+    proposal.commit("").await;
+    proposal.update(json!({ "state_event": "reopen" })).await;
+    proposal.expect_note("the merge request was reopened").await;
+    proposal.expect_no_merge(&server).await;
+}
+
 on_every_database![
     merge_request_returns_the_pipeline_of_its_head,
     merge_requires_successful_pipeline_if_the_project_requires_it,
@@ -252,4 +380,7 @@ on_every_database![
     auto_merge_is_aborted_with_error_if_the_merge_is_refused,
     auto_merge_set_during_pipeline_success_is_not_lost,
     merge_request_from_fork_uses_pipelines_of_the_fork,
+    close_push_and_reopen_cancel_the_automatic_merge,
+    delete_of_source_branch_and_reopen_cancel_the_automatic_merge,
+    reopen_cancels_the_automatic_merge_of_a_closed_merge_request,
 ];

@@ -23,8 +23,8 @@ use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
 use crate::review::status_checks::evaluation as checks;
 
-/// Sets a merge request to be merged when its pipeline succeeds. New commits cancel this. Does nothing if the merge
-/// request waits with the same parameters.
+/// Sets a merge request to be merged when its pipeline succeeds. New commits, closing and reopening cancel this. Does
+/// nothing if the merge request waits with the same parameters.
 ///
 /// # Errors
 /// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has other
@@ -247,6 +247,11 @@ pub(super) fn clear(row: &mut merge_requests::ActiveModel) {
     row.merge_user_id = Set(None);
     row.merge_commit_message = Set(None);
     row.squash_commit_message = Set(None);
+}
+
+/// Returns the text of the system note about a change that cancels the automatic merge.
+pub(super) fn cancellation_note(reason: &str) -> String {
+    format!("canceled the automatic merge because {reason}")
 }
 
 /// Updates the row and publishes the change with a system note.

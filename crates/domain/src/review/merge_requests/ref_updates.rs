@@ -287,7 +287,12 @@ async fn apply(
             row.state = Set(MergeRequestState::Closed);
             row.closed_at = Set(Some(now()));
             row.closed_by_id = Set(update.user_id);
-            save(transaction, update, &before, row, vec!["closed".to_owned()]).await?;
+            let mut notes = vec!["closed".to_owned()];
+            if before.merge_when_pipeline_succeeds {
+                auto_merge::clear(&mut row);
+                notes.push(auto_merge::cancellation_note("the source branch was deleted"));
+            }
+            save(transaction, update, &before, row, notes).await?;
         }
     }
     for request in &effects.requested {
@@ -335,7 +340,7 @@ async fn update_head(
     let mut notes = vec![new_head.note.clone()];
     if before.merge_when_pipeline_succeeds {
         auto_merge::clear(&mut row);
-        notes.push("canceled the automatic merge because new commits were added".to_owned());
+        notes.push(auto_merge::cancellation_note("new commits were added"));
     }
     if approvals::reset(transaction, &before).await? {
         notes.push("removed all approvals because new commits were added".to_owned());

@@ -148,6 +148,12 @@ pub async fn update(
                 update.state_event,
                 author,
             )?);
+            if before.merge_when_pipeline_succeeds
+                && let Some(reason) = reason_to_cancel(&row, &before)
+            {
+                auto_merge::clear(&mut row);
+                notes.push(auto_merge::cancellation_note(reason));
+            }
             let mut links = prepared
                 .link(transaction, access, (kind, before.id), false)
                 .await?;
@@ -181,7 +187,8 @@ pub async fn update(
             let noteable = NoteableId::MergeRequest(merge_request.id);
             let source = TextSource::new(&space, noteable, merge_request.iid, author);
             effects.save(transaction, source, links.newly_assigned).await?;
-            if branches.is_some() {
+            // The merge request may have been closed after its branches were read.
+            if branches.is_some() || reopens {
                 enqueue_head_update(transaction, merge_request.id).await?;
             }
             if merge_request.merge_when_pipeline_succeeds && has_new_code {
@@ -288,6 +295,19 @@ fn apply_state_event(
         }
         _ => Ok(None),
     }
+}
+
+/// Returns why the changes of a row cancel its automatic merge, or `None` if they do not. The user who enabled it has not seen
+/// the commits of a merge request that was closed meanwhile.
+fn reason_to_cancel(row: &ActiveModel, before: &Model) -> Option<&'static str> {
+    let state: MergeRequestState = *row.state.as_ref();
+    if state != before.state {
+        return Some(match state {
+            MergeRequestState::Opened => "the merge request was reopened",
+            _ => "the merge request was closed",
+        });
+    }
+    (*row.head_sha.as_ref() != before.head_sha).then_some("the commits changed")
 }
 
 /// Applies the metadata to the row and returns the system notes.
