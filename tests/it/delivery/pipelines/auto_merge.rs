@@ -369,6 +369,14 @@ async fn reopen_cancels_the_automatic_merge_of_a_closed_merge_request(server: Te
     proposal.expect_no_merge(&server).await;
 }
 
+async fn new_target_branch_cancels_the_automatic_merge(server: TestServer) {
+    let proposal = Proposal::new(&server, "retargeted", "sandbox").await;
+    proposal.update(json!({ "target_branch": "main" })).await;
+    assert_eq!(proposal.state().await, (json!("opened"), json!(false)));
+    proposal.expect_note("the target branch changed").await;
+    proposal.expect_no_merge(&server).await;
+}
+
 on_every_database![
     merge_request_returns_the_pipeline_of_its_head,
     merge_requires_successful_pipeline_if_the_project_requires_it,
@@ -383,4 +391,5 @@ on_every_database![
     close_push_and_reopen_cancel_the_automatic_merge,
     delete_of_source_branch_and_reopen_cancel_the_automatic_merge,
     reopen_cancels_the_automatic_merge_of_a_closed_merge_request,
+    new_target_branch_cancels_the_automatic_merge,
 ];

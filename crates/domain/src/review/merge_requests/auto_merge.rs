@@ -23,8 +23,8 @@ use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
 use crate::review::status_checks::evaluation as checks;
 
-/// Sets a merge request to be merged when its pipeline succeeds. New commits, closing and reopening cancel this. Does
-/// nothing if the merge request waits with the same parameters.
+/// Sets a merge request to be merged when its pipeline succeeds. New commits, closing, reopening and another target branch
+/// cancel this. Does nothing if the merge request waits with the same parameters.
 ///
 /// # Errors
 /// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has other

@@ -191,10 +191,6 @@ pub async fn update(
             if branches.is_some() || reopens {
                 enqueue_head_update(transaction, merge_request.id).await?;
             }
-            if merge_request.merge_when_pipeline_succeeds && has_new_code {
-                // Other status checks apply to another target branch.
-                auto_merge::enqueue_auto_merge(transaction, merge_request.id).await?;
-            }
             Ok::<_, Error>(merge_request)
         })
         .await?;
@@ -298,7 +294,7 @@ fn apply_state_event(
 }
 
 /// Returns why the changes of a row cancel its automatic merge, or `None` if they do not. The user who enabled it has not seen
-/// the commits of a merge request that was closed meanwhile.
+/// the commits of a merge request that was closed meanwhile, and has not approved a merge into another branch.
 fn reason_to_cancel(row: &ActiveModel, before: &Model) -> Option<&'static str> {
     let state: MergeRequestState = *row.state.as_ref();
     if state != before.state {
@@ -306,6 +302,9 @@ fn reason_to_cancel(row: &ActiveModel, before: &Model) -> Option<&'static str> {
             MergeRequestState::Opened => "the merge request was reopened",
             _ => "the merge request was closed",
         });
+    }
+    if *row.target_branch.as_ref() != before.target_branch {
+        return Some("the target branch changed");
     }
     (*row.head_sha.as_ref() != before.head_sha).then_some("the commits changed")
 }
