@@ -96,6 +96,7 @@ impl MergesApi for App {
             squash_commit_message: body.squash_commit_message,
             should_remove_source_branch: body.should_remove_source_branch,
             merge_when_pipeline_succeeds: waits(body.merge_when_pipeline_succeeds, body.auto_merge)?,
+            ..MergeParams::default()
         };
         let detail =
             merge_requests::accept(&self.backend, &access, request.merge_request_iid, params).await?;

@@ -96,7 +96,7 @@ pub struct Model {
     pub merge_commit_message: Option<String>,
     /// The message of the squash commit of the automatic merge; none for the default message.
     pub squash_commit_message: Option<String>,
-    /// The parameters of the automatic merge, as JSON.
+    /// The plan of a merge that is about to happen, and the approved automatic merge, as JSON.
     pub merge_params: Option<String>,
     /// The merge commit.
     pub merge_commit_sha: Option<String>,

@@ -7,7 +7,7 @@ use storage::entities::{AccessLevel, Visibility, merge_requests};
 use super::pipeline;
 use crate::delivery::commit_statuses::report;
 use crate::review::merge_requests::propose;
-use crate::support::code::Project;
+use crate::support::code::{NewCommit, Project, file};
 use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -138,6 +138,15 @@ impl<'a> Proposal<'a> {
         let note = json!(format!("canceled the automatic merge because {reason}"));
         assert!(notes.contains(&note), "{notes:?}");
     }
+}
+
+/// Updates the row of the merge request that waits.
+async fn update_waiting(server: &TestServer, change: impl FnOnce(&mut merge_requests::ActiveModel)) {
+    let rows = merge_requests::Entity::find().all(server.backend.database.read()).await.expect("merge requests");
+    let waiting = rows.into_iter().find(|row| row.merge_when_pipeline_succeeds).expect("a merge request");
+    let mut row = merge_requests::ActiveModel { id: Set(waiting.id), ..Default::default() };
+    change(&mut row);
+    row.update(server.backend.database.write()).await.expect("a change");
 }
 
 async fn merge_request_returns_the_pipeline_of_its_head(server: TestServer) {
@@ -350,19 +359,7 @@ async fn delete_of_source_branch_and_reopen_cancel_the_automatic_merge(server: T
 async fn reopen_cancels_the_automatic_merge_of_a_closed_merge_request(server: TestServer) {
     let proposal = Proposal::new(&server, "former", "main").await;
     // Earlier releases did not cancel the automatic merge of a merge request that was closed.
-    let found = merge_requests::Entity::find()
-        .all(server.backend.database.read())
-        .await
-        .expect("merge requests")
-        .into_iter()
-        .find(|row| row.merge_when_pipeline_succeeds)
-        .expect("a waiting merge request");
-    let closed = merge_requests::ActiveModel {
-        id: Set(found.id),
-        state: Set(merge_requests::MergeRequestState::Closed),
-        ..Default::default()
-    };
-    closed.update(server.backend.database.write()).await.expect("a change");
+    update_waiting(&server, |row| row.state = Set(merge_requests::MergeRequestState::Closed)).await;
     proposal.commit("").await;
     proposal.update(json!({ "state_event": "reopen" })).await;
     proposal.expect_note("the merge request was reopened").await;
@@ -375,6 +372,35 @@ async fn new_target_branch_cancels_the_automatic_merge(server: TestServer) {
     assert_eq!(proposal.state().await, (json!("opened"), json!(false)));
     proposal.expect_note("the target branch changed").await;
     proposal.expect_no_merge(&server).await;
+}
+
+async fn auto_merge_refuses_what_was_not_approved(server: TestServer) {
+    for case in ["head", "target", "unknown"] {
+        let mut fixture = Fixture::new(&server, case, true).await;
+        fixture.project.git(&["branch", "sandbox", "main"]);
+        let main = fixture.project.id("main");
+        fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200);
+        if case == "head" {
+            let changes = file("more.txt", "1\n");
+            fixture.head = fixture.project.import(&NewCommit { branch: "feature/x", changes, ..NewCommit::default() });
+        }
+        let head = fixture.head.clone();
+        update_waiting(&server, |row| match case {
+            "head" => row.head_sha = Set(head),
+            "target" => row.target_branch = Set("sandbox".to_owned()),
+            _ => row.merge_params = Set(None),
+        })
+        .await;
+        fixture.report("success").await;
+        server.finish_jobs().await;
+        let read = fixture.read().await;
+        assert_eq!(
+            (&read["state"], &read["merge_when_pipeline_succeeds"], read["merge_error"].is_string()),
+            (&json!("opened"), &json!(false), true),
+            "{case}"
+        );
+        assert_eq!([fixture.project.id("main"), fixture.project.id("sandbox")], [main.clone(), main], "{case}");
+    }
 }
 
 on_every_database![
@@ -392,4 +418,5 @@ on_every_database![
     delete_of_source_branch_and_reopen_cancel_the_automatic_merge,
     reopen_cancels_the_automatic_merge_of_a_closed_merge_request,
     new_target_branch_cancels_the_automatic_merge,
+    auto_merge_refuses_what_was_not_approved,
 ];

@@ -6,6 +6,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QueryOrder, QuerySelect,
 };
+use serde::{Deserialize, Serialize};
 use storage::entities::merge_requests::{self, Column, MergeRequestState, Model};
 use storage::entities::{now, pipelines, projects, row_changes, users};
 use storage::jobs;
@@ -21,7 +22,58 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
+use crate::review::merge_requests::ref_updates::MergePlan;
 use crate::review::status_checks::evaluation as checks;
+
+/// The merge that a user approved by enabling the automatic merge. Another head or target branch is not merged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ApprovedMerge {
+    /// The head.
+    pub head: String,
+    /// The target branch.
+    pub target_branch: String,
+}
+
+/// The parameters in the row of a merge request with an automatic merge. A [`MergePlan`] has the same attribute.
+#[derive(Debug, Serialize, Deserialize)]
+struct WaitingParams {
+    approved: Option<ApprovedMerge>,
+}
+
+/// Returns the approved merge of a merge request, or `None` if it does not wait.
+pub(super) fn approved_merge(merge_request: &Model) -> Option<ApprovedMerge> {
+    let params = merge_request
+        .merge_params
+        .as_deref()
+        .filter(|_| merge_request.merge_when_pipeline_succeeds)?;
+    serde_json::from_str::<WaitingParams>(params).ok()?.approved
+}
+
+/// Returns the parameters of a row without a plan of a merge.
+///
+/// # Errors
+/// Returns an internal error if they cannot be serialized.
+pub(super) fn params_without_plan(merge_request: &Model) -> Result<Option<String>> {
+    let approved = approved_merge(merge_request).map(|approved| WaitingParams {
+        approved: Some(approved),
+    });
+    let text = approved.as_ref().map(serde_json::to_string).transpose();
+    text.map_err(Error::internal)
+}
+
+/// Returns the parameters of a row whose current head and target branch are approved. The plan of a merge that is about to
+/// happen remains.
+fn approve(merge_request: &Model) -> Result<String> {
+    let approved = Some(ApprovedMerge {
+        head: merge_request.head_sha.clone(),
+        target_branch: merge_request.target_branch.clone(),
+    });
+    let text = match MergePlan::of(merge_request) {
+        Some(plan) => serde_json::to_string(&MergePlan { approved, ..plan }),
+        None => serde_json::to_string(&WaitingParams { approved }),
+    };
+    text.map_err(Error::internal)
+}
 
 /// Sets a merge request to be merged when its pipeline succeeds. New commits, closing, reopening and another target branch
 /// cancel this. Does nothing if the merge request waits with the same parameters.
@@ -47,6 +99,7 @@ pub(super) async fn enable(
             let mut row = before.clone().into_active_model();
             row.merge_when_pipeline_succeeds = Set(true);
             row.merge_user_id = Set(Some(user));
+            row.merge_params = Set(Some(approve(&before)?));
             row.merge_commit_message = Set(params.merge_commit_message);
             row.squash_commit_message = Set(params.squash_commit_message);
             if let Some(squash) = params.squash {
@@ -207,8 +260,13 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
     if access.project.archived {
         return Err(Error::forbidden());
     }
+    let approved = approved_merge(merge_request).ok_or_else(|| {
+        let text = "The approved commit is unknown. Enable the automatic merge again.";
+        Error::Conflict(text.into())
+    })?;
     let params = MergeParams {
-        sha: Some(merge_request.head_sha.clone()),
+        sha: Some(approved.head),
+        waited_for: Some(approved.target_branch),
         merge_commit_message: merge_request.merge_commit_message.clone(),
         squash_commit_message: merge_request.squash_commit_message.clone(),
         should_remove_source_branch: merge_request.should_remove_source_branch,

@@ -43,6 +43,9 @@ pub struct MergeParams {
     /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one, and
     /// until the status checks have passed, if the project requires them.
     pub merge_when_pipeline_succeeds: bool,
+    /// The target branch of an automatic merge that a job carries out. The merge is refused if the merge request has another
+    /// target branch, or waits no longer.
+    pub waited_for: Option<String>,
 }
 
 /// Merges a merge request. On return it is merged and recorded. Closing its issues and deleting the source
@@ -84,6 +87,10 @@ pub async fn accept(
     let head = params.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
         return Err(head_mismatch(&merge_request));
+    }
+    let waited_for = params.waited_for.as_deref();
+    if waited_for.is_some_and(|branch| branch != merge_request.target_branch) {
+        return Err(Error::Conflict("The target branch has changed".into()));
     }
     if waits {
         return auto_merge::enable(backend, access, &merge_request, params).await;
@@ -202,9 +209,8 @@ async fn merge(
     let branch = merge_request.target_branch.clone();
     let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
     let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
-    let (backend_, merge_request, squash) = (backend.clone(), merge_request.clone(), params.squash);
+    let (backend_, merge_request, params) = (backend.clone(), merge_request.clone(), params.clone());
     let (access_, policy, repository_) = (access.clone(), policy.clone(), repository.clone());
-    let removal = params.should_remove_source_branch;
     let prepare = async move { repository.prepare_merge(options).await.map_err(map_git_error) };
     let publish = async move |prepared: PreparedMerge| {
         let PreparedMerge {
@@ -225,14 +231,15 @@ async fn merge(
             merge_commit_sha: merge_commit.map(text),
             squash_commit_sha: squash_commit.map(text),
             remove_source_branch: remove,
+            approved: None,
         };
         save_plan(
             &backend_,
             &access_,
             (&merge_request, &policy),
-            &plan,
+            plan,
             base_and_start,
-            (squash, removal),
+            &params,
         )
         .await?;
         match target.publish().await {
@@ -324,11 +331,10 @@ async fn save_plan(
     backend: &Backend,
     access: &ProjectAccess,
     (merge_request, policy): (&Model, &ApprovalPolicy),
-    plan: &MergePlan,
+    plan: MergePlan,
     (base, start): (git::Oid, git::Oid),
-    (squash, removal): (Option<bool>, Option<bool>),
+    params: &MergeParams,
 ) -> Result<()> {
-    let params = serde_json::to_string(plan).map_err(Error::internal)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -340,21 +346,28 @@ async fn save_plan(
             {
                 return Err(head_mismatch(&locked));
             }
+            if params.waited_for.is_some() && !locked.merge_when_pipeline_succeeds {
+                return Err(not_allowed());
+            }
             // Approvals are given and revoked under the same lock.
             check_approved(backend, transaction, access, &locked, policy).await?;
             // Statuses of checks are stored under the same lock as well.
             if !checks::allow_merge(backend, transaction, &access.project, &locked).await? {
                 return Err(not_allowed());
             }
+            let plan = MergePlan {
+                approved: auto_merge::approved_merge(&locked),
+                ..plan
+            };
             let mut row = locked.into_active_model();
-            row.merge_params = Set(Some(params.clone()));
+            row.merge_params = Set(Some(serde_json::to_string(&plan).map_err(Error::internal)?));
             row.base_sha = Set(base.to_string());
             row.start_sha = Set(start.to_string());
-            if let Some(squash) = squash {
+            if let Some(squash) = params.squash {
                 row.squash = Set(squash);
             }
-            if removal.is_some() {
-                row.should_remove_source_branch = Set(removal);
+            if params.should_remove_source_branch.is_some() {
+                row.should_remove_source_branch = Set(params.should_remove_source_branch);
             }
             let planned = row.update(transaction).await?;
             let commits = (planned.base_sha.as_str(), planned.start_sha.as_str());
@@ -364,15 +377,21 @@ async fn save_plan(
         .await
 }
 
-/// Deletes the recorded plan of a failed merge.
+/// Deletes the recorded plan of a failed merge. An automatic merge still waits.
 async fn delete_plan(backend: &Backend, merge_request: &Model) -> Result<()> {
-    let row = merge_requests::ActiveModel {
-        id: Set(merge_request.id),
-        merge_params: Set(None),
-        ..Default::default()
-    };
-    row.update(backend.database.write()).await?;
-    Ok(())
+    backend
+        .database
+        .transaction(async |transaction| {
+            let Some(locked) = merge_requests::lock(transaction, merge_request.id).await? else {
+                return Ok(());
+            };
+            let params = auto_merge::params_without_plan(&locked)?;
+            let mut row = locked.into_active_model();
+            row.merge_params = Set(params);
+            row.update(transaction).await?;
+            Ok(())
+        })
+        .await
 }
 
 fn map_git_error(error: git::Error) -> Error {

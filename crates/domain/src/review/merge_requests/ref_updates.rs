@@ -26,7 +26,8 @@ use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::jobs::create_merge_request::CreateMergeRequest;
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
-use crate::review::merge_requests::{auto_merge, push_creation};
+use crate::review::merge_requests::auto_merge::{self, ApprovedMerge};
+use crate::review::merge_requests::push_creation;
 
 /// Maximum number of branches in one statement.
 const BATCH_SIZE: usize = 500;
@@ -50,6 +51,20 @@ pub(super) struct MergePlan {
     pub squash_commit_sha: Option<String>,
     /// Whether to delete the source branch after the merge.
     pub remove_source_branch: bool,
+    /// The approved automatic merge of the merge request, which remains if this merge fails.
+    #[serde(default)]
+    pub approved: Option<ApprovedMerge>,
+}
+
+impl MergePlan {
+    /// Returns the plan in the row of a merge request.
+    pub fn of(merge_request: &Model) -> Option<Self> {
+        Self::parse(merge_request.merge_params.as_deref())
+    }
+
+    fn parse(params: Option<&str>) -> Option<Self> {
+        serde_json::from_str(params?).ok()
+    }
 }
 
 /// Effects of ref updates on open merge requests, determined before they are recorded.
@@ -154,7 +169,7 @@ async fn plan(
             let merge_requests: Vec<(i64, String, Option<MergePlan>)> = merge_requests
                 .into_iter()
                 .map(|(id, _, head, plan)| {
-                    let plan = plan.and_then(|text| serde_json::from_str(&text).ok());
+                    let plan = MergePlan::parse(plan.as_deref());
                     (id, heads.get(&id).cloned().unwrap_or(head), plan)
                 })
                 .collect();
