@@ -54,6 +54,8 @@ pub struct RefUpdate {
     pub kind: RefUpdateKind,
     /// Attributes of the merge requests to create for the updated branches, if the pusher requests them.
     pub merge_request: Option<MergeRequestOptions>,
+    /// ID of the merge request that the update merges. Not known after a recovery.
+    pub merges: Option<i64>,
 }
 
 impl RefUpdate {
@@ -65,6 +67,7 @@ impl RefUpdate {
             user_id,
             kind,
             merge_request: None,
+            merges: None,
         }
     }
 }

@@ -31,7 +31,7 @@ async fn insert_intent_of(server: &TestServer, project: &Project<'_>, references
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let update = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push, merge_request: None };
+    let update = RefUpdate::new(project.id, Some(1), RefUpdateKind::Push);
     let planned = references.iter().map(|&reference| reference.to_owned()).collect();
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();

@@ -1,6 +1,11 @@
 //! Concurrent merges and pushes: consistent outcomes without lost changes.
 
+use domain::code::ref_updates::{UpdateAuthority, update_refs};
+use domain::kernel::ref_changes::{RefChange, RefUpdate};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::merge_requests;
+use storage::entities::ref_updates::RefUpdateKind;
 
 use super::Fixture;
 use crate::support::git::{Work, address};
@@ -123,9 +128,86 @@ async fn concurrent_pushes_to_source_and_merge_lose_no_commit(server: TestServer
     }
 }
 
+/// Stores the plan of a merge into `main`, as the server does before the branch moves. Returns the ID of the merge request
+/// and the merge commit.
+async fn store_plan(server: &TestServer, fixture: &Fixture<'_>) -> (i64, String) {
+    let project = &fixture.project;
+    let tree = project.git(&["merge-tree", "--write-tree", "main", "feature/x"]);
+    let tip = project.git(&["commit-tree", &tree, "-p", "main", "-p", "feature/x", "-m", "Merge"]);
+    let plan = json!({
+        "head": project.id("feature/x"), "tip": tip, "merge_commit_sha": tip, "squash_commit_sha": null,
+        "remove_source_branch": false,
+        "target": {"branch": "main", "base": project.id("main~1"), "start": project.id("main")},
+    });
+    let found = merge_requests::by_iid(project.id, 1).one(server.backend.database.read()).await;
+    let id = found.expect("a query").expect("a merge request").id;
+    let params = Set(Some(plan.to_string()));
+    let row = merge_requests::ActiveModel { id: Set(id), merge_params: params, ..Default::default() };
+    row.update(server.backend.database.write()).await.expect("a change");
+    (id, tip)
+}
+
+/// Moves `main` and records the merge, as the server does after it stored the plan.
+async fn publish(server: &TestServer, fixture: &Fixture<'_>, id: i64, tip: &str) {
+    let oid = |text: &str| git::Oid::from_str(text).expect("an id");
+    let project = &fixture.project;
+    let change = RefChange::branch("main", Some(oid(&project.id("main"))), Some(oid(tip)));
+    project.git(&["update-ref", "refs/heads/main", tip]);
+    let update = RefUpdate { merges: Some(id), ..RefUpdate::new(project.id, Some(1), RefUpdateKind::Api) };
+    let authority = UpdateAuthority::Server(vec!["refs/heads/main".to_owned()]);
+    let recorded = update_refs(&server.backend, update, authority, async move { Ok(((), vec![change])) });
+    recorded.await.expect("a ref update");
+}
+
+async fn merge_request_that_changes_during_its_merge_is_merged(server: TestServer) {
+    for case in ["closed", "retargeted", "orphaned"] {
+        let fixture = Fixture::new(&server, case).await;
+        let head = fixture.project.id("feature/x");
+        let (id, tip) = store_plan(&server, &fixture).await;
+        let one = fixture.url("/merge_requests/1");
+        match case {
+            "closed" => drop(fixture.root.put(&one, json!({"state_event": "close"})).await.expect(200)),
+            "retargeted" => drop(fixture.root.put(&one, json!({"target_branch": "merged"})).await.expect(200)),
+            _ => drop(fixture.root.delete(&fixture.project.url("/branches/feature%2Fx")).await.expect(204)),
+        }
+        publish(&server, &fixture, id, &tip).await;
+        server.finish_jobs().await;
+        let read = fixture.read(1).await;
+        assert_eq!((&read["state"], &read["target_branch"]), (&json!("merged"), &json!("main")), "{case}");
+        assert_eq!((&read["sha"], &read["merge_commit_sha"]), (&json!(head), &json!(tip)), "{case}");
+        assert_eq!(
+            (&read["merged_by"]["username"], &read["closed_by"], &read["closed_at"]),
+            (&json!("root"), &Value::Null, &Value::Null),
+            "{case}"
+        );
+        assert_eq!(fixture.notes(1).await.last().map(String::as_str), Some("merged"), "{case}");
+        let events = fixture.root.get(&fixture.url("/events?target_type=merge_request&action=merged")).await;
+        assert_eq!(events.expect(200).pluck("target_iid"), [json!(1)], "{case}");
+    }
+}
+
+async fn merge_and_concurrent_close_agree(server: TestServer) {
+    let fixture = Fixture::new(&server, "agreed").await;
+    for number in 0..8 {
+        let branch = format!("c{number}");
+        let path = format!("{branch}.txt");
+        fixture.branch(&branch, "main", &path, "c\n");
+        let iid = fixture.propose(&branch, json!({})).await;
+        let one = fixture.url(&format!("/merge_requests/{iid}"));
+        let close = fixture.root.put(&one, json!({"state_event": "close"}));
+        let (merged, _) = tokio::join!(fixture.merge(iid, json!({})), close);
+        let is_merged = fixture.project.git(&["ls-tree", "--name-only", "main"]).contains(&path);
+        assert_eq!(merged.status == 200, is_merged, "{number}: {}", merged.status);
+        let state = if is_merged { "merged" } else { "closed" };
+        assert_eq!(fixture.read(iid).await["state"], state, "{number}");
+    }
+}
+
 on_every_database![
     concurrent_merges_of_one_merge_request_succeed_once,
     concurrent_merges_of_several_merge_requests_all_succeed,
     concurrent_pushes_to_target_and_merges_lose_no_commit,
     concurrent_pushes_to_source_and_merge_lose_no_commit,
+    merge_request_that_changes_during_its_merge_is_merged,
+    merge_and_concurrent_close_agree,
 ];

@@ -16,12 +16,12 @@ use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::ref_changes::RefChange;
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::review::approvals::evaluation;
 use crate::review::approvals::settings::ApprovalPolicy;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
-use crate::review::merge_requests::ref_updates::MergePlan;
+use crate::review::merge_requests::ref_updates::{MergePlan, PlannedTarget};
 use crate::review::status_checks::evaluation as checks;
 
 /// Maximum number of attempts if concurrent pushes to the target win.
@@ -206,7 +206,7 @@ async fn merge(
         .should_remove_source_branch
         .or(merge_request.force_remove_source_branch)
         .unwrap_or(false);
-    let branch = merge_request.target_branch.clone();
+    let (branch, merges) = (merge_request.target_branch.clone(), Some(merge_request.id));
     let update = ProposedUpdate::branch(&branch, ProposalKind::Merge);
     let authority = UpdateAuthority::caller(access, update, || Error::Unauthorized);
     let (backend_, merge_request, params) = (backend.clone(), merge_request.clone(), params.clone());
@@ -231,6 +231,11 @@ async fn merge(
             merge_commit_sha: merge_commit.map(text),
             squash_commit_sha: squash_commit.map(text),
             remove_source_branch: remove,
+            target: Some(PlannedTarget {
+                branch: branch.clone(),
+                base: text(base_and_start.0),
+                start: text(base_and_start.1),
+            }),
             approved: None,
         };
         save_plan(
@@ -254,7 +259,10 @@ async fn merge(
             }
         }
     };
-    let mover = commit::ref_update(access);
+    let mover = RefUpdate {
+        merges,
+        ..commit::ref_update(access)
+    };
     match prepare_and_update_refs(backend, mover, authority, prepare, publish).await? {
         Ok(_guard) => Ok(()),
         Err(()) => Err(MergeError::TargetChanged),

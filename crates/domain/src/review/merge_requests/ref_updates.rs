@@ -23,6 +23,7 @@ use crate::code::repository_access;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::planning::issuables::events::{IssuableChange, publish};
+use crate::planning::system_notes;
 use crate::review::jobs::create_merge_request::CreateMergeRequest;
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
@@ -51,9 +52,23 @@ pub(super) struct MergePlan {
     pub squash_commit_sha: Option<String>,
     /// Whether to delete the source branch after the merge.
     pub remove_source_branch: bool,
+    /// The target branch. Absent in plans of earlier releases.
+    #[serde(default)]
+    pub target: Option<PlannedTarget>,
     /// The approved automatic merge of the merge request, which remains if this merge fails.
     #[serde(default)]
     pub approved: Option<ApprovedMerge>,
+}
+
+/// The target branch of a planned merge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PlannedTarget {
+    /// The name of the branch.
+    pub branch: String,
+    /// The merge base.
+    pub base: String,
+    /// The head of the branch before the merge.
+    pub start: String,
 }
 
 impl MergePlan {
@@ -101,11 +116,13 @@ impl RefUpdateListener for MergeRequestUpdates {
         refs: &'a UpdatedRefs<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
         Box::pin(async move {
-            let planned = plan(database.read(), refs.project.id, refs.repository, refs.changes).await?;
-            let planned = MergeRequestEffects {
-                requested: push_creation::requested(refs),
-                ..planned
-            };
+            let mut planned = plan(database.read(), refs.project.id, refs.repository, refs.changes).await?;
+            planned.requested = push_creation::requested(refs);
+            let merges = refs.update.merges;
+            if let Some(id) = merges.filter(|id| planned.merged.iter().all(|(merged, _)| merged != id)) {
+                let merge = planned_merge(database.read(), refs, id).await?;
+                planned.merged.extend(merge);
+            }
             Ok(Box::new(planned) as Box<dyn PlannedEffect>)
         })
     }
@@ -193,6 +210,24 @@ async fn plan(
         }
     }
     Ok(effects)
+}
+
+/// Returns the merge that an update carries out, with its plan. After the plan was stored, the merge request may have
+/// been closed or may have received another target branch.
+async fn planned_merge(
+    db: &impl sea_orm::ConnectionTrait,
+    refs: &UpdatedRefs<'_>,
+    id: i64,
+) -> Result<Option<(i64, Option<MergePlan>)>> {
+    let merge_request = Entity::find_by_id(id).one(db).await?;
+    let plan = merge_request.as_ref().and_then(MergePlan::of);
+    let tips: HashSet<&str> = refs
+        .changes
+        .iter()
+        .filter_map(|change| change.new.as_deref())
+        .collect();
+    let plan = plan.filter(|plan| tips.contains(plan.tip.as_str()));
+    Ok(plan.map(|plan| (id, Some(plan))))
 }
 
 /// Returns the open merge requests with one of these branches in a column.
@@ -374,14 +409,20 @@ async fn record_merge(
     id: i64,
     plan: Option<&MergePlan>,
 ) -> Result<()> {
-    let Some(before) = lock_open(transaction, id).await? else {
+    let found = merge_requests::lock(transaction, id).await?;
+    let Some(before) = found.filter(|row| can_become_merged(row, plan)) else {
         return Ok(());
     };
     let mut row = before.clone().into_active_model();
+    let mut notes = Vec::new();
     row.state = Set(MergeRequestState::Merged);
+    row.closed_at = Set(None);
+    row.closed_by_id = Set(None);
     if let Some(plan) = plan {
         row.head_sha = Set(plan.head.clone());
+        notes.extend(restore_target(&mut row, &before, plan));
     }
+    notes.push("merged".to_owned());
     row.merged_at = Set(Some(now()));
     row.merged_by_id = Set(update.user_id);
     row.merge_status = Set(MergeStatus::CanBeMerged);
@@ -392,9 +433,9 @@ async fn record_merge(
     row.squash_commit_message = Set(None);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
-    let after = save(transaction, update, &before, row, vec!["merged".to_owned()]).await?;
-    if after.head_sha != before.head_sha {
-        // A push came after the plan of the merge, and is not part of it.
+    let after = save(transaction, update, &before, row, notes).await?;
+    if after.head_sha != before.head_sha || after.target_branch != before.target_branch {
+        // A push or another target branch came after the plan of the merge, and is not part of it.
         merge_request_versions::insert(transaction, &after, after.updated_at).await?;
     }
     let merges = after.merge_commit_sha.into_iter().chain(after.squash_commit_sha);
@@ -405,6 +446,33 @@ async fn record_merge(
         remove_source_branch: plan.is_some_and(|plan| plan.remove_source_branch),
     };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+/// Returns whether a merge request becomes merged. A closed one does if it was closed after the plan of the merge was
+/// stored.
+fn can_become_merged(merge_request: &Model, plan: Option<&MergePlan>) -> bool {
+    match merge_request.state {
+        MergeRequestState::Opened => true,
+        MergeRequestState::Closed => plan.is_some_and(|plan| {
+            let stored = MergePlan::of(merge_request);
+            stored.is_some_and(|stored| stored.tip == plan.tip)
+        }),
+        MergeRequestState::Locked | MergeRequestState::Merged => false,
+    }
+}
+
+/// Restores the commits and the target branch of the merge, if they changed after its plan was stored. Returns the note
+/// about the target branch.
+fn restore_target(row: &mut merge_requests::ActiveModel, before: &Model, plan: &MergePlan) -> Option<String> {
+    let target = plan.target.as_ref()?;
+    let has_other_target = target.branch != before.target_branch;
+    if !has_other_target && plan.head == before.head_sha {
+        return None;
+    }
+    row.target_branch = Set(target.branch.clone());
+    row.base_sha = Set(target.base.clone());
+    row.start_sha = Set(target.start.clone());
+    has_other_target.then(|| system_notes::target_branch_changed(&before.target_branch, &target.branch))
 }
 
 /// Updates the row, publishes the change and returns the updated row.
