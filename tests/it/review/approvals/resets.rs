@@ -1,9 +1,12 @@
 //! New commits delete the approvals, in the transaction that records the push.
 
-use serde_json::json;
-use storage::entities::AccessLevel;
+use domain::review::jobs::update_head_ref::UpdateHeadRef;
+use domain::review::merge_requests::run_update_head_ref;
+use serde_json::{Value, json};
+use storage::entities::{AccessLevel, merge_requests};
 
 use super::{Fixture, approved_by};
+use crate::support::code::{NewCommit, file};
 use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{TestServer, on_every_database, spaces};
@@ -73,6 +76,53 @@ async fn only_new_commits_delete_approvals(server: TestServer) {
     assert_eq!(fixture.notes().await.last(), Some(&json!("removed all approvals because the commits changed")));
 }
 
+/// Changes the source branch without a record, as a push before the commit of the merge request does, and runs the job that
+/// compares the branch with the merge request. Returns the merge request.
+async fn change_unrecorded(fixture: &Fixture<'_>, change: impl FnOnce()) -> Value {
+    change();
+    let db = fixture.server.backend.database.read();
+    let found = merge_requests::by_iid(fixture.project.id, 1).one(db).await.expect("a query");
+    let job = UpdateHeadRef { merge_request_id: found.expect("a merge request").id };
+    run_update_head_ref(fixture.server.backend.clone(), job).await.expect("the job");
+    fixture.root.get(&fixture.url("/merge_requests/1")).await.expect(200).json()
+}
+
+async fn push_that_was_not_recorded_has_the_effects_of_a_push(server: TestServer) {
+    let fixture = Fixture::new(&server, "unrecorded").await;
+    server.finish_jobs().await;
+    let ann = fixture.member("ann", AccessLevel::Developer).await;
+    let required = json!({"only_allow_merge_if_pipeline_succeeds": true});
+    fixture.root.put(&fixture.url(""), required).await.expect(200);
+    fixture.approve(&ann.client).await.expect(201);
+    let waits = json!({"merge_when_pipeline_succeeds": true});
+    fixture.root.put(&fixture.url("/merge_requests/1/merge"), waits).await.expect(200);
+    let changed = change_unrecorded(&fixture, || {
+        let changes = file("more.txt", "1\n");
+        fixture.project.import(&NewCommit { branch: "feature/x", changes, ..NewCommit::default() });
+    })
+    .await;
+    assert_eq!(
+        (&changed["state"], &changed["sha"], &changed["merge_when_pipeline_succeeds"]),
+        (&json!("opened"), &json!(fixture.project.id("feature/x")), &json!(false))
+    );
+    assert_eq!(approved_by(&fixture.approvals().await), [""; 0]);
+    let notes = fixture.notes().await;
+    for text in [
+        "added 1 commit",
+        "canceled the automatic merge because new commits were added",
+        "removed all approvals because new commits were added",
+    ] {
+        assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with(text))), "{text}: {notes:?}");
+    }
+    let versions = fixture.root.get(&fixture.url("/merge_requests/1/versions")).await.expect(200);
+    assert_eq!(versions.pluck("head_commit_sha")[0], changed["sha"]);
+    // The job changes nothing without other commits.
+    let again = change_unrecorded(&fixture, || ()).await;
+    assert_eq!((&again["sha"], fixture.notes().await), (&changed["sha"], notes));
+    let closed = change_unrecorded(&fixture, || drop(fixture.project.git(&["branch", "-D", "feature/x"]))).await;
+    assert_eq!(closed["state"], "closed");
+}
+
 async fn bots_of_the_project_reset_approvals(server: TestServer) {
     let fixture = Fixture::new(&server, "bots").await;
     let ann = fixture.member("ann", AccessLevel::Developer).await;
@@ -117,5 +167,6 @@ on_every_database![
     push_deletes_approvals_at_once,
     approvals_remain_if_the_project_retains_them,
     only_new_commits_delete_approvals,
+    push_that_was_not_recorded_has_the_effects_of_a_push,
     bots_of_the_project_reset_approvals,
 ];

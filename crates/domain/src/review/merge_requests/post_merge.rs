@@ -1,10 +1,9 @@
 //! Work after merges and pushes, done by jobs. Every operation is idempotent.
 
-use git::LockedRepository;
-use sea_orm::sea_query::Expr;
+use git::{LockedRepository, Oid, Repository};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use storage::entities::merge_requests::{Column, Entity, MergeRequestState, MergeStatus, Model};
-use storage::entities::{closing_merge_requests, merge_request_versions, now, users};
+use storage::entities::merge_requests::{self, Entity, MergeRequestState, Model};
+use storage::entities::{closing_merge_requests, projects, users};
 use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
@@ -19,9 +18,9 @@ use crate::kernel::ref_changes::RefChange;
 use crate::planning::issues::{self, Closer};
 use crate::review::jobs::post_merge::PostMerge;
 use crate::review::jobs::update_head_ref::UpdateHeadRef;
-use crate::review::merge_requests::branch_heads::{self, BranchRef};
 use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
+use crate::review::merge_requests::ref_updates::{apply_new_head, close_orphaned, commits_note};
 use crate::review::merge_requests::versions::collection;
 
 /// Updates the head ref of a merge request whose source changed, its merge base, its versions and the issues that
@@ -39,35 +38,63 @@ async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     closing_issues::refresh(backend, id).await
 }
 
-/// Returns an open merge request with the current head of its source branch.
-async fn with_current_head(backend: &Backend, mut merge_request: Model) -> Result<Model> {
+/// Returns a merge request with the current head of its source branch. A push, or the deletion of the branch, was not
+/// recorded for the merge request if it came before the merge request was committed; this has the same effects.
+async fn with_current_head(backend: &Backend, merge_request: Model) -> Result<Model> {
     let Some(source_id) = merge_request
         .source_project_id
         .filter(|_| merge_request.state == MergeRequestState::Opened)
     else {
         return Ok(merge_request);
     };
-    let head = branch_heads::head(backend, BranchRef::source(&merge_request, source_id)).await?;
-    let head = head.map(|head| head.to_string());
-    let Some(head) = head.filter(|head| *head != merge_request.head_sha) else {
-        return Ok(merge_request);
+    let repository = head_refs::repository(backend, source_id);
+    let head = match repository.branch(&merge_request.source_branch).await {
+        Ok(branch) => Some(branch.commit),
+        Err(git::Error::BranchNotFound) => None,
+        Err(git::Error::InvalidReferenceName | git::Error::RepositoryMissing) => return Ok(merge_request),
+        Err(error) => return Err(error.into()),
     };
-    let update = Entity::update_many()
-        .col_expr(Column::HeadSha, Expr::value(head.as_str()))
-        .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
-        .filter(Column::Id.eq(merge_request.id))
-        .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
-        .filter(Column::State.eq(MergeRequestState::Opened));
+    let new_head = match head {
+        Some(head) if head.to_string() == merge_request.head_sha => return Ok(merge_request),
+        Some(head) => Some((
+            head.to_string(),
+            new_commits_note(&repository, &merge_request, head).await?,
+        )),
+        None => None,
+    };
+    if new_head.is_none() && is_deleted(backend, source_id).await? {
+        return Ok(merge_request);
+    }
     backend
         .database
         .transaction(async |transaction| {
-            if update.exec(transaction).await?.rows_affected == 1 {
-                merge_request.head_sha = head;
-                merge_request_versions::insert(transaction, &merge_request, now()).await?;
+            let Some(before) = merge_requests::lock(transaction, merge_request.id).await? else {
+                return Ok(merge_request);
+            };
+            // The effects of a later push were recorded meanwhile.
+            if before.state != MergeRequestState::Opened || before.head_sha != merge_request.head_sha {
+                return Ok(before);
             }
-            Ok(merge_request)
+            match new_head {
+                Some((head, note)) => apply_new_head(transaction, None, &before, &head, note).await,
+                None => close_orphaned(transaction, None, &before).await,
+            }
         })
         .await
+}
+
+/// Returns the note about the commits since the stored head, which may have been pruned.
+async fn new_commits_note(repository: &Repository, merge_request: &Model, head: Oid) -> Result<String> {
+    let former = oid(&merge_request.head_sha)?;
+    let exists = !repository.existing_commits(vec![former]).await?.is_empty();
+    let change = RefChange::branch(&merge_request.source_branch, exists.then_some(former), Some(head));
+    commits_note(repository, &change, &head.to_string()).await
+}
+
+/// Returns whether a project is deleted, or its deletion has started. Its branches disappear with its repository.
+async fn is_deleted(backend: &Backend, project_id: i64) -> Result<bool> {
+    let project = projects::not_deleted().filter(projects::Column::Id.eq(project_id));
+    Ok(project.one(backend.database.read()).await?.is_none())
 }
 
 /// Closes the issues of a merged merge request and deletes its source branch if requested, with the

@@ -289,7 +289,10 @@ fn commits_between(old: Oid, new: Oid, limit: usize) -> CommitQuery {
 }
 
 /// Returns the note about new commits, oldest first.
-async fn commits_note(repository: &Repository, change: &RefChange, new: &str) -> Result<String> {
+///
+/// # Errors
+/// Returns an error if a Git operation fails.
+pub(super) async fn commits_note(repository: &Repository, change: &RefChange, new: &str) -> Result<String> {
     let commits = change.old.as_deref().and_then(oid).zip(oid(new));
     let (commits, count) = match commits {
         Some((old, new)) => {
@@ -333,16 +336,7 @@ async fn apply(
     }
     for id in &effects.orphaned {
         if let Some(before) = lock_open(transaction, *id).await? {
-            let mut row = before.clone().into_active_model();
-            row.state = Set(MergeRequestState::Closed);
-            row.closed_at = Set(Some(now()));
-            row.closed_by_id = Set(update.user_id);
-            let mut notes = vec!["closed".to_owned()];
-            if before.merge_when_pipeline_succeeds {
-                auto_merge::clear(&mut row);
-                notes.push(auto_merge::cancellation_note("the source branch was deleted"));
-            }
-            save(transaction, update, &before, row, notes).await?;
+            close_orphaned(transaction, update.user_id, &before).await?;
         }
     }
     for request in &effects.requested {
@@ -372,6 +366,56 @@ async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<
     Ok(found.filter(|row| row.state == MergeRequestState::Opened))
 }
 
+/// Closes an open merge request whose source branch was deleted. The row must be locked.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn close_orphaned(
+    transaction: &DatabaseTransaction,
+    user_id: Option<i64>,
+    before: &Model,
+) -> Result<Model> {
+    let mut row = before.clone().into_active_model();
+    row.state = Set(MergeRequestState::Closed);
+    row.closed_at = Set(Some(now()));
+    row.closed_by_id = Set(user_id);
+    let mut notes = vec!["closed".to_owned()];
+    if before.merge_when_pipeline_succeeds {
+        auto_merge::clear(&mut row);
+        notes.push(auto_merge::cancellation_note("the source branch was deleted"));
+    }
+    save(transaction, user_id, before, row, notes).await
+}
+
+/// Sets the new head of an open merge request, cancels its automatic merge and deletes its approvals. The row must be
+/// locked.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn apply_new_head(
+    transaction: &DatabaseTransaction,
+    user_id: Option<i64>,
+    before: &Model,
+    head: &str,
+    note: String,
+) -> Result<Model> {
+    let mut row = before.clone().into_active_model();
+    row.head_sha = Set(head.to_owned());
+    row.merge_status = Set(MergeStatus::Unchecked);
+    row.merge_error = Set(None);
+    let mut notes = vec![note];
+    if before.merge_when_pipeline_succeeds {
+        auto_merge::clear(&mut row);
+        notes.push(auto_merge::cancellation_note("new commits were added"));
+    }
+    if approvals::reset(transaction, before).await? {
+        notes.push("removed all approvals because new commits were added".to_owned());
+    }
+    let after = save(transaction, user_id, before, row, notes).await?;
+    merge_request_versions::insert(transaction, &after, after.updated_at).await?;
+    Ok(after)
+}
+
 async fn update_head(
     transaction: &DatabaseTransaction,
     update: &RefUpdate,
@@ -383,20 +427,14 @@ async fn update_head(
     if before.head_sha == new_head.new {
         return Ok(());
     }
-    let mut row = before.clone().into_active_model();
-    row.head_sha = Set(new_head.new.clone());
-    row.merge_status = Set(MergeStatus::Unchecked);
-    row.merge_error = Set(None);
-    let mut notes = vec![new_head.note.clone()];
-    if before.merge_when_pipeline_succeeds {
-        auto_merge::clear(&mut row);
-        notes.push(auto_merge::cancellation_note("new commits were added"));
-    }
-    if approvals::reset(transaction, &before).await? {
-        notes.push("removed all approvals because new commits were added".to_owned());
-    }
-    let after = save(transaction, update, &before, row, notes).await?;
-    merge_request_versions::insert(transaction, &after, after.updated_at).await?;
+    apply_new_head(
+        transaction,
+        update.user_id,
+        &before,
+        &new_head.new,
+        new_head.note.clone(),
+    )
+    .await?;
     let job = UpdateHeadRef {
         merge_request_id: new_head.id,
     };
@@ -433,7 +471,7 @@ async fn record_merge(
     row.squash_commit_message = Set(None);
     row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
     row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
-    let after = save(transaction, update, &before, row, notes).await?;
+    let after = save(transaction, update.user_id, &before, row, notes).await?;
     if after.head_sha != before.head_sha || after.target_branch != before.target_branch {
         // A push or another target branch came after the plan of the merge, and is not part of it.
         merge_request_versions::insert(transaction, &after, after.updated_at).await?;
@@ -478,7 +516,7 @@ fn restore_target(row: &mut merge_requests::ActiveModel, before: &Model, plan: &
 /// Updates the row, publishes the change and returns the updated row.
 async fn save(
     transaction: &DatabaseTransaction,
-    update: &RefUpdate,
+    user_id: Option<i64>,
     before: &Model,
     mut row: merge_requests::ActiveModel,
     notes: Vec<String>,
@@ -487,7 +525,7 @@ async fn save(
     let after = row.update(transaction).await?;
     let change = IssuableChange {
         old_head: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
-        ..IssuableChange::updated(update.user_id, before, &after, notes)
+        ..IssuableChange::updated(user_id, before, &after, notes)
     };
     publish(transaction, change).await?;
     Ok(after)
