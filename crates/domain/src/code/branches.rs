@@ -185,8 +185,8 @@ fn protected() -> Error {
     Error::Rejected("A protected branch cannot be deleted".into())
 }
 
-/// Enqueues the deletion of all branches that are merged into the default branch, except that one and
-/// protected ones.
+/// Enqueues the deletion of all branches that are merged into the default branch, except that one, protected ones and the
+/// branches of open merge requests.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the repository is disabled.

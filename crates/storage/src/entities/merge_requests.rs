@@ -1,5 +1,7 @@
 //! Merge requests.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, LockType, Query};
@@ -209,6 +211,30 @@ pub fn in_projects(condition: Condition) -> Expr {
         .cond_where(condition)
         .take();
     has_rows(&mut project)
+}
+
+/// Returns the names of the branches of a project that are the source or target branch of an open merge request.
+///
+/// # Errors
+/// Any database error.
+pub async fn open_branches(db: &impl ConnectionTrait, project_id: i64) -> Result<HashSet<String>, DbErr> {
+    let mut names = HashSet::new();
+    for (project, branch) in [
+        (Column::SourceProjectId, Column::SourceBranch),
+        (Column::TargetProjectId, Column::TargetBranch),
+    ] {
+        let found: Vec<String> = Entity::find()
+            .select_only()
+            .column(branch)
+            .distinct()
+            .filter(project.eq(project_id))
+            .filter(Column::State.eq(MergeRequestState::Opened))
+            .into_tuple()
+            .all(db)
+            .await?;
+        names.extend(found);
+    }
+    Ok(names)
 }
 
 /// Selects the open merge request between two branches; at most one exists.

@@ -6,6 +6,7 @@ use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 use storage::jobs;
 
+use crate::review::merge_requests::propose;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
@@ -91,6 +92,33 @@ async fn delete_merged_branches_runs_as_background_job(server: TestServer) {
     assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
 }
 
+async fn delete_merged_branches_preserves_branches_of_open_merge_requests(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
+    for name in ["source", "target", "closed", "lone"] {
+        project.git(&["branch", name, "main"]);
+    }
+    let root = server.root();
+    propose(&root, project.id, "source", "merged", json!({})).await;
+    propose(&root, project.id, "feature/x", "target", json!({})).await;
+    let closed = propose(&root, project.id, "closed", "merged", json!({})).await;
+    let closed = format!("/projects/{}/merge_requests/{closed}", project.id);
+    root.put(&closed, json!({ "state_event": "close" })).await.expect(200);
+    // Branches of a fork with the same name do not count.
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    let fork = developer.post(&format!("/projects/{}/fork", project.id), json!({})).await.expect(201).json();
+    server.finish_jobs().await;
+    let fork = fork["id"].as_i64().expect("an id");
+    let body = json!({
+        "source_branch": "lone", "target_branch": "merged", "target_project_id": project.id, "title": "Fork",
+    });
+    developer.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201);
+    root.delete(&project.url("/merged_branches")).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged", "source", "target"]);
+    let open = root.get(&format!("/projects/{}/merge_requests?state=opened", project.id)).await.expect(200);
+    assert_eq!(open.pluck("iid").len(), 3);
+}
+
 async fn delete_merged_branches_job_skips_archived_and_missing_projects(server: TestServer) {
     let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
@@ -120,6 +148,7 @@ on_every_database![
     delete_branch_requires_developer,
     locked_ref_returns_409,
     delete_merged_branches_runs_as_background_job,
+    delete_merged_branches_preserves_branches_of_open_merge_requests,
     delete_merged_branches_job_skips_archived_and_missing_projects,
     new_commit_on_merged_branch_makes_it_unmerged,
 ];

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use git::{LockedRepository, RepositoryId};
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
-use storage::entities::projects;
 use storage::entities::ref_updates::RefUpdateKind;
+use storage::entities::{merge_requests, projects};
 use storage::jobs::{Job, JobFailure};
 
 use crate::code::branch_protection;
@@ -14,7 +14,8 @@ use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::kernel::Backend;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
-/// Deletes the branches of a project that are merged into its default branch, except protected ones.
+/// Deletes the branches of a project that are merged into its default branch, except protected ones and the branches of open
+/// merge requests.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteMergedBranches {
     /// The project.
@@ -52,7 +53,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
         .repositories
         .repository(&RepositoryId::of_project(project_id));
     let mut deletable: HashSet<String> = merged_branches(&repository, &into).await?.into_iter().collect();
-    retain_unprotected(&backend, project_id, &mut deletable).await?;
+    retain_deletable(&backend, project_id, &mut deletable).await?;
     if deletable.is_empty() {
         return Ok(());
     }
@@ -64,8 +65,8 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
     let prepare = async move { Ok(repository.lock().await?) };
     let database = backend.clone();
     let delete = async move |locked: LockedRepository| {
-        // A protection that was acknowledged before the lock counts, too.
-        retain_unprotected(&database, project_id, &mut deletable).await?;
+        // A protection or merge request that was acknowledged before the lock counts, too.
+        retain_deletable(&database, project_id, &mut deletable).await?;
         let deleted = locked
             .delete_merged_branches(&into, move |name| !deletable.contains(name))
             .await?;
@@ -85,8 +86,9 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
     Ok(())
 }
 
-/// Removes the names of protected branches, or all names if the project is archived or deleted.
-async fn retain_unprotected(
+/// Removes the names of protected branches and of the branches of open merge requests, or all names if the project is archived
+/// or deleted.
+async fn retain_deletable(
     backend: &Backend,
     project_id: i64,
     names: &mut HashSet<String>,
@@ -101,6 +103,10 @@ async fn retain_unprotected(
     };
     let rules = branch_protection::rules_of(db, &project).await?;
     names.retain(|name| !branch_protection::is_protected(&rules, name));
+    if !names.is_empty() {
+        let used = merge_requests::open_branches(db, project_id).await?;
+        names.retain(|name| !used.contains(name));
+    }
     Ok(())
 }
 
