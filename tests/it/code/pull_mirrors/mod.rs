@@ -133,6 +133,32 @@ async fn pull_mirror_lifecycle(server: TestServer) {
     assert!(rows.is_empty());
 }
 
+async fn change_by_update_project_makes_the_caller_the_user_of_the_mirror(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let in_project = format!("/projects/{work}");
+    let url = json!({ "url": "https://git.example.com/x.git" });
+    root.put(&format!("{in_project}/mirror/pull"), url).await.expect(200);
+    let owner = root.get(&in_project).await.expect(200).json()["mirror_user_id"].clone();
+    assert!(owner.is_i64());
+    let max = server.create_user("max").await;
+    server.insert_member(work, max.id, AccessLevel::Maintainer).await;
+    // Other attributes and equal values do not change the user.
+    for body in [json!({ "description": "d" }), json!({ "mirror": false }), json!({ "mirror_trigger_builds": true })] {
+        let shown = max.client.put(&in_project, body.clone()).await.expect(200).json();
+        assert_eq!(shown["mirror_user_id"], owner, "{body}");
+    }
+    for name in ["mirror", "only_mirror_protected_branches", "mirror_overwrites_diverged_branches"] {
+        root.put(&in_project, json!({ "mirror_user_id": owner })).await.expect(200);
+        let shown = max.client.put(&in_project, json!({ name: true })).await.expect(200).json();
+        assert_eq!((&shown[name], &shown["mirror_user_id"]), (&json!(true), &json!(max.id)), "{name}");
+    }
+    // An administrator can name another user in the same request.
+    let body = json!({ "mirror": false, "mirror_user_id": max.id });
+    let shown = root.put(&in_project, body).await.expect(200).json();
+    assert_eq!((&shown["mirror"], &shown["mirror_user_id"]), (&json!(false), &json!(max.id)));
+}
+
 async fn credentials_are_encrypted_and_belong_to_one_server(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -240,6 +266,7 @@ fn set_pull_mirror_rejects_invalid_urls_and_settings_options() -> ConfigOptions 
 
 on_every_database![
     pull_mirror_lifecycle,
+    change_by_update_project_makes_the_caller_the_user_of_the_mirror,
     credentials_are_encrypted_and_belong_to_one_server,
     set_pull_mirror_rejects_invalid_urls_and_settings with set_pull_mirror_rejects_invalid_urls_and_settings_options(),
     pull_mirror_requires_maintainer,

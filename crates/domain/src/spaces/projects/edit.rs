@@ -33,7 +33,7 @@ pub struct ProjectUpdate {
     pub visibility: Option<Visibility>,
     /// The default branch; it must exist unless the repository is empty.
     pub default_branch: Option<String>,
-    /// The user that mirroring acts as.
+    /// The user that mirroring acts as; the caller if it is absent and the pull mirror changes.
     pub mirror_user_id: Option<i64>,
     /// All other settings.
     pub settings: ProjectSettings,
@@ -184,6 +184,10 @@ pub async fn update(
             if let Some(branch) = default_branch {
                 row.default_branch = Set(Some(branch));
             }
+            let mirror_user_id = mirror_user_id.or_else(|| {
+                let user = caller.as_user().filter(|_| changes_mirror(&row, &current));
+                user.map(|user| user.id)
+            });
             if let Some(user_id) = mirror_user_id {
                 row.mirror_user_id = Set(Some(user_id));
             }
@@ -267,6 +271,23 @@ fn mirror_user(backend: &Backend, access: &ProjectAccess, user_id: Option<i64>) 
         return Ok(Some(id));
     }
     Err(Error::attribute("mirror_user_id", "is invalid"))
+}
+
+/// Returns whether the pull mirror changes in a way that requires the permissions of the caller for its updates.
+fn changes_mirror(row: &projects::ActiveModel, current: &projects::Model) -> bool {
+    [
+        (&row.mirror, current.mirror),
+        (
+            &row.only_mirror_protected_branches,
+            current.only_mirror_protected_branches,
+        ),
+        (
+            &row.mirror_overwrites_diverged_branches,
+            current.mirror_overwrites_diverged_branches,
+        ),
+    ]
+    .into_iter()
+    .any(|(new, stored)| matches!(new, Set(value) if *value != stored))
 }
 
 fn map_update_error(error: DbErr) -> Error {
