@@ -198,6 +198,9 @@ async fn deleted_users_groups_and_protections_leave_their_rules(server: TestServ
     let rule = fixture.rule(body).await;
     fixture.approve(&ann.client).await.expect(201);
     fixture.root.delete(&fixture.url("/protected_branches/x")).await.expect(204);
+    // Without its protections, the rule applies to all target branches.
+    let state = fixture.root.get(&fixture.url("/merge_requests/1/approval_state")).await.expect(200).json();
+    assert_eq!(state["rules"][0]["id"], rule["id"]);
     fixture.root.delete(&format!("/groups/{team}")).await.expect(202);
     fixture.root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
     server.finish_jobs().await;
