@@ -266,6 +266,18 @@ pub fn projects_with_merge_requests(viewer: Viewer, today: NaiveDate) -> Conditi
         .add(code_readable_projects(viewer, today))
 }
 
+/// Returns a condition on `projects` for visible projects whose issues or merge requests, and thus the milestones, are
+/// available to the viewer.
+pub fn projects_with_milestones(viewer: Viewer, today: NaiveDate) -> Condition {
+    Condition::any()
+        .add(projects_with(projects::Column::IssuesAccessLevel, viewer, today))
+        .add(projects_with(
+            projects::Column::MergeRequestsAccessLevel,
+            viewer,
+            today,
+        ))
+}
+
 /// Returns a condition on `projects` for visible projects whose snippets are available to the viewer.
 pub fn projects_with_snippets(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::SnippetsAccessLevel, viewer, today)

@@ -199,6 +199,43 @@ async fn project_milestone_changes_create_events(server: TestServer) {
     }
 }
 
+async fn milestone_events_require_issues_or_merge_requests(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({ "visibility": "public" })).await;
+    let url = format!("/projects/{work}");
+    let [member, stranger] = [server.create_user("member").await, server.create_user("stranger").await];
+    join(&root, &url, member.id, 30).await;
+    milestone(&member.client, &url, "v1").await;
+    // An event of a deleted milestone has no target.
+    let deleted = milestone(&member.client, &url, "v2").await;
+    member.client.delete(&format!("{url}/milestones/{deleted}")).await.expect(204);
+    let lists = [format!("{url}/events"), "/users/member/events".to_owned(), "/events?scope=all".to_owned()];
+    let counts = async |client: &Client, lists: &[String]| {
+        let mut counts = Vec::new();
+        for list in lists {
+            let separator = if list.contains('?') { '&' } else { '?' };
+            let events = client.get(&format!("{list}{separator}target_type=milestone")).await.expect(200);
+            counts.push(events.json().as_array().expect("a list").len());
+        }
+        counts
+    };
+    for (issues, merge_requests, outside, inside, administrator) in [
+        ("enabled", "disabled", 3, 3, 3),
+        ("private", "enabled", 3, 3, 3),
+        ("private", "private", 0, 3, 3),
+        ("disabled", "private", 0, 3, 3),
+        ("disabled", "disabled", 0, 0, 0),
+    ] {
+        let levels = json!({ "issues_access_level": issues, "merge_requests_access_level": merge_requests });
+        root.put(&url, levels).await.expect(200);
+        let case = format!("{issues} {merge_requests}");
+        assert_eq!(counts(&server.anonymous(), &lists[..2]).await, [outside; 2], "{case}");
+        assert_eq!(counts(&stranger.client, &lists).await, [outside, outside, 0], "{case}");
+        assert_eq!(counts(&member.client, &lists).await, [inside; 3], "{case}");
+        assert_eq!(counts(&root, &lists).await, [administrator; 3], "{case}");
+    }
+}
+
 async fn promote_milestone_replaces_milestones_of_the_same_title(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
@@ -260,6 +297,7 @@ on_every_database![
     milestone_writes_require_developer_and_reads_require_visibility,
     milestone_due_date_is_copied_to_its_items,
     project_milestone_changes_create_events,
+    milestone_events_require_issues_or_merge_requests,
     promote_milestone_replaces_milestones_of_the_same_title,
     concurrent_creates_assign_unique_iids,
 ];

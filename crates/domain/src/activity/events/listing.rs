@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
-use storage::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
+use storage::entities::access::{
+    Viewer, code_readable_projects, projects_with_level, projects_with_milestones, visible_projects,
+};
 use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
@@ -144,51 +146,64 @@ fn code_events() -> Condition {
     )
 }
 
-/// Matches events whose target is visible, for issues, merge requests and notes. Events of deleted targets
-/// are hidden, because their visibility is unknown.
+/// Matches events whose target is visible, for issues, merge requests, milestones and notes. Events of deleted
+/// issues, merge requests and notes are hidden, because their visibility is unknown. The visibility of a
+/// milestone depends only on its project.
 fn visible_targets(viewer: Viewer) -> Condition {
     let today = now().date_naive();
     let issue = (issues::Entity, issues::Column::Id).into_column_ref();
     let merge_request = (merge_requests::Entity, merge_requests::Column::Id).into_column_ref();
     let note = (notes::Entity, notes::Column::Id).into_column_ref();
+    let project = (projects::Entity, projects::Column::Id).into_column_ref();
     Condition::all()
-        .add(with_target(
+        .add(with_row(
+            EventTargetType::Milestone,
+            Column::ProjectId,
+            projects::Entity,
+            project,
+            projects_with_milestones(viewer, today),
+        ))
+        .add(with_row(
             EventTargetType::Issue,
+            Column::TargetId,
             issues::Entity,
             issue,
             issues::visible(viewer, today),
         ))
-        .add(with_target(
+        .add(with_row(
             EventTargetType::MergeRequest,
+            Column::TargetId,
             merge_requests::Entity,
             merge_request,
             merge_requests::visible(viewer, today),
         ))
-        .add(with_target(
+        .add(with_row(
             EventTargetType::Note,
+            Column::TargetId,
             notes::Entity,
             note,
             notes::visible(viewer, today),
         ))
 }
 
-/// Matches events of one type whose target meets a condition, and all events of other types.
-fn with_target(
+/// Matches events of one type whose target or project meets a condition, and all events of other types.
+fn with_row(
     kind: EventTargetType,
+    reference: Column,
     table: impl IntoTableRef,
     id: ColumnRef,
     condition: Condition,
 ) -> Condition {
-    let target = Query::select()
+    let row = Query::select()
         .expr(Expr::val(1))
         .from(table)
-        .and_where(Expr::col(id).eq(Expr::col((Entity, Column::TargetId))))
+        .and_where(Expr::col(id).eq(Expr::col((Entity, reference))))
         .cond_where(condition)
         .take();
     Condition::any()
         .add(Column::TargetType.is_null())
         .add(Column::TargetType.ne(kind))
-        .add(Expr::exists(target))
+        .add(Expr::exists(row))
 }
 
 /// Matches events in visible projects. `without_project` includes events without a project, or of a deleted
