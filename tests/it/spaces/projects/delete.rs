@@ -1,8 +1,13 @@
 //! Deleting projects.
 
+use std::time::Duration;
+
+use domain::lifecycle::deletion::projects::delete_permanently;
 use git::RepositoryId;
 use holdfast::worker::registry;
+use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::{ci_jobs, events, issues, notes, now, pipelines};
 use storage::jobs::{JobRunner, RunnerOptions};
 
 use crate::support::spaces::project;
@@ -35,7 +40,7 @@ async fn deleted_project_is_hidden_at_once_and_removed_by_job(server: TestServer
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), wait_for_path()).await.expect("erased in time");
+    tokio::time::timeout(Duration::from_secs(30), wait_for_path()).await.expect("erased in time");
     let _ = stop.send(());
     running.await.expect("a clean end");
     assert!(!server.backend.repositories.exists(&RepositoryId::of_project(work)).await.expect("a look"));
@@ -44,11 +49,7 @@ async fn deleted_project_is_hidden_at_once_and_removed_by_job(server: TestServer
 async fn interrupted_project_deletion_is_completed_by_the_next_run(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let run = async || {
-        domain::lifecycle::deletion::projects::delete_permanently(&server.backend, work, None, None)
-            .await
-            .expect("a run")
-    };
+    let run = async || delete_permanently(&server.backend, work, None, None).await.expect("a run");
     let repository = RepositoryId::of_project(work);
     let repository_exists = async || server.backend.repositories.exists(&repository).await.expect("a look");
     // A project that was not deleted is not erased.
@@ -73,9 +74,7 @@ async fn delayed_deletion_marks_project_until_the_date(server: TestServer) {
     let today = chrono::Utc::now().date_naive();
     assert_eq!(read["marked_for_deletion_on"], json!(today));
     assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-    let run = async |day| {
-        domain::lifecycle::deletion::projects::delete_permanently(&server.backend, work, Some(day), None).await
-    };
+    let run = async |day| delete_permanently(&server.backend, work, Some(day), None).await;
     run(today.pred_opt().expect("a day")).await.expect("a run");
     root.get(&one).await.expect(200);
     run(today).await.expect("a run");
@@ -93,9 +92,107 @@ async fn delete_project_returns_412_if_modified_since(server: TestServer) {
     soon.delete(&one).await.expect(202);
 }
 
+/// Adds 1,001 events, pipelines, jobs of one pipeline, and notes on one issue.
+async fn insert_many_rows(server: &TestServer, project_id: i64) {
+    let db = server.backend.database.write();
+    let rows = (0..1_001).map(|_| events::ActiveModel {
+        project_id: Set(Some(project_id)),
+        author_id: Set(Some(1)),
+        action: Set(events::EventAction::Created),
+        created_at: Set(now()),
+        ..Default::default()
+    });
+    events::Entity::insert_many(rows).exec_without_returning(db).await.expect("events");
+    let rows = (0..1_001).map(|_| pipelines::ActiveModel {
+        project_id: Set(project_id),
+        sha: Set("0".repeat(40)),
+        ref_name: Set("main".to_owned()),
+        tag: Set(false),
+        source: Set(pipelines::PipelineSource::Api),
+        status: Set(pipelines::PipelineStatus::Success),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    });
+    pipelines::Entity::insert_many(rows).exec_without_returning(db).await.expect("pipelines");
+    let pipeline = pipelines::Entity::find().one(db).await.expect("the database").expect("a pipeline");
+    let rows = (0..1_001).map(|number| ci_jobs::ActiveModel {
+        project_id: Set(project_id),
+        pipeline_id: Set(pipeline.id),
+        name: Set(format!("job {number}")),
+        stage: Set("test".to_owned()),
+        status: Set(pipelines::PipelineStatus::Success),
+        allow_failure: Set(false),
+        retried: Set(false),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    });
+    ci_jobs::Entity::insert_many(rows).exec_without_returning(db).await.expect("jobs");
+    let issue = server.insert_issue(project_id, 1, &[]).await;
+    let rows = (0..1_001).map(|_| notes::ActiveModel {
+        issue_id: Set(Some(issue.id)),
+        author_id: Set(Some(1)),
+        body: Set("x".to_owned()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    });
+    notes::Entity::insert_many(rows).exec_without_returning(db).await.expect("notes");
+}
+
+/// Returns the numbers of pipelines, jobs, issues and notes of all projects.
+async fn counts(server: &TestServer) -> [u64; 4] {
+    let db = server.backend.database.read();
+    [
+        pipelines::Entity::find().count(db).await.expect("a count"),
+        ci_jobs::Entity::find().count(db).await.expect("a count"),
+        issues::Entity::find().count(db).await.expect("a count"),
+        notes::Entity::find().count(db).await.expect("a count"),
+    ]
+}
+
+async fn rows_of_a_deleted_project_are_deleted_in_batches(server: TestServer) {
+    let root = server.root();
+    let other = project(&root, "other", json!({})).await;
+    server.insert_issue(other, 1, &[]).await;
+    let work = project(&root, "work", json!({})).await;
+    insert_many_rows(&server, work).await;
+    assert_eq!(counts(&server).await, [1_001, 1_001, 2, 1_001]);
+    let before = server.statements();
+    root.delete(&format!("/projects/{work}")).await.expect(202);
+    server.finish_jobs().await;
+    let texts = server.statement_texts(before);
+    for (table, expected) in [("events", 2), ("pipelines", 2), ("ci_jobs", 2), ("issues", 1), ("notes", 2)] {
+        let deletion = format!("DELETE FROM \"{table}\"");
+        let deletions = texts.iter().filter(|text| text.starts_with(&deletion)).count();
+        assert_eq!(deletions, expected, "{table}");
+    }
+    assert_eq!(counts(&server).await, [0, 0, 1, 0]);
+    root.get(&format!("/projects/{other}/issues/1")).await.expect(200);
+}
+
+async fn repeatedly_killed_project_deletion_deletes_all_rows(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    insert_many_rows(&server, work).await;
+    root.delete(&format!("/projects/{work}")).await.expect(202);
+    // Each attempt gets further than the one before. The last one completes.
+    let mut attempt = Duration::from_micros(50);
+    while tokio::time::timeout(attempt, delete_permanently(&server.backend, work, None, None)).await.is_err() {
+        attempt = attempt * 3 / 2;
+        root.get(&format!("/projects/{work}")).await.expect(404);
+    }
+    server.finish_jobs().await;
+    assert_eq!(counts(&server).await, [0; 4]);
+    root.post("/projects", json!({"path": "work"})).await.expect(201);
+}
+
 on_every_database![
     deleted_project_is_hidden_at_once_and_removed_by_job,
     interrupted_project_deletion_is_completed_by_the_next_run,
     delayed_deletion_marks_project_until_the_date,
     delete_project_returns_412_if_modified_since,
+    rows_of_a_deleted_project_are_deleted_in_batches,
+    repeatedly_killed_project_deletion_deletes_all_rows,
 ];

@@ -3,5 +3,6 @@
 mod delay;
 pub mod groups;
 mod namespaces;
+mod project_rows;
 pub mod projects;
 pub mod users;
