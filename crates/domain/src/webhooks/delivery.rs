@@ -69,7 +69,9 @@ pub(super) fn is_due(attempts: i32, next_attempt_at: DateTime<Utc>) -> bool {
     attempts == 0 || wait <= TimeDelta::zero() || wait > longest
 }
 
-/// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.
+/// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery. If
+/// the webhook changed during the attempt, the result does not count for the webhook, and a pending delivery is
+/// retried at once.
 async fn record_attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
@@ -88,7 +90,6 @@ async fn record_attempt(
             DeliveryOutcome::Failed => DeliveryState::Failed,
         }),
         attempts: Set(number),
-        next_attempt_at: Set(due),
         url: Set(hook.url.clone()),
         finished_at: Set((verdict != DeliveryOutcome::Retry).then(now)),
         ..log_columns(attempt)
@@ -96,20 +97,32 @@ async fn record_attempt(
     backend
         .database
         .transaction(async |transaction| {
+            // Locked before the delivery, as in updates of the webhook.
+            let Some(current) = project_hooks::lock(transaction, hook.id).await? else {
+                return Ok(false);
+            };
+            let is_current = current.url == hook.url
+                && current.failures == hook.failures
+                && current.failing_since == hook.failing_since;
+            let due = if is_current { due } else { scheduling_time() };
+            let row = hook_deliveries::ActiveModel {
+                next_attempt_at: Set(due),
+                ..row
+            };
             let settled = hook_deliveries::Entity::update_many()
                 .set(row)
                 .filter(hook_deliveries::Column::Id.eq(delivery.id))
                 .filter(hook_deliveries::Column::State.eq(DeliveryState::Pending))
                 .filter(hook_deliveries::Column::Attempts.eq(delivery.attempts));
             if settled.exec(transaction).await?.rows_affected == 0 {
-                // The webhook was deleted, or another node took over.
+                // Another node took over.
                 return Ok(false);
             }
             if verdict == DeliveryOutcome::Delivered {
-                if hook.failures > 0 {
+                if is_current && current.failures > 0 {
                     mark(
                         transaction,
-                        hook.id,
+                        current.id,
                         project_hooks::ActiveModel {
                             failures: Set(0),
                             failing_since: Set(None),
@@ -120,7 +133,7 @@ async fn record_attempt(
                 }
                 return Ok(true);
             }
-            if to_blame && count_failure(transaction, hook).await? {
+            if to_blame && is_current && count_failure(transaction, &current).await? {
                 return Ok(false);
             }
             if verdict == DeliveryOutcome::Retry {

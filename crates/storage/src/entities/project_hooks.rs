@@ -1,8 +1,9 @@
 //! Webhooks of projects.
 
 use chrono::{DateTime, Utc};
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::LockType;
+use sea_orm::{QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 /// Kind of event that a webhook may subscribe to.
@@ -167,6 +168,14 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .order_by_asc(Column::Id)
+}
+
+/// Locks a webhook until the transaction ends; returns none if it does not exist. Deliveries may be inserted meanwhile.
+///
+/// # Errors
+/// Any database error.
+pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
 /// Returns the webhooks of a project that an event triggers.

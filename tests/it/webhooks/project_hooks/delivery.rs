@@ -144,6 +144,36 @@ async fn webhook_is_disabled_after_days_of_failures_and_enabled_by_update(server
     assert_eq!((receiver.rest().len(), states(&server).await), (2, vec![(Delivered, 2), (Delivered, 1)]));
 }
 
+async fn failed_attempt_does_not_disable_a_webhook_that_was_updated_meanwhile(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let address = unused_address().await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let hook = hook(&root, project.id, &address, json!({})).await;
+    let long_ago = project_hooks::Entity::update_many()
+        .col_expr(project_hooks::Column::Failures, Expr::value(9))
+        .col_expr(project_hooks::Column::FailingSince, Expr::value(now() - TimeDelta::days(3)));
+    long_ago.exec(server.backend.database.write()).await.unwrap();
+    let listener = listen_on(&address).await;
+    let commit_id = commit(&root, project.id, "main", "a").await;
+    let url = format!("/projects/{}/hooks/{hook}", project.id);
+    server
+        .run_jobs_while(async {
+            let (connection, _) = listener.accept().await.expect("a connection");
+            root.put(&url, json!({ "url": receiver.url })).await.expect(200);
+            // The attempt fails after the update.
+            drop(connection);
+            assert_eq!(receiver.next().await.body["after"], commit_id);
+            while states(&server).await != [(Delivered, 2)] {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    let row = project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap();
+    assert_eq!((row.failures, row.failing_since, row.disabled_at), (0, None, None));
+    assert_eq!(receiver.rest().len(), 0);
+}
+
 async fn successful_test_delivery_enables_disabled_webhook(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -216,6 +246,7 @@ on_every_database![
     delivery_rejected_with_client_error_is_not_retried,
     slow_and_endless_receivers_do_not_delay_other_webhooks,
     webhook_is_disabled_after_days_of_failures_and_enabled_by_update,
+    failed_attempt_does_not_disable_a_webhook_that_was_updated_meanwhile,
     successful_test_delivery_enables_disabled_webhook,
     compat_mode_adds_gitlab_headers with compat_mode_adds_gitlab_headers_options(),
     concurrent_job_runners_deliver_in_order,
