@@ -289,6 +289,26 @@ async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
     }
 }
 
+async fn list_pipelines_sorts_pipelines_of_deleted_users_last(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "orphans", Visibility::Private).await;
+    let [gone, ann] = [server.create_user("gone").await, server.create_user("ann").await];
+    let mut created = Vec::new();
+    for (user, client) in [(Some(gone.id), &gone.client), (None, &root), (Some(ann.id), &ann.client)] {
+        if let Some(user) = user {
+            server.insert_member(project.id, user, AccessLevel::Developer).await;
+        }
+        created.push(pipeline(client, project.id, "feature/x").await);
+    }
+    root.delete(&format!("/users/{}", gone.id)).await.expect(204);
+    server.finish_jobs().await;
+    let [orphan, by_root, by_ann] = created[..] else { panic!("three pipelines") };
+    let all = format!("/projects/{}/pipelines?order_by=user_id", project.id);
+    assert_eq!(ids(&root, &all).await, [by_ann, by_root, orphan]);
+    assert_eq!(ids(&root, &format!("{all}&sort=asc")).await, [by_root, by_ann, orphan]);
+    assert_eq!(ids(&root, &format!("{all}&sort=asc&per_page=2&page=2")).await, [orphan]);
+}
+
 async fn get_latest_pipeline_returns_newest_of_current_commit(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "latest", Visibility::Private).await;
@@ -418,6 +438,7 @@ on_every_database![
     pipeline_permissions_depend_on_role_and_branch_protection,
     public_project_shows_pipelines_unless_public_jobs_is_disabled,
     list_pipelines_applies_filters_and_orders,
+    list_pipelines_sorts_pipelines_of_deleted_users_last,
     get_latest_pipeline_returns_newest_of_current_commit,
     cancel_and_retry_change_pipeline_and_job_statuses,
     cancel_and_retry_keep_updated_at_of_successful_pipeline,

@@ -1,7 +1,7 @@
 //! Lists of pipelines.
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::sea_query::{Expr, ExprTrait, NullOrdering, Query};
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 use storage::entities::pipelines::{self, Column, Model, PipelineStatus};
 use storage::entities::{fold, users};
@@ -40,7 +40,7 @@ pub enum PipelineOrder {
     Ref,
     /// Time of the last update.
     UpdatedAt,
-    /// ID of the user who created the pipeline.
+    /// ID of the user who created the pipeline. Pipelines of deleted users are last in both directions.
     UserId,
 }
 
@@ -84,7 +84,7 @@ pub async fn list(
     check_can_read(access)?;
     let project_id = access.project.id;
     let (order, ascending) = (filter.order, filter.ascending);
-    let mut query = pipelines::of_project(project_id).filter(condition(project_id, filter));
+    let query = pipelines::of_project(project_id).filter(condition(project_id, filter));
     let direction = match ascending {
         true => sea_orm::Order::Asc,
         false => sea_orm::Order::Desc,
@@ -96,9 +96,14 @@ pub async fn list(
         PipelineOrder::UpdatedAt => Some(Column::UpdatedAt),
         PipelineOrder::UserId => Some(Column::UserId),
     };
-    if let Some(column) = first {
-        query = query.order_by(column, direction.clone());
-    }
+    let query = match first {
+        None => query,
+        // Pipelines of deleted users. The databases sort null values differently.
+        Some(Column::UserId) => {
+            query.order_by_with_nulls(Column::UserId, direction.clone(), NullOrdering::Last)
+        }
+        Some(column) => query.order_by(column, direction.clone()),
+    };
     let query = query.order_by(Column::Id, direction);
     page_of(backend.database.read(), query, page).await
 }
