@@ -1,8 +1,9 @@
 //! Visibility of snippets and permissions to change them.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use serde_json::json;
-use storage::entities::AccessLevel;
+use storage::entities::{AccessLevel, snippets};
 
 use super::{home, snippet, titles};
 use crate::support::users::TestUser;
@@ -167,9 +168,33 @@ async fn snippets_access_level_limits_access(server: TestServer) {
     root.delete(&this).await.expect(403);
 }
 
+async fn created_before_includes_the_displayed_time(server: TestServer) {
+    let root = server.root();
+    let id = snippet(&root, "", "t", json!({"visibility": "public"})).await;
+    let time = "2020-01-01T00:00:00.123456Z".parse::<chrono::DateTime<chrono::Utc>>().expect("a time");
+    snippets::Entity::update_many()
+        .col_expr(snippets::Column::CreatedAt, Expr::value(time))
+        .filter(snippets::Column::Id.eq(id))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a row");
+    let shown = root.get(&format!("/snippets/{id}")).await.expect(200).json()["created_at"].clone();
+    assert_eq!(shown, "2020-01-01T00:00:00.123Z");
+    for (query, count) in [
+        ("created_before=2020-01-01T00:00:00.123Z", 1),
+        ("created_before=2020-01-01T00:00:00.122Z", 0),
+        ("created_after=2020-01-01T00:00:00.123Z&created_before=2020-01-01T00:00:00.123Z", 1),
+        ("created_after=2020-01-01T00:00:00.124Z", 0),
+    ] {
+        let found = root.get(&format!("/snippets/all?{query}")).await.expect(200);
+        assert_eq!(found.pluck("id").len(), count, "{query}");
+    }
+}
+
 on_every_database![
     personal_snippet_access_depends_on_visibility,
     project_snippet_access_depends_on_visibility_and_role,
     create_snippet_requires_reporter_and_update_requires_author,
     snippets_access_level_limits_access,
+    created_before_includes_the_displayed_time,
 ];

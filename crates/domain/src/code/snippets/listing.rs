@@ -13,7 +13,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::{at_or_before, page_of};
 use crate::kernel::urls;
 use crate::secrets;
 
@@ -107,7 +107,11 @@ pub async fn list_visible(
         .filter(
             Condition::all()
                 .add_option(created.after.map(|time| Column::CreatedAt.gte(time)))
-                .add_option(created.before.map(|time| Column::CreatedAt.lte(time))),
+                .add_option(
+                    created
+                        .before
+                        .map(|time| at_or_before(Column::CreatedAt.into_expr(), time)),
+                ),
         );
     let mut found = list(backend, SnippetScope::Personal(caller), query, page).await?;
     let project_ids = found.items.iter().filter_map(|detail| detail.snippet.project_id);
