@@ -212,6 +212,23 @@ async fn entries_are_removed_only_if_unmodified(server: TestServer) {
     root.delete(&one).await.expect(204);
 }
 
+async fn entries_of_projects_and_groups_that_are_being_deleted_can_be_removed(server: TestServer) {
+    let root = server.root();
+    let app = project(&root, "app", json!({})).await;
+    let (allowed, team) = (project(&root, "a", json!({})).await, group(&root, "team", json!({})).await);
+    allow_project(&root, app, allowed).await;
+    allow_group(&root, app, team).await;
+    root.delete(&format!("/projects/{allowed}")).await.expect(202);
+    root.delete(&format!("/groups/{team}")).await.expect(202);
+    for entry in [format!("allowlist/{allowed}"), format!("groups_allowlist/{team}")] {
+        let entry = format!("{}/{entry}", scope(app));
+        root.delete(&entry).await.expect(204);
+        root.delete(&entry).await.expect(404);
+    }
+    assert_eq!(Entity::find().count(server.backend.database.read()).await.expect("a count"), 0);
+    server.finish_jobs().await;
+}
+
 on_every_database![
     job_token_scope_is_limited_until_it_is_disabled,
     allowlist_contains_the_project_itself_and_added_projects,
@@ -221,4 +238,5 @@ on_every_database![
     job_token_scope_requires_maintainer,
     allowlist_has_a_maximum_of_entries,
     entries_are_removed_only_if_unmodified,
+    entries_of_projects_and_groups_that_are_being_deleted_can_be_removed,
 ];
