@@ -39,23 +39,33 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFai
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
+    maintain(&backend, job.project_id).await
+}
+
+/// Maintains a repository without abandoned files.
+///
+/// # Errors
+/// Returns an error if Git or the database fails.
+pub(super) async fn maintain(backend: &Backend, project_id: i64) -> Result<(), JobFailure> {
+    let id = RepositoryId::of_project(project_id);
+    let repository = backend.repositories.repository(&id);
     repository.write_commit_graph().await?;
     if repository.needs_repack().await? {
         repository.repack(RepackExtent::Geometric).await?;
     }
     let project = projects::not_deleted()
-        .filter(projects::Column::Id.eq(job.project_id))
+        .filter(projects::Column::Id.eq(project_id))
         .one(backend.database.read())
         .await?;
     let Some(project) = project else { return Ok(()) };
     let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
-    let commits = commit_count(&backend, &project).await?;
+    let commits = commit_count(backend, &project).await?;
     projects::Entity::update_many()
         .col_expr(projects::Column::RepositorySize, Expr::value(size))
         .col_expr(projects::Column::CommitCount, Expr::value(commits))
-        .filter(projects::Column::Id.eq(job.project_id))
+        .filter(projects::Column::Id.eq(project_id))
         .exec(backend.database.write())
         .await?;
-    code_analysis::get_or_create(&backend, &project).await?;
+    code_analysis::get_or_create(backend, &project).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use git::{Error, RepackExtent, RepositoryId};
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Job, JobFailure};
 
-use super::maintain_repository::{self, MaintainRepository};
+use super::maintain_repository;
 use crate::kernel::Backend;
 
 /// Writes all objects of the repository of a project into one pack, and deletes old unreachable objects.
@@ -35,6 +35,5 @@ pub async fn run(backend: Backend, job: PruneRepository) -> Result<(), JobFailur
         outcome => outcome?,
     }
     repository.repack(RepackExtent::Full).await?;
-    let project_id = job.project_id;
-    maintain_repository::run(backend, MaintainRepository { project_id }).await
+    maintain_repository::maintain(&backend, job.project_id).await
 }
