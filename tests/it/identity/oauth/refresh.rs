@@ -75,6 +75,24 @@ async fn revoke_of_either_token_revokes_both(server: TestServer) {
     }
 }
 
+async fn revoke_of_replaced_refresh_token_revokes_its_family(server: TestServer) {
+    let mut fixture = Fixture::new(&server, json!({})).await;
+    let first = fixture.tokens(&[]).await;
+    let other_family = fixture.tokens(&[]).await;
+    let second = fixture.refresh(&first["refresh_token"], &[]).await.expect(200).json();
+    let pairs = [
+        ("client_id", fixture.uid()),
+        ("client_secret", fixture.secret()),
+        ("token", first["refresh_token"].as_str().expect("a token")),
+    ];
+    fixture.send_form("revoke", &pairs).await.expect(200);
+    assert_eq!(fixture.status(&second["access_token"]).await, 401);
+    fixture.refresh(&second["refresh_token"], &[]).await.expect(400);
+    // Another grant of the same user belongs to another family.
+    assert_eq!(fixture.status(&other_family["access_token"]).await, 200);
+    fixture.refresh(&other_family["refresh_token"], &[]).await.expect(200);
+}
+
 async fn revoke_and_introspect_ignore_tokens_of_other_applications(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let tokens = fixture.tokens(&[]).await;
@@ -135,6 +153,7 @@ on_every_database![
     concurrent_refreshes_succeed_once_and_revoke_the_family,
     refresh_can_reduce_scopes_and_rejects_additional_scopes,
     revoke_of_either_token_revokes_both,
+    revoke_of_replaced_refresh_token_revokes_its_family,
     revoke_and_introspect_ignore_tokens_of_other_applications,
     introspect_returns_details_of_own_access_token,
     token_info_returns_owner_scopes_and_expiry,

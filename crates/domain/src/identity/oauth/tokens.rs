@@ -244,8 +244,8 @@ async fn issue(
     }))
 }
 
-/// Revokes an access or refresh token of an application, and the other token of the pair. An unknown token is
-/// not an error (RFC 7009).
+/// Revokes an access or refresh token of an application with all tokens of its family, also if the token was
+/// replaced before: the client that replaced it may have stolen it. An unknown token is not an error (RFC 7009).
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -269,17 +269,9 @@ pub async fn revoke(
                 .one(transaction)
                 .await?;
             let Some(token) = found else { return Ok(()) };
-            let revoked = oauth_tokens::Entity::update_many()
-                .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(now()))
-                .filter(oauth_tokens::Column::Id.eq(token.id))
-                .filter(oauth_tokens::Column::RevokedAt.is_null())
-                .exec(transaction)
-                .await?;
-            let user = users::Entity::find_by_id(token.user_id).one(transaction).await?;
-            match user.filter(|_| revoked.rows_affected > 0) {
-                Some(user) => record_revocation(transaction, application, &user, ip_address).await,
-                None => Ok(()),
-            }
+            // Locked like in a refresh, which otherwise could issue a token of the family that this does not see.
+            let user = users::lock(transaction, token.user_id).await?;
+            revoke_family(transaction, application, user.as_ref(), &token.family, ip_address).await
         })
         .await
 }
@@ -292,19 +284,22 @@ async fn refuse_reuse(
     family: &str,
     ip_address: Option<IpAddr>,
 ) -> Result<std::result::Result<IssuedTokens, OauthError>> {
-    let revoked = oauth_tokens::revoke_family(transaction, family, now()).await?;
-    if let Some(user) = user.filter(|_| revoked > 0) {
-        record_revocation(transaction, application, user, ip_address).await?;
-    }
+    revoke_family(transaction, application, user, family, ip_address).await?;
     Ok(Err(OauthError::InvalidGrant))
 }
 
-async fn record_revocation(
+/// Revokes all tokens of a family of a locked user, and records the revocation if there were valid tokens.
+async fn revoke_family(
     transaction: &DatabaseTransaction,
     application: &Application,
-    user: &users::Model,
+    user: Option<&users::Model>,
+    family: &str,
     ip_address: Option<IpAddr>,
 ) -> Result<()> {
+    let revoked = oauth_tokens::revoke_family(transaction, family, now()).await?;
+    let Some(user) = user.filter(|_| revoked > 0) else {
+        return Ok(());
+    };
     let target = AuditTarget::new("OauthApplication", application.id, application.name.clone());
     let event = AuditEvent::new(AuditKind::OauthTokensRevoked, AuditEntity::user(user), target);
     audit::record(
