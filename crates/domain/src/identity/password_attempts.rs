@@ -115,9 +115,9 @@ impl AttemptSource {
         })
     }
 
-    /// Returns the source of an attempt to prove the second factor of a user. A code has only a million values, so
-    /// the limit for all addresses is low, and no address is exempt. Only a client that knows the password can
-    /// reach it.
+    /// Returns the source of an attempt to prove the second factor of a user who signs in. A code has only a million
+    /// values, so the limit for all addresses is low, and no address is exempt. Only a client that knows the password
+    /// can reach it.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -132,15 +132,28 @@ impl AttemptSource {
         })
     }
 
-    /// Returns the source of an attempt of a signed-in user to prove the current password. Counted separately, so
-    /// that a client with a stolen token cannot lock the user out.
+    /// Returns the source of an attempt of a signed-in user to prove the current password.
     ///
     /// # Errors
     /// Returns an error if the database fails.
     pub async fn of_current_password(backend: &Backend, user_id: i64) -> Result<Self> {
+        Self::of_signed_in_user(backend, "current_password", user_id).await
+    }
+
+    /// Returns the source of an attempt of a signed-in user to prove the second factor before it is changed.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn of_second_factor_change(backend: &Backend, user_id: i64) -> Result<Self> {
+        Self::of_signed_in_user(backend, "second_factor_change", user_id).await
+    }
+
+    /// Returns a source that is counted separately from sign-ins, so that a client with a stolen token or session
+    /// cannot lock the user out.
+    async fn of_signed_in_user(backend: &Backend, kind: &str, user_id: i64) -> Result<Self> {
         let key = backend.keyring.current(&backend.database).await?;
         Ok(Self {
-            account: account_digest(&key, "current_password", &user_id.to_string()),
+            account: account_digest(&key, kind, &user_id.to_string()),
             address: None,
             context: CredentialContext::SecondFactor,
             max_account_failures: MAX_FAILURES,
@@ -354,8 +367,13 @@ pub async fn delete_all(
 ) -> Result<()> {
     let logins = [&user.username, &user.email].map(|login| user_account(key, login));
     let id = user.id.to_string();
-    let proofs =
-        ["second_factor", "current_password", "correct_password"].map(|kind| account_digest(key, kind, &id));
+    let kinds = [
+        "second_factor",
+        "second_factor_change",
+        "current_password",
+        "correct_password",
+    ];
+    let proofs = kinds.map(|kind| account_digest(key, kind, &id));
     let accounts = logins.into_iter().chain(proofs);
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Account.is_in(accounts))

@@ -164,6 +164,11 @@ async fn wrong_codes_of_signed_in_user_are_limited(server: TestServer) {
     disable(&ada.client, json!({ "code": factor.app.code() })).await.expect(429);
     disable(&ada.client, json!({ "code": factor.recovery_codes[0] })).await.expect(429);
     assert_eq!(ada.client.get("/user").await.json()["two_factor_enabled"], true);
+    // A client with a stolen token cannot lock the user out.
+    sign_in::both_steps(&mut Browser::new(&server), "ada", &factor.app.code()).await;
+    disable(&ada.client, json!({ "code": factor.recovery_codes[1] })).await.expect(429);
+    server.root().post(&format!("/users/{}/unlock", ada.id), json!({})).await.expect(201);
+    disable(&ada.client, json!({ "code": factor.recovery_codes[1] })).await.expect(204);
 }
 
 async fn administrator_disables_second_factor_of_user(server: TestServer) {

@@ -173,7 +173,7 @@ pub async fn confirm(
     session: Option<&str>,
 ) -> Result<Vec<Secret<String>>> {
     check_not_enabled(user)?;
-    let source = AttemptSource::of_second_factor(backend, user.id, None).await?;
+    let source = AttemptSource::of_second_factor_change(backend, user.id).await?;
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let enabled = backend
         .database
@@ -268,7 +268,7 @@ async fn with_code<T>(
     change: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T>,
 ) -> Result<T> {
     check_enabled(user)?;
-    let source = AttemptSource::of_second_factor(backend, user.id, None).await?;
+    let source = AttemptSource::of_second_factor_change(backend, user.id).await?;
     let attempt = password_attempts::record_attempt(backend, &source).await?;
     let changed = backend
         .database
