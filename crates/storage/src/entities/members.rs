@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{PaginatorTrait, QueryOrder, QuerySelect, SelectTwo, sea_query::SimpleExpr};
+use sea_orm::sea_query::{SelectStatement, SimpleExpr};
+use sea_orm::{ExprTrait, PaginatorTrait, QueryOrder, QuerySelect, QueryTrait, SelectTwo};
 
-use super::{AccessLevel, unexpired};
+use super::{AccessLevel, namespaces, unexpired};
 
 /// Members. Each row has exactly one group or project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -132,19 +133,51 @@ pub async fn direct(
 /// # Errors
 /// Any database error.
 pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDate) -> Result<u64, DbErr> {
-    acting_owners(namespace_id, today).count(db).await
+    acting_owners(today)
+        .filter(Column::NamespaceId.eq(namespace_id))
+        .count(db)
+        .await
 }
 
-/// Selects owners of a group who are not blocked; deactivated ones count, because signing in reactivates
-/// them.
-fn acting_owners(namespace_id: i64, today: NaiveDate) -> Select<Entity> {
-    use super::users::{self, UserState};
+/// Selects the IDs of the groups of which a user is a direct Owner, for use in other statements.
+pub fn owned_groups(user_id: i64, today: NaiveDate) -> SelectStatement {
+    unexpired_owners(today)
+        .select_only()
+        .column(Column::NamespaceId)
+        .filter(Column::UserId.eq(user_id))
+        .into_query()
+}
 
+/// Returns a condition on namespaces that they have a direct Owner other than this user. If `acting` is true, blocked
+/// Owners do not count.
+pub fn has_other_owner(user_id: i64, acting: bool, today: NaiveDate) -> Expr {
+    let owners = match acting {
+        true => acting_owners(today),
+        false => unexpired_owners(today),
+    };
+    let group = (namespaces::Entity, namespaces::Column::Id);
+    let others = owners
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::UserId.ne(user_id))
+        .filter(Expr::col((Entity, Column::NamespaceId)).eq(Expr::col(group)));
+    Expr::exists(others.into_query())
+}
+
+/// Selects the direct Owners of groups whose membership has not expired.
+fn unexpired_owners(today: NaiveDate) -> Select<Entity> {
     Entity::find()
-        .inner_join(users::Entity)
-        .filter(Column::NamespaceId.eq(namespace_id))
+        .filter(Column::NamespaceId.is_not_null())
         .filter(Column::AccessLevel.eq(AccessLevel::Owner))
         .filter(unexpired((Entity, Column::ExpiresAt), today))
+}
+
+/// Selects Owners of groups who are not blocked; deactivated ones count, because signing in reactivates them.
+fn acting_owners(today: NaiveDate) -> Select<Entity> {
+    use super::users::{self, UserState};
+
+    unexpired_owners(today)
+        .inner_join(users::Entity)
         .filter(users::Column::State.is_in([UserState::Active, UserState::Deactivated]))
         .filter(users::Column::DeletionStartedAt.is_null())
 }
@@ -164,7 +197,9 @@ impl Model {
     pub async fn is_last_owner(&self, db: &impl ConnectionTrait, today: NaiveDate) -> Result<bool, DbErr> {
         match self.namespace_id {
             Some(group) if self.access_level == AccessLevel::Owner && !self.has_ended(today) => {
-                let others = acting_owners(group, today).filter(Column::UserId.ne(self.user_id));
+                let others = acting_owners(today)
+                    .filter(Column::NamespaceId.eq(group))
+                    .filter(Column::UserId.ne(self.user_id));
                 Ok(others.limit(1).one(db).await?.is_none())
             }
             _ => Ok(false),

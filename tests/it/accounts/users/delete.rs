@@ -1,7 +1,11 @@
 //! `DELETE /users/:id`.
 
 use domain::accounts::jobs::delete_user::DeleteUser;
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
 use domain::lifecycle::deletion::users;
+use domain::spaces::groups::{self, GroupSettings, NewGroup};
+use futures_util::future::join_all;
 use git::RepositoryId;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
@@ -91,6 +95,57 @@ async fn delete_sole_group_owner_requires_hard_delete(server: TestServer) {
     assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
 }
 
+async fn blocked_co_owner_does_not_allow_deletion_of_owner(server: TestServer) {
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    let group = server.insert_group("tools", Visibility::Private).await;
+    server.insert_owner(group, ada.id).await;
+    server.insert_owner(group, bob.id).await;
+    let root = server.root();
+    root.post(&format!("/users/{}/block", bob.id), json!({})).await.expect(201);
+    let path = format!("/users/{}", ada.id);
+    let rejected = root.delete(&path).await.expect(409);
+    assert_eq!(rejected.message(), "User cannot be removed while is the sole-owner of a group");
+    // The blocked user is still an Owner, so the group is not deleted.
+    root.delete(&format!("{path}?hard_delete=true")).await.expect(204);
+    server.finish_jobs().await;
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_some());
+}
+
+async fn concurrent_deletions_of_owners_leave_one_owner(server: TestServer) {
+    let root = server.root();
+    for round in 0..4 {
+        let group = server.insert_group(&format!("tools-{round}"), Visibility::Private).await;
+        let mut paths = Vec::new();
+        for name in ["ada", "bob"] {
+            let user = server.create_user(&format!("{name}-{round}")).await;
+            server.insert_owner(group, user.id).await;
+            paths.push(format!("/users/{}", user.id));
+        }
+        let responses = join_all(paths.iter().map(|path| root.delete(path))).await;
+        let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [204, 409], "round {round}");
+    }
+}
+
+async fn deleted_caller_cannot_create_group(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let caller = Caller::user(ada.row.clone());
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    let new = NewGroup {
+        name: "Tools".to_owned(),
+        path: "tools".to_owned(),
+        parent_id: None,
+        visibility: None,
+        settings: GroupSettings::default(),
+    };
+    let refused = groups::create(&server.backend, &caller, new).await;
+    assert!(matches!(refused, Err(Error::Unauthorized)), "{:?}", refused.err());
+    let found = namespaces::by_full_path(server.backend.database.read(), "tools").await.expect("a read");
+    assert!(found.is_none());
+}
+
 async fn hard_delete_keeps_groups_with_another_owner(server: TestServer) {
     let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let group = server.insert_group("tools", Visibility::Private).await;
@@ -140,6 +195,9 @@ on_every_database![
     interrupted_user_deletion_is_completed_by_retry,
     delete_user_job_ignores_users_not_marked_for_deletion,
     delete_sole_group_owner_requires_hard_delete,
+    blocked_co_owner_does_not_allow_deletion_of_owner,
+    concurrent_deletions_of_owners_leave_one_owner,
+    deleted_caller_cannot_create_group,
     hard_delete_keeps_groups_with_another_owner,
     delete_user_keeps_comments_unless_hard_delete,
     delete_last_administrator_returns_409,

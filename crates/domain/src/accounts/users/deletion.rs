@@ -1,15 +1,16 @@
 //! Deletes users: hidden immediately, deleted by a job.
 
 use chrono::NaiveDate;
-use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::sea_query::{Expr, ExprTrait, LockType};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Select,
 };
 use storage::entities::{
-    AccessLevel, access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now,
+    access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now,
     oauth_grants, oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities,
-    sessions, taken_emails, two_factor_secrets, unexpired, user_emails, user_identities, user_keys,
-    user_statuses, users,
+    sessions, taken_emails, two_factor_secrets, user_emails, user_identities, user_keys, user_statuses,
+    users,
 };
 use storage::jobs;
 
@@ -25,13 +26,18 @@ use crate::kernel::error::{Error, Result};
 /// deleted.
 ///
 /// # Errors
-/// Returns `Conflict` for the sole Owner of a group unless `hard` is true, and for the last administrator.
+/// Returns `Conflict` for the sole Owner of a group who is not blocked unless `hard` is true, and for the last
+/// administrator.
 /// Returns `NotFound` if the user was deleted concurrently.
 pub async fn delete(backend: &Backend, access: &UserAccess, hard: bool) -> Result<()> {
     let user = &access.user;
     backend
         .database
         .transaction(async |transaction| {
+            let today = now().date_naive();
+            // Locked before the users, like in a creation of a group and in a change of its members.
+            namespaces::lock_trees(transaction).await?;
+            lock_owned_groups(transaction, user.id, today).await?;
             // Locked together, so that two administrators cannot delete each other.
             let administrators = match user.admin {
                 true => users::lock_administrators(transaction).await?,
@@ -39,11 +45,16 @@ pub async fn delete(backend: &Backend, access: &UserAccess, hard: bool) -> Resul
             };
             let current = users::lock(transaction, user.id).await?;
             let current = current.ok_or_else(|| Error::not_found("User"))?;
-            let groups = solely_owned(transaction, user.id, now().date_naive()).await?;
-            if !hard && !groups.is_empty() {
+            let solely_owned = without_other_owner(user.id, !hard, today);
+            let groups: Vec<i64> = if hard {
+                let ids = solely_owned.select_only().column(namespaces::Column::Id);
+                ids.into_tuple().all(transaction).await?
+            } else if solely_owned.one(transaction).await?.is_some() {
                 let text = "User cannot be removed while is the sole-owner of a group";
                 return Err(Error::Conflict(text.into()));
-            }
+            } else {
+                Vec::new()
+            };
             if current.admin && administrators.iter().all(|other| other.id == user.id) {
                 return Err(Error::Conflict("The last administrator cannot be deleted".into()));
             }
@@ -159,35 +170,26 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
     Ok(())
 }
 
-/// Returns the groups whose only Owner is this user.
-async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate) -> Result<Vec<i64>> {
-    let owners = || {
-        members::Entity::find()
-            .select_only()
-            .column(members::Column::NamespaceId)
-            .filter(members::Column::AccessLevel.eq(AccessLevel::Owner))
-            .filter(members::Column::NamespaceId.is_not_null())
-            .filter(unexpired(members::Column::ExpiresAt, today))
-    };
-    let owned: Vec<i64> = owners()
-        .filter(members::Column::UserId.eq(user_id))
-        .into_tuple()
-        .all(db)
-        .await?;
-    let shared: Vec<i64> = owners()
-        .filter(members::Column::NamespaceId.is_in(owned.iter().copied()))
-        .filter(members::Column::UserId.ne(user_id))
-        .distinct()
-        .into_tuple()
-        .all(db)
-        .await?;
-    let live: Vec<i64> = namespaces::not_deleted()
+/// Locks the groups of which a user is an Owner, in the order of their IDs, so that their other Owners are not removed
+/// in the meantime.
+async fn lock_owned_groups(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    today: NaiveDate,
+) -> Result<()> {
+    let owned = namespaces::Entity::find()
         .select_only()
         .column(namespaces::Column::Id)
-        .filter(namespaces::Column::Id.is_in(owned))
-        .filter(namespaces::Column::Id.is_not_in(shared))
-        .into_tuple()
-        .all(db)
-        .await?;
-    Ok(live)
+        .filter(namespaces::Column::Id.in_subquery(members::owned_groups(user_id, today)))
+        .order_by_asc(namespaces::Column::Id)
+        .lock(LockType::NoKeyUpdate);
+    let _: Vec<i64> = owned.into_tuple().all(transaction).await?;
+    Ok(())
+}
+
+/// Selects the groups of a user that have no other Owner. If `acting` is true, blocked Owners do not count.
+fn without_other_owner(user_id: i64, acting: bool, today: NaiveDate) -> Select<namespaces::Entity> {
+    namespaces::not_deleted()
+        .filter(namespaces::Column::Id.in_subquery(members::owned_groups(user_id, today)))
+        .filter(members::has_other_owner(user_id, acting, today).not())
 }

@@ -5,7 +5,7 @@ use crate::audit::{self, AuditEntity};
 use crate::spaces::members::auditing::added;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::namespaces::{self, NamespaceKind};
-use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
+use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now, users};
 
 use super::rules::{self, GroupSettings, MAX_DEPTH};
 use super::runners_token_context;
@@ -36,7 +36,8 @@ pub struct NewGroup {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
-/// parent is not visible to the caller. Returns `Error::Rejected` if an attribute is invalid.
+/// parent is not visible to the caller. Returns `Error::Rejected` if an attribute is invalid. Returns
+/// `Error::Unauthorized` if the caller was deleted concurrently.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<GroupAccess> {
     let admitted = check(backend, caller, new).await?;
     insert_with(backend, caller, admitted, async |_, _| Ok(())).await
@@ -105,6 +106,10 @@ pub(crate) async fn insert_with(
             };
             if new.settings.share_with_group_lock == Some(false) {
                 rules::check_unlock_sharing(transaction, caller, parent.as_ref()).await?;
+            }
+            // Locked after the groups, like in a deletion, which otherwise would not find the membership.
+            if users::lock(transaction, user_id).await?.is_none() {
+                return Err(Error::Unauthorized);
             }
             let row = row(backend, new, parent.as_ref(), in_force.default_group_visibility)?;
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
