@@ -9,6 +9,7 @@ use sea_orm::{
 
 use super::namespaces;
 use super::related_rows::{RelatedPart, bigint};
+use super::row_conditions::is_among;
 
 /// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -96,6 +97,16 @@ pub fn at_or_below(namespace_id: i64) -> SelectStatement {
         .column((Entity, Column::NamespaceId))
         .from(Entity)
         .and_where(Expr::col((Entity, Column::AncestorId)).eq(namespace_id))
+        .take()
+}
+
+/// Selects the IDs of several namespaces and their descendants, for use in other statements.
+pub fn at_or_below_any(database: DbBackend, namespace_ids: &[i64]) -> SelectStatement {
+    let ancestor = Expr::col((Entity, Column::AncestorId));
+    Query::select()
+        .column((Entity, Column::NamespaceId))
+        .from(Entity)
+        .and_where(is_among(database, ancestor, namespace_ids.iter().copied()))
         .take()
 }
 

@@ -353,16 +353,26 @@ pub fn not_deleted() -> Select<Entity> {
 /// # Errors
 /// Any database error.
 pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool, DbErr> {
+    hide_all(transaction, &[root]).await
+}
+
+/// Hides several namespaces, their subgroups and their projects, with the same number of statements for any number of
+/// namespaces. Returns false if they were hidden already.
+///
+/// # Errors
+/// Any database error.
+pub async fn hide_all(transaction: &DatabaseTransaction, roots: &[i64]) -> Result<bool, DbErr> {
     lock_trees(transaction).await?;
+    let below = ancestors::at_or_below_any(transaction.get_database_backend(), roots);
     let hidden = Entity::update_many()
         .col_expr(Column::DeletionStartedAt, Expr::value(now()))
-        .filter(Column::Id.in_subquery(ancestors::at_or_below(root)))
+        .filter(Column::Id.in_subquery(below.clone()))
         .filter(Column::DeletionStartedAt.is_null())
         .exec(transaction)
         .await?;
     projects::Entity::update_many()
         .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
-        .filter(projects::Column::NamespaceId.in_subquery(ancestors::at_or_below(root)))
+        .filter(projects::Column::NamespaceId.in_subquery(below))
         .filter(projects::Column::DeletionStartedAt.is_null())
         .exec(transaction)
         .await?;

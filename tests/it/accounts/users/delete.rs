@@ -8,10 +8,15 @@ use domain::spaces::groups::{self, GroupSettings, NewGroup};
 use futures_util::future::join_all;
 use git::RepositoryId;
 use reqwest::Method;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
 use serde_json::json;
-use storage::entities::{Visibility, commit_comments, members, namespaces, now, projects};
+use storage::entities::{
+    AccessLevel, Visibility, commit_comments, members, namespace_ancestors, namespaces, now, projects,
+};
 
+use crate::support::spaces::membership;
 use crate::support::{TestServer, on_every_database};
 
 async fn comment(server: &TestServer, project_id: i64, author_id: i64) -> i64 {
@@ -146,6 +151,62 @@ async fn deleted_caller_cannot_create_group(server: TestServer) {
     assert!(found.is_none());
 }
 
+/// Inserts this number of groups of which a user is the only Owner.
+async fn insert_owned_groups(server: &TestServer, user_id: i64, count: usize) {
+    let db = server.backend.database.write();
+    let names: Vec<String> = (0..count).map(|number| format!("group-{number}")).collect();
+    for names in names.chunks(1000) {
+        let rows = names.iter().map(|name| namespaces::ActiveModel {
+            kind: Set(namespaces::NamespaceKind::Group),
+            name: Set(name.clone()),
+            name_key: Set(name.clone()),
+            path: Set(name.clone()),
+            path_key: Set(name.clone()),
+            full_path: Set(name.clone()),
+            full_path_key: Set(name.clone()),
+            description: Set(String::new()),
+            visibility: Set(Visibility::Private),
+            created_at: Set(now()),
+            updated_at: Set(now()),
+            ..Default::default()
+        });
+        namespaces::Entity::insert_many(rows).exec_without_returning(db).await.expect("groups");
+    }
+    let groups: Vec<i64> = namespaces::Entity::find()
+        .select_only()
+        .column(namespaces::Column::Id)
+        .filter(namespaces::Column::Kind.eq(namespaces::NamespaceKind::Group))
+        .into_tuple()
+        .all(db)
+        .await
+        .expect("groups");
+    for groups in groups.chunks(1000) {
+        let rows = groups.iter().map(|group| members::ActiveModel {
+            namespace_id: Set(Some(*group)),
+            ..membership(user_id, AccessLevel::Owner)
+        });
+        members::Entity::insert_many(rows).exec_without_returning(db).await.expect("members");
+        let rows = groups.iter().map(|group| namespace_ancestors::ActiveModel {
+            namespace_id: Set(*group),
+            ancestor_id: Set(*group),
+            depth: Set(0),
+            ..Default::default()
+        });
+        namespace_ancestors::Entity::insert_many(rows).exec_without_returning(db).await.expect("ancestors");
+    }
+}
+
+async fn owner_of_very_many_groups_can_be_deleted(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    // SQLite allows 32,766 parameters in a statement.
+    insert_owned_groups(&server, ada.id, 33_000).await;
+    let path = format!("/users/{}", ada.id);
+    server.root().delete(&path).await.expect(409);
+    server.root().delete(&format!("{path}?hard_delete=true")).await.expect(204);
+    let visible = namespaces::not_deleted().filter(namespaces::Column::Kind.eq(namespaces::NamespaceKind::Group));
+    assert_eq!(visible.count(server.backend.database.read()).await.expect("a count"), 0);
+}
+
 async fn hard_delete_keeps_groups_with_another_owner(server: TestServer) {
     let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let group = server.insert_group("tools", Visibility::Private).await;
@@ -198,6 +259,7 @@ on_every_database![
     blocked_co_owner_does_not_allow_deletion_of_owner,
     concurrent_deletions_of_owners_leave_one_owner,
     deleted_caller_cannot_create_group,
+    owner_of_very_many_groups_can_be_deleted,
     hard_delete_keeps_groups_with_another_owner,
     delete_user_keeps_comments_unless_hard_delete,
     delete_last_administrator_returns_409,

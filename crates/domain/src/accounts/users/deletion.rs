@@ -21,6 +21,9 @@ use crate::identity::access::UserAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
+/// Number of groups that are read by one statement, because databases limit the number of parameters.
+const GROUPS_PER_STATEMENT: usize = 1000;
+
 /// Hides a user, revokes all credentials and enqueues a job for the rest. If `hard` is true, the content that
 /// the user created and the groups without another Owner are deleted too. Personal projects are always
 /// deleted.
@@ -71,15 +74,17 @@ pub async fn delete(backend: &Backend, access: &UserAccess, hard: bool) -> Resul
 
 /// Returns the events of groups that are deleted with their Owner.
 async fn deleted_groups(db: &impl ConnectionTrait, groups: &[i64]) -> Result<Vec<AuditEvent>> {
-    if groups.is_empty() {
-        return Ok(Vec::new());
+    let event =
+        |group: &namespaces::Model| AuditEvent::of(AuditKind::GroupDeleted, AuditEntity::namespace(group));
+    let mut events = Vec::with_capacity(groups.len());
+    for ids in groups.chunks(GROUPS_PER_STATEMENT) {
+        let deleted = namespaces::Entity::find()
+            .filter(namespaces::Column::Id.is_in(ids.iter().copied()))
+            .all(db)
+            .await?;
+        events.extend(deleted.iter().map(event));
     }
-    let deleted = namespaces::Entity::find()
-        .filter(namespaces::Column::Id.is_in(groups.iter().copied()))
-        .all(db)
-        .await?;
-    let event = |group| AuditEvent::of(AuditKind::GroupDeleted, AuditEntity::namespace(group));
-    Ok(deleted.iter().map(event).collect())
+    Ok(events)
 }
 
 /// Hides bots, which own no resources.
@@ -114,8 +119,10 @@ async fn mark_for_deletion(
     revoke_credentials(transaction, user_id).await?;
     snippets::delete_all_of_user(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
-    for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
-        namespaces::hide(transaction, root).await?;
+    let mut hidden = groups.clone();
+    hidden.extend(personal.map(|space| space.id));
+    if !hidden.is_empty() {
+        namespaces::hide_all(transaction, &hidden).await?;
     }
     let job = DeleteUser {
         user_id,
