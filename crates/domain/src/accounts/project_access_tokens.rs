@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use chrono::NaiveDate;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
-    QueryOrder, QuerySelect, Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use storage::entities::access_tokens::{Column, Entity, Model, TokenKind};
 use storage::entities::projects::{self, ProjectWithNamespace};
@@ -24,6 +24,11 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::TOKEN_SCOPES;
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::batch_after;
+
+/// Maximum number of tokens of a project, including expired tokens.
+const MAX_TOKENS: u64 = 100;
+/// Number of bots that one transaction hides, because a transaction on SQLite blocks all other writes.
+const BOTS_PER_TRANSACTION: u64 = 20;
 
 /// Attributes of a new token.
 #[derive(Debug, Clone)]
@@ -86,7 +91,8 @@ pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectT
 ///
 /// # Errors
 /// Returns a validation error for missing or unknown scopes and for roles that a project does not have.
-/// Returns `Forbidden` for bots.
+/// Returns `Forbidden` for bots. Returns `Rejected` if the project has `MAX_TOKENS` tokens already, and
+/// `NotFound` if the project is being deleted.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -118,6 +124,7 @@ pub async fn create(
     let token = backend
         .database
         .transaction(async |transaction| {
+            check_limit(transaction, project_id).await?;
             let bot = bot(project_id, name, creator_id).insert(transaction).await?;
             taken_emails::take(transaction, &bot.email_key, bot.id).await?;
             let home = project_bots::ActiveModel {
@@ -206,6 +213,49 @@ pub async fn project_of(backend: &Backend, token: &Model) -> Result<ProjectWithN
         .ok_or_else(missing)?;
     let found = projects::by_reference(db, &home.project_id.to_string()).await?;
     found.ok_or_else(missing)
+}
+
+/// Hides all bots of a project that is being deleted.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn delete_bots_of_project(backend: &Backend, project_id: i64) -> Result<()> {
+    loop {
+        let is_complete = backend
+            .database
+            .transaction(async |transaction| {
+                let bots = project_bots::of_project(project_id);
+                let bots: Vec<i64> = users::not_deleted()
+                    .select_only()
+                    .column(users::Column::Id)
+                    .filter(users::Column::Id.in_subquery(bots))
+                    .order_by_asc(users::Column::Id)
+                    .limit(BOTS_PER_TRANSACTION)
+                    .into_tuple()
+                    .all(transaction)
+                    .await?;
+                let is_complete = bots.is_empty();
+                delete_bots(transaction, bots).await?;
+                Ok::<_, Error>(is_complete)
+            })
+            .await?;
+        if is_complete {
+            return Ok(());
+        }
+    }
+}
+
+/// Checks that the project exists and has room for a token. Concurrent additions wait.
+async fn check_limit(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
+    let locked = projects::lock_for_insert(transaction, project_id).await?;
+    locked.ok_or_else(|| Error::not_found("Project"))?;
+    if of_project(project_id).count(transaction).await? >= MAX_TOKENS {
+        let text = format!(
+            "The maximum number of project access tokens ({MAX_TOKENS}) is reached; revoke a token first"
+        );
+        return Err(Error::Rejected(text.into()));
+    }
+    Ok(())
 }
 
 fn event(kind: AuditKind, project: AuditEntity, token: &Model) -> AuditEvent {

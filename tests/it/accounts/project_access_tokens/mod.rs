@@ -1,11 +1,14 @@
 //! Project access tokens.
 
 use chrono::Days;
+use futures_util::future::join_all;
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+};
 use serde_json::{Value, json};
-use storage::entities::{Visibility, access_tokens, now};
+use storage::entities::{Visibility, access_tokens, now, users};
 
 use crate::support::spaces::{group, join, project};
 use crate::support::{Client, DatabaseKind, TestServer, on_every_database};
@@ -171,6 +174,36 @@ async fn delete_project_deletes_bots_and_tokens(server: TestServer) {
     assert!(!server.has_user_row(created["user_id"].as_i64().expect("an id")).await);
 }
 
+async fn project_has_limited_number_of_tokens_and_is_deleted_with_their_bots(server: TestServer) {
+    let (root, work) = (server.root(), bare_project_id(&server).await);
+    root.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
+    let path = format!("/projects/{work}/access_tokens");
+    let expired = create(&root, work, json!({})).await;
+    let row = server.token_row(expired["token"].as_str().expect("a token")).await;
+    let mut row: access_tokens::ActiveModel = row.into_active_model();
+    row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
+    row.update(server.backend.database.write()).await.expect("a row");
+    for _ in 1..99 {
+        create(&root, work, json!({})).await;
+    }
+    let body = json!({ "name": "x", "scopes": ["api"] });
+    let responses = join_all((0..3).map(|_| root.post(&path, body.clone()))).await;
+    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400]);
+    let rejected = root.post(&path, body.clone()).await.expect(400);
+    let text = "The maximum number of project access tokens (100) is reached; revoke a token first";
+    assert_eq!(rejected.message(), text);
+    root.delete(&format!("{path}/{}", expired["id"])).await.expect(204);
+    root.post(&path, body).await.expect(201);
+    let bots = users::Entity::find().filter(users::Column::Bot.eq(true));
+    let read = server.backend.database.read();
+    assert!(bots.clone().count(read).await.expect("a count") >= 100);
+    root.delete(&format!("/projects/{work}")).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(bots.count(read).await.expect("a count"), 0);
+}
+
 async fn get_and_delete_return_404_for_tokens_of_other_projects(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     let (work, other) = (project(&ada, "work", json!({})).await, project(&ada, "other", json!({})).await);
@@ -210,6 +243,7 @@ on_every_database![
     project_access_tokens_require_maintainer,
     create_token_rejects_invalid_scopes_and_access_levels,
     delete_project_deletes_bots_and_tokens,
+    project_has_limited_number_of_tokens_and_is_deleted_with_their_bots,
     get_and_delete_return_404_for_tokens_of_other_projects,
     list_statement_count_is_independent_of_token_count,
 ];

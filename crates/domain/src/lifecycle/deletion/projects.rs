@@ -3,12 +3,11 @@
 use chrono::NaiveDate;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
-use storage::entities::{namespaces, now, project_bots, projects, users};
+use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter};
+use storage::entities::{namespaces, now, projects};
 use storage::jobs::{self, JobFailure};
 
-use crate::accounts::uploads;
-use crate::accounts::users::deletion::delete_bots;
+use crate::accounts::{project_access_tokens, uploads};
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
 use crate::code::deploy_keys;
@@ -190,19 +189,11 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
     repositories::delete_all_content(backend, project.id).await?;
     packages::deletion::delete_all(backend, project.id).await?;
     project_rows::delete_all(backend, project.id).await?;
+    project_access_tokens::delete_bots_of_project(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {
             namespaces::clear_file_template_project(transaction, project.namespace_id, project.id).await?;
-            let bots = project_bots::of_project(project.id);
-            let bots = users::not_deleted().filter(users::Column::Id.in_subquery(bots));
-            let bots: Vec<i64> = bots
-                .select_only()
-                .column(users::Column::Id)
-                .into_tuple()
-                .all(transaction)
-                .await?;
-            delete_bots(transaction, bots).await?;
             deploy_keys::remove_all(transaction, project.id).await?;
             let deleted = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)
