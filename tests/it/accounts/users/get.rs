@@ -131,6 +131,17 @@ async fn unconfirmed_email_is_searchable_only_by_administrators(server: TestServ
     assert_eq!(names(ada.get(search).await), ["bob"]);
 }
 
+async fn anonymous_caller_cannot_search_by_email(server: TestServer) {
+    let (ada, anonymous) = (server.create_user("ada").await, server.anonymous());
+    let path = format!("/users/{}", ada.id);
+    let confirmed = json!({ "email": "ada@bank.example", "skip_reconfirmation": true });
+    server.root().put(&path, confirmed).await.expect(200);
+    let search = "/users?username=ada&search=ada%40bank.example";
+    assert_eq!(names(ada.client.get(search).await), ["ada"]);
+    assert!(names(anonymous.get(search).await).is_empty());
+    assert_eq!(names(anonymous.get("/users?username=ada&search=name").await), ["ada"]);
+}
+
 async fn list_users_rejects_or_ignores_administrator_filters(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     for query in ["external=true", "extern_uid=1&provider=saml"] {
@@ -237,6 +248,7 @@ on_every_database![
     list_users_returns_all_fields_only_to_administrators,
     list_users_supports_filters_and_orders,
     unconfirmed_email_is_searchable_only_by_administrators,
+    anonymous_caller_cannot_search_by_email,
     list_users_rejects_or_ignores_administrator_filters,
     list_users_reports_all_invalid_filters,
     list_users_uses_constant_number_of_statements,

@@ -134,7 +134,7 @@ pub async fn list(
         UserOrder::CreatedAt => Column::CreatedAt,
         UserOrder::UpdatedAt => Column::UpdatedAt,
     };
-    let query = select(filter, admin)
+    let query = select(filter, admin, SearchableAddresses::of(caller))
         .order_by(by, order.clone())
         .order_by(Column::Id, order);
     let (found, total) = uncounted_page_of(db, query, page).await?;
@@ -168,7 +168,7 @@ pub async fn list_after(
 ) -> Result<Vec<users::Model>> {
     batch_after(
         backend.database.read(),
-        select(filter, true),
+        select(filter, true, SearchableAddresses::All),
         Column::Id,
         after,
         limit,
@@ -214,13 +214,13 @@ pub async fn extras(backend: &Backend, user: &users::Model) -> Result<UserExtras
     Ok(known.remove(&user.id).unwrap_or_default())
 }
 
-fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
+fn select(filter: UserFilter, admin: bool, addresses: SearchableAddresses) -> Select<users::Entity> {
     let mut query = users::not_deleted();
     if let Some(username) = filter.username.filter(|name| !name.is_empty()) {
         query = query.filter(Column::UsernameKey.eq(fold(&username)));
     }
     if let Some(text) = filter.search.filter(|text| !text.is_empty()) {
-        query = query.filter(matching(&text, admin));
+        query = query.filter(matching(&text, addresses));
     }
     if filter.active {
         query = query.filter(Column::State.eq(UserState::Active));
@@ -278,19 +278,42 @@ fn without_projects() -> Condition {
         .add(Column::Id.not_in_subquery(owners.into_query()))
 }
 
-/// Matches names that contain the text, or an equal primary address. Wildcards in the text are escaped. Only
-/// administrators see whether an address is confirmed, so only they find a user by an unconfirmed one: others
-/// would take the user for the owner of the address.
-pub(crate) fn matching(text: &str, admin: bool) -> Condition {
+/// Primary addresses by which a caller finds users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SearchableAddresses {
+    /// No addresses: an anonymous caller must not learn which address belongs to a user.
+    None,
+    /// Confirmed addresses: the caller cannot see whether an address is confirmed, and would take the user for the
+    /// owner of the address.
+    Confirmed,
+    /// All addresses, for administrators.
+    All,
+}
+
+impl SearchableAddresses {
+    /// Returns the addresses by which a caller finds users.
+    pub(crate) fn of(caller: &Caller) -> Self {
+        match caller.is_signed_in() {
+            false => Self::None,
+            true if caller.is_admin() => Self::All,
+            true => Self::Confirmed,
+        }
+    }
+}
+
+/// Matches names that contain the text, or an equal primary address. Wildcards in the text are escaped.
+pub(crate) fn matching(text: &str, addresses: SearchableAddresses) -> Condition {
     let key = fold(text);
-    let confirmed = (!admin).then(|| Column::ConfirmedAt.is_not_null());
-    let address = Condition::all()
-        .add(Column::EmailKey.eq(key.as_str()))
-        .add_option(confirmed);
+    let address = || Condition::all().add(Column::EmailKey.eq(key.as_str()));
+    let address = match addresses {
+        SearchableAddresses::None => None,
+        SearchableAddresses::Confirmed => Some(address().add(Column::ConfirmedAt.is_not_null())),
+        SearchableAddresses::All => Some(address()),
+    };
     Condition::any()
         .add(contains(Column::NameKey, &key))
         .add(contains(Column::UsernameKey, &key))
-        .add(address)
+        .add_option(address)
 }
 
 /// The parts of a statement with the data of users outside their rows.

@@ -16,7 +16,7 @@ use storage::entities::{
 };
 
 use super::{MemberSource, Membership, identities};
-use crate::accounts::users::listing::matching;
+use crate::accounts::users::listing::{SearchableAddresses, matching};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -28,7 +28,7 @@ use crate::kernel::query::count_for_page;
 #[derive(Debug, Clone, Default)]
 pub struct MemberFilter {
     /// Part of the name or user name, or the whole primary email address. An empty text matches all users.
-    /// Unconfirmed addresses match only for administrators.
+    /// Unconfirmed addresses match only for administrators, and no addresses for anonymous callers.
     pub query: Option<String>,
     /// Only these users.
     pub user_ids: Option<Vec<i64>>,
@@ -39,7 +39,7 @@ impl MemberFilter {
     fn condition(&self, caller: &Caller) -> Condition {
         let mut condition = Condition::all();
         if let Some(query) = self.query.as_deref().filter(|query| !query.is_empty()) {
-            condition = condition.add(matching(query, caller.is_admin()));
+            condition = condition.add(matching(query, SearchableAddresses::of(caller)));
         }
         if let Some(ids) = &self.user_ids {
             condition = condition.add(users::Column::Id.is_in(ids.iter().copied()));
