@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use domain::identity::authentication::check_account_active;
 use domain::identity::oauth::applications::{self, Application};
 use domain::identity::oauth::{OauthError, tokens};
 use domain::kernel::Backend;
@@ -88,7 +89,11 @@ async fn introspected(request: &Request, body: Body, backend: &Backend) -> Resul
     }
     let token = text(&sent, "token").ok_or(OauthError::InvalidRequest("token is missing"))?;
     let (token, user) = match tokens::find(backend, token).await {
-        Ok((token, user)) if token.application_id == application.id => (token, user),
+        Ok((token, user))
+            if token.application_id == application.id && check_account_active(&user).is_ok() =>
+        {
+            (token, user)
+        }
         Ok(_) | Err(Error::Unauthorized | Error::InvalidToken(_)) => return Ok(json!({ "active": false })),
         Err(error) => return Err(error.into()),
     };
@@ -117,7 +122,8 @@ async fn token_info(request: &Request, backend: &Backend) -> Result<Value, Error
     let query = parameters::query(request.original_uri().query().unwrap_or_default())?;
     let sent = credentials::read(request, Some(&query), AcceptedCredentials::default());
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
-    let (token, _) = tokens::find(backend, &token).await?;
+    let (token, user) = tokens::find(backend, &token).await?;
+    check_account_active(&user)?;
     let application = applications::application_of_token(backend, &token).await?;
     let seconds_left = tokens::seconds_left(&token);
     let scopes: Vec<&str> = token.scopes().collect();

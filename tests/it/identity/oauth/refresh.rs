@@ -1,6 +1,8 @@
 //! Refreshing, revoking and introspecting tokens.
 
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::users::{self, UserState};
 
 use super::{CALLBACK, Fixture};
 use crate::support::{TestServer, on_every_database};
@@ -147,6 +149,37 @@ async fn token_info_returns_owner_scopes_and_expiry(server: TestServer) {
     }
 }
 
+async fn tokens_of_disabled_users_are_not_active(server: TestServer) {
+    let mut fixture = Fixture::new(&server, json!({})).await;
+    let tokens = fixture.tokens(&[]).await;
+    let access = tokens["access_token"].as_str().expect("a token");
+    let pairs = [("client_id", fixture.uid()), ("client_secret", fixture.secret()), ("token", access)];
+    let bearer = server.anonymous().header("Authorization", &format!("Bearer {access}"));
+    let user = format!("/users/{}", fixture.user.id);
+    let root = server.root();
+    for (disable, enable) in [("block", "unblock"), ("deactivate", "activate")] {
+        // The user has been active, so the state is set directly.
+        if disable == "deactivate" {
+            let change = users::ActiveModel {
+                id: Set(fixture.user.id),
+                state: Set(UserState::Deactivated),
+                ..Default::default()
+            };
+            change.update(server.backend.database.write()).await.expect("an update");
+        } else {
+            root.post(&format!("{user}/{disable}"), json!({})).await.expect(201);
+        }
+        let introspection = fixture.send_form("introspect", &pairs).await.expect(200).json();
+        assert_eq!(introspection, json!({ "active": false }), "{disable}");
+        let expected = bearer.get("/user").await.expect(403).json();
+        assert_eq!(bearer.get("//oauth/token/info").await.expect(403).json(), expected, "{disable}");
+        root.post(&format!("{user}/{enable}"), json!({})).await.expect(201);
+        let introspection = fixture.send_form("introspect", &pairs).await.expect(200).json();
+        assert_eq!(introspection["active"], true, "{enable}");
+        bearer.get("//oauth/token/info").await.expect(200);
+    }
+}
+
 on_every_database![
     refresh_replaces_access_and_refresh_token,
     reuse_of_refresh_token_revokes_its_family,
@@ -157,4 +190,5 @@ on_every_database![
     revoke_and_introspect_ignore_tokens_of_other_applications,
     introspect_returns_details_of_own_access_token,
     token_info_returns_owner_scopes_and_expiry,
+    tokens_of_disabled_users_are_not_active,
 ];
