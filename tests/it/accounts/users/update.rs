@@ -1,14 +1,16 @@
 //! `PUT /users/:id`, blocking and unblocking.
 
+use domain::accounts::users::{UserUpdate, update};
+use domain::audit::Actor;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
 use storage::entities::Visibility;
-use storage::entities::users::UserState;
+use storage::entities::users::{self, UserState};
 
 use crate::support::{TestServer, on_every_database};
 
 async fn set_state(server: &TestServer, id: i64, state: UserState) {
-    let found = storage::entities::users::Entity::find_by_id(id).one(server.backend.database.read()).await;
+    let found = users::Entity::find_by_id(id).one(server.backend.database.read()).await;
     let mut row = found.expect("the database").expect("a user").into_active_model();
     row.state = Set(state);
     row.update(server.backend.database.write()).await.expect("a row");
@@ -163,6 +165,22 @@ async fn ldap_blocked_and_deactivated_users_cannot_be_unblocked(server: TestServ
     assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));
 }
 
+async fn update_does_not_confirm_address_that_was_replaced_concurrently(server: TestServer) {
+    let (root, backend) = (server.root(), &server.backend);
+    let ada = server.create_user("ada").await;
+    let path = format!("/users/{}", ada.id);
+    root.put(&path, json!({ "email": "first@example.org" })).await.expect(200);
+    let found = users::Entity::find_by_id(ada.id).one(backend.database.read()).await;
+    let loaded = found.expect("the database").expect("a user");
+    assert_eq!(loaded.confirmed_at, None);
+    // Another request confirms another address after the row was loaded.
+    let confirmed = json!({ "email": "second@example.org", "skip_reconfirmation": true });
+    root.put(&path, confirmed).await.expect(200);
+    let changes = UserUpdate { email: Some("first@example.org".to_owned()), ..UserUpdate::default() };
+    let updated = update(backend, &Actor::system(), loaded, changes).await.expect("an update");
+    assert_eq!((updated.email.as_str(), updated.confirmed_at), ("first@example.org", None));
+}
+
 async fn block_own_account_returns_403(server: TestServer) {
     let rejected = server.root().post("/users/1/block", json!({})).await.expect(403);
     assert_eq!(rejected.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
@@ -179,5 +197,6 @@ on_every_database![
     user_changes_require_administrator,
     blocked_user_gets_403_until_unblocked,
     ldap_blocked_and_deactivated_users_cannot_be_unblocked,
+    update_does_not_confirm_address_that_was_replaced_concurrently,
     block_own_account_returns_403,
 ];

@@ -328,15 +328,15 @@ pub async fn update(
     changes: UserUpdate,
 ) -> Result<users::Model> {
     let id = user.id;
-    let mut row = user.into_active_model();
-    rename(&mut row, changes.username, changes.name, changes.email)?;
+    // Checked before the password is hashed, which takes time.
+    changes.username.as_deref().map_or(Ok(()), names::check_username)?;
+    changes.email.as_deref().map_or(Ok(()), names::check_email)?;
     let new_password = changes.password.is_some();
     let demotes = changes.details.admin == Some(false);
-    if let Some(password) = changes.password {
-        row.password_hash = Set(password.hash().await?);
-        row.password_change_required = Set(true);
-    }
-    let identity = apply(&mut row, changes.details)?;
+    let new_password_hash = match changes.password {
+        Some(password) => password.hash().await?,
+        None => None,
+    };
     backend
         .database
         .transaction(async |transaction| {
@@ -345,9 +345,17 @@ pub async fn update(
                 let text = "The last administrator must remain one; make another user an administrator first";
                 return Err(Error::Conflict(text.into()));
             }
-            // Hashing the password took time, in which the address may have changed or the user been deleted.
+            // Applied to the locked row: the address and its confirmation may have changed since the row was loaded, and
+            // the user may have been deleted.
             let current = users::lock(transaction, id).await?;
             let former = current.ok_or_else(|| Error::not_found("User"))?;
+            let mut row = former.clone().into_active_model();
+            rename(&mut row, changes.username, changes.name, changes.email)?;
+            if new_password {
+                row.password_hash = Set(new_password_hash);
+                row.password_change_required = Set(true);
+            }
+            let identity = apply(&mut row, changes.details)?;
             let identity = new_identity(transaction, id, identity).await?;
             if !new_password && identity.is_none() && !row_changes::is_changed(&row, &former) {
                 return Ok(former);
