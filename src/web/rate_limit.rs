@@ -104,10 +104,11 @@ fn counting(path: &str) -> Counting {
     };
     match path {
         "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => Counting::Exempt,
-        "/-/session" | "/users/sign_in" | "/users/sign_out" => Counting::ByAddress,
+        "/-/session" | "/users/sign_in" | "/users/sign_in/code" | "/users/sign_out" => Counting::ByAddress,
         _ if is_document(path) => Counting::ByAddress,
         "/" => Counting::ByAddress,
         _ if below("/docs") || below("/oauth") || below("/.well-known") => Counting::ByAddress,
+        _ if below("/users/two_factor") => Counting::ByAddress,
         _ => Counting::ByCaller,
     }
 }
@@ -139,6 +140,9 @@ mod tests {
             ("/documents/a.git/info/refs", Counting::ByCaller),
             ("/oauth/token", Counting::ByAddress),
             ("/users/sign_in", Counting::ByAddress),
+            ("/users/sign_in/code", Counting::ByAddress),
+            ("/users/two_factor", Counting::ByAddress),
+            ("/users/two_factor/disable", Counting::ByAddress),
             ("/users/a.git/info/refs", Counting::ByCaller),
             ("/api/v4/projects", Counting::ByCaller),
             ("/api/v4/openapi.json", Counting::ByAddress),

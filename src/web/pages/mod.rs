@@ -203,14 +203,22 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
         }
         PageRequest::GoModule { segments } => go_module(backend, &segments, request).await,
         PageRequest::Keys(username) => {
-            request_rate::count(request, None)?;
+            count_anonymous(request)?;
             Ok(plain_text(keys::authorized_keys(backend, &username).await?))
         }
         PageRequest::GpgKeys(username) => {
-            request_rate::count(request, None)?;
+            count_anonymous(request)?;
             Ok(plain_text(gpg_keys::armored_keys(backend, &username).await?))
         }
     }
+}
+
+/// Counts a request of a page without a caller for its address, and limits the request to the share of the address of the
+/// database connections.
+fn count_anonymous(request: &Request) -> Result<()> {
+    request_rate::count(request, None)?;
+    request_rate::use_database_share(request, &Caller::anonymous());
+    Ok(())
 }
 
 fn plain_text(text: String) -> Response {

@@ -52,7 +52,7 @@ async fn requests_of_one_client_use_only_its_share_of_the_database(server: TestS
         assert_eq!(status_after(&server, client, path, &others, blocked).await, 200, "{path}");
     }
     let address = RateClient::Address(Some([127, 0, 0, 1].into()));
-    for path in ["/projects/g%2Fp", refs] {
+    for path in ["/projects/g%2Fp", refs, "//ada.keys", "//ada.gpg"] {
         let blocked = take_share(&server, address).await;
         assert_eq!(status_after(&server, &anonymous, path, &[&bob.client, &ada.client], blocked).await, 200, "{path}");
     }

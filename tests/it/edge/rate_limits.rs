@@ -147,13 +147,27 @@ async fn probes_and_metrics_are_exempt(server: TestServer) {
 async fn pages_and_oauth_are_limited_by_address(server: TestServer) {
     let anonymous = server.anonymous();
     permitted(&anonymous, "/projects").await;
-    for path in ["//docs", "//users/sign_in", "//oauth/token/info", "//-/session", "/openapi.json"] {
+    for path in [
+        "//docs",
+        "//users/sign_in",
+        "//users/sign_in/code",
+        "//users/two_factor",
+        "//root.keys",
+        "//root.gpg",
+        "//oauth/token/info",
+        "//-/session",
+        "/openapi.json",
+    ] {
         let response = anonymous.get(path).await;
         assert_eq!(response.status, 429, "{path}");
         assert!(number(&response, "retry-after") >= 1, "{path}");
     }
     let issued = anonymous.request(Method::POST, "//oauth/token").form(&[("grant_type", "refresh_token")]);
     assert_eq!(anonymous.send(issued).await.status, 429);
+    for path in ["sign_in/code", "two_factor", "two_factor/confirm", "two_factor/recovery_codes", "two_factor/disable"] {
+        let sent = anonymous.request(Method::POST, &format!("//users/{path}")).form(&[("code", "000000")]);
+        assert_eq!(anonymous.send(sent).await.status, 429, "{path}");
+    }
 }
 
 async fn git_and_registry_are_limited_by_caller(server: TestServer) {
