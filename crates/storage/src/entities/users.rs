@@ -225,11 +225,19 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
+/// Returns whether both databases can store a text. PostgreSQL rejects NUL, also in a query.
+fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
 /// Returns a user by user name, ignoring case.
 ///
 /// # Errors
 /// Any database error.
 pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Option<Model>, DbErr> {
+    if !is_storable(username) {
+        return Ok(None);
+    }
     not_deleted()
         .filter(Column::UsernameKey.eq(fold(username)))
         .one(db)
@@ -241,6 +249,9 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
 /// # Errors
 /// Any database error.
 pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<Model>, DbErr> {
+    if !is_storable(email) {
+        return Ok(None);
+    }
     not_deleted()
         .filter(Column::EmailKey.eq(fold(email)))
         .one(db)

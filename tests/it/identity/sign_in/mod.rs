@@ -109,6 +109,16 @@ async fn wrong_password_and_unknown_user_return_same_error(server: TestServer) {
     assert!(seen.text.contains("&quot;&gt;&lt;b&gt;") && !seen.text.contains("\"><b>"));
 }
 
+async fn login_or_sudo_with_nul_finds_no_user(server: TestServer) {
+    ada(&server).await;
+    for login in ["ad\0a", "ada\0", "ada\0@example.com"] {
+        let rejected = Browser::new(&server).sign_in(login, PASSWORD, &[]).await;
+        assert_eq!(rejected.status, 422, "{login:?}");
+    }
+    let rejected = server.root().get("/user?sudo=ad%00a").await;
+    assert!(matches!(rejected.status, 400 | 404), "{}", rejected.status);
+}
+
 async fn sign_in_with_wrong_authenticity_token_returns_403(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
@@ -253,6 +263,7 @@ on_every_database![
     session_is_stored_as_digest_and_expires_after_14_days,
     sign_in_again_replaces_session,
     wrong_password_and_unknown_user_return_same_error,
+    login_or_sudo_with_nul_finds_no_user,
     sign_in_with_wrong_authenticity_token_returns_403,
     sign_in_redirects_only_to_local_paths,
     ten_failed_attempts_lock_account_temporarily,
