@@ -2,6 +2,7 @@
 
 use domain::accounts::users::emails::add;
 use domain::audit::Actor;
+use domain::kernel::error::Error;
 use sea_orm::EntityTrait;
 use serde_json::json;
 use storage::entities::taken_emails;
@@ -148,11 +149,21 @@ async fn list_emails_uses_constant_number_of_statements(server: TestServer) {
     assert!(none <= 4, "{none}");
 }
 
+async fn deleted_user_gets_no_email(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    let refused = add(&server.backend, &Actor::system(), &ada.row, "ada@work.example".to_owned(), true).await;
+    assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
+    let taken = taken_emails::Entity::find().all(server.backend.database.read()).await.expect("a read");
+    assert!(taken.iter().all(|row| row.user_id != ada.id));
+}
+
 on_every_database![
     user_emails_can_be_created_read_and_deleted,
     email_address_belongs_to_one_user,
     concurrent_claims_of_one_email_succeed_once,
     create_email_over_limit_of_100_returns_400,
+    deleted_user_gets_no_email,
     released_email_can_be_reused,
     create_email_rejects_invalid_addresses,
     administrators_manage_emails_of_other_users,

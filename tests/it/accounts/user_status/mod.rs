@@ -1,5 +1,7 @@
 //! The status of users.
 
+use domain::accounts::users::status;
+use domain::kernel::error::Error;
 use serde_json::json;
 
 use crate::support::{TestServer, on_every_database};
@@ -44,4 +46,13 @@ async fn update_status_rejects_invalid_values(server: TestServer) {
     assert_eq!(ada.get("/users/missing-user/status").await.message(), "404 User Not Found");
 }
 
-on_every_database![user_status_can_be_set_read_and_cleared, update_status_rejects_invalid_values,];
+async fn update_status_of_missing_user_returns_not_found(server: TestServer) {
+    let refused = status::set(&server.backend, 999_999, None, Some("Away".to_owned())).await;
+    assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
+}
+
+on_every_database![
+    user_status_can_be_set_read_and_cleared,
+    update_status_rejects_invalid_values,
+    update_status_of_missing_user_returns_not_found,
+];

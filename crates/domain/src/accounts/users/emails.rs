@@ -43,7 +43,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 ///
 /// # Errors
 /// Returns a validation error for an invalid address, for one that any user has as primary or secondary
-/// address, and beyond the maximum number.
+/// address, and beyond the maximum number. Returns `NotFound` if the user was deleted in the meantime.
 pub async fn add(
     backend: &Backend,
     actor: &Actor,
@@ -60,8 +60,9 @@ pub async fn add(
     backend
         .database
         .transaction(async |transaction| {
-            // Lock the user, so that parallel requests cannot exceed the limit together.
-            users::lock(transaction, user_id).await?;
+            // Lock the user, so that parallel requests cannot exceed the limit together, and a deletion finds the address.
+            let locked = users::lock(transaction, user_id).await?;
+            locked.ok_or_else(|| Error::not_found("User"))?;
             if user_emails::of_user(user_id).count(transaction).await? >= MAX_EMAILS {
                 let text = format!("are too many (maximum is {MAX_EMAILS})");
                 return Err(Error::attribute("emails", text));

@@ -2,6 +2,7 @@
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
 use storage::entities::user_statuses::{self, Column, Entity, Model};
 
 use crate::kernel::Backend;
@@ -22,7 +23,7 @@ pub async fn get(backend: &Backend, user_id: i64) -> Result<Option<Model>> {
 /// Sets the status of a user, or deletes it if neither an emoji nor a message is given.
 ///
 /// # Errors
-/// Returns a validation error for an unknown `emoji`.
+/// Returns a validation error for an unknown `emoji`. Returns `NotFound` if the user was deleted in the meantime.
 pub async fn set(
     backend: &Backend,
     user_id: i64,
@@ -57,7 +58,11 @@ pub async fn set(
     Entity::insert(row)
         .on_conflict(replace)
         .exec_without_returning(db)
-        .await?;
+        .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::ForeignKey(_)) => Error::not_found("User"),
+            _ => error.into(),
+        })?;
     let set = Entity::find().filter(Column::UserId.eq(user_id)).one(db).await?;
     Ok(set)
 }
