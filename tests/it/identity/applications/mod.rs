@@ -1,5 +1,6 @@
 //! OAuth applications.
 
+use futures_util::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -53,6 +54,19 @@ async fn create_application_rejects_invalid_parameters(server: TestServer) {
     root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
 }
 
+async fn renewal_of_secret_during_deletion_returns_404(server: TestServer) {
+    let root = server.root();
+    for _ in 0..8 {
+        let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
+        let (one, renewal) = (format!("{PATH}/{id}"), format!("{PATH}/{id}/renew-secret"));
+        let renew = join_all((0..4).map(|_| root.post(&renewal, json!({}))));
+        let (renewed, deleted) = join(renew, root.delete(&one)).await;
+        assert_eq!(deleted.status, 204);
+        let statuses: Vec<u16> = renewed.iter().map(|response| response.status).collect();
+        assert!(statuses.iter().all(|status| matches!(status, 201 | 404)), "{statuses:?}");
+    }
+}
+
 async fn applications_require_administrator(server: TestServer) {
     let (ada, root) = (server.create_user("ada").await.client, server.root());
     let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
@@ -90,6 +104,7 @@ async fn list_applications_statement_count_is_constant(server: TestServer) {
 on_every_database![
     application_secret_is_returned_only_on_create_and_renew,
     create_application_rejects_invalid_parameters,
+    renewal_of_secret_during_deletion_returns_404,
     applications_require_administrator,
     list_applications_statement_count_is_constant,
 ];

@@ -1,6 +1,6 @@
 //! OAuth applications, registered by administrators.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, QueryOrder};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use storage::entities::now;
 use storage::entities::oauth_applications::{self, Column, Entity};
 use storage::entities::oauth_tokens;
@@ -130,12 +130,14 @@ pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Applicat
 /// Returns `NotFound` if the application does not exist.
 pub async fn renew_secret(backend: &Backend, actor: &Actor, id: i64) -> Result<(Application, String)> {
     let secret = Token::generate(PREFIX);
-    let mut row = get(backend, id).await?.into_active_model();
-    row.secret_digest = Set(secret.digest());
-    row.updated_at = Set(now());
     let changed = backend
         .database
         .transaction(async |transaction| {
+            // Locked, so that the application is not deleted before the update.
+            let found = Entity::find_by_id(id).lock_exclusive().one(transaction).await?;
+            let mut row = found.ok_or_else(not_found)?.into_active_model();
+            row.secret_digest = Set(secret.digest());
+            row.updated_at = Set(now());
             let changed = row.update(transaction).await?;
             audit::record(transaction, actor, event(AuditKind::OauthSecretRenewed, &changed)).await?;
             Ok::<_, Error>(changed)
@@ -167,7 +169,11 @@ pub async fn delete(backend: &Backend, actor: &Actor, id: i64, since: Option<&st
 
 async fn get(backend: &Backend, id: i64) -> Result<Application> {
     let found = Entity::find_by_id(id).one(backend.database.read()).await?;
-    found.ok_or_else(|| Error::not_found("Application"))
+    found.ok_or_else(not_found)
+}
+
+fn not_found() -> Error {
+    Error::not_found("Application")
 }
 
 /// Returns the application of a token.
