@@ -133,7 +133,9 @@ pub async fn caller_of_token(backend: &Backend, token: &str) -> Result<Caller> {
         Err(Error::Unauthorized) => {}
         known => return known,
     }
-    Ok(Caller::granted(oauth::tokens::find(backend, token).await?))
+    let (token, user) = oauth::tokens::find(backend, token).await?;
+    users::record_activity(backend.database.write(), &user, now().date_naive()).await?;
+    Ok(Caller::granted((token, user)))
 }
 
 /// Returns the caller of an earlier proof, if it is still valid.
@@ -216,7 +218,10 @@ async fn caller_of_access_token(backend: &Backend, token: &str) -> Result<Caller
         .get_or_load(&backend.database, digest.clone(), found)
         .await?;
     check_token_valid(backend, &token).await?;
-    access_tokens::record_use(backend.database.write(), &token, now()).await?;
+    let (db, instant) = (backend.database.write(), now());
+    if access_tokens::record_use(db, &token, instant).await? {
+        users::record_activity(db, &user, instant.date_naive()).await?;
+    }
     Ok(Caller::token(&user, &token))
 }
 

@@ -73,9 +73,10 @@ pub(super) async fn record_use(
         .transaction(async |transaction| {
             let user = users::lock(transaction, verified.id).await?;
             // An address is known only for the current password.
-            if user.is_none_or(|user| user.password_hash != verified.password_hash) {
+            let Some(user) = user.filter(|user| user.password_hash == verified.password_hash) else {
                 return Ok(());
-            }
+            };
+            users::record_activity(transaction, &user, instant.date_naive()).await?;
             record(transaction, &backend.keyring, verified.id, address, instant).await?;
             let event = AuditEvent::of(AuditKind::GitPasswordUsed, AuditEntity::user(verified));
             audit::record(transaction, Actor::user(verified, ip_address), event).await

@@ -119,17 +119,18 @@ pub fn of_user(user_id: i64, kind: TokenKind) -> Select<Entity> {
 /// How long a token's last use stays unchanged before it is written again.
 const USE_GRANULARITY: TimeDelta = TimeDelta::minutes(10);
 
-/// Records the use of a token at most once in ten minutes, so that reads rarely write.
+/// Records the use of a token at most once in ten minutes, so that reads rarely write. Returns whether it was recorded.
 ///
 /// # Errors
 /// Any database error.
-pub async fn record_use(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
+pub async fn record_use(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<bool, DbErr> {
     if token
         .last_used_at
         .is_some_and(|last| now - last < USE_GRANULARITY)
     {
-        return Ok(());
+        return Ok(false);
     }
     let update = Entity::update_many().col_expr(Column::LastUsedAt, Expr::value(now));
-    update.filter(Column::Id.eq(token.id)).exec(db).await.map(drop)
+    update.filter(Column::Id.eq(token.id)).exec(db).await?;
+    Ok(true)
 }

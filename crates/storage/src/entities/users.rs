@@ -314,6 +314,24 @@ pub async fn lock_administrators(db: &impl ConnectionTrait) -> Result<Vec<Model>
     active_administrators().lock(LockType::NoKeyUpdate).all(db).await
 }
 
+/// Records that a user was active on a day, at most once a day, so that reads rarely write. Does not record activity of
+/// bots and of users who are blocked or deactivated.
+///
+/// # Errors
+/// Any database error.
+pub async fn record_activity(db: &impl ConnectionTrait, user: &Model, today: NaiveDate) -> Result<(), DbErr> {
+    let is_recorded = user.last_activity_on.is_some_and(|day| day >= today);
+    if is_recorded || user.bot || user.state != UserState::Active {
+        return Ok(());
+    }
+    Entity::update_many()
+        .col_expr(Column::LastActivityOn, Expr::value(today))
+        .filter(Column::Id.eq(user.id))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
 /// Selects the active administrators, ordered by ID.
 fn active_administrators() -> Select<Entity> {
     not_deleted()

@@ -3,8 +3,9 @@
 use chrono::{Days, TimeDelta};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
-use storage::entities::{now, users};
+use storage::entities::{Visibility, now, users};
 
+use crate::registry::registry_protocol::basic;
 use crate::support::browser::Browser;
 use crate::support::spaces::{group, join, project};
 use crate::support::users::{PASSWORD, TestUser};
@@ -49,6 +50,20 @@ async fn deactivate_recently_active_user_returns_403(server: TestServer) {
         let response = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
         assert_eq!(response.status, status, "{}", user.row.username);
     }
+}
+
+async fn git_client_with_password_is_active(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    server.set_password(&ada).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
+    let path = format!("/users/{}", ada.id);
+    let root = server.root();
+    assert_eq!(root.get(&path).await.expect(200).json()["last_activity_on"], json!(null));
+    let git = server.anonymous().header("Authorization", &basic("ada", PASSWORD));
+    git.get("//g/p.git/info/refs?service=git-upload-pack").await.expect(200);
+    assert_eq!(root.get(&path).await.expect(200).json()["last_activity_on"], json!(now().date_naive().to_string()));
+    let rejected = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
+    assert!(rejected.message().contains("has been active"), "{}", rejected.message());
 }
 
 async fn blocked_users_cannot_be_activated_or_deactivated(server: TestServer) {
@@ -131,6 +146,7 @@ on_every_database![
     deactivated_user_is_activated_by_sign_in,
     administrator_activates_deactivated_user,
     deactivate_recently_active_user_returns_403,
+    git_client_with_password_is_active,
     blocked_users_cannot_be_activated_or_deactivated,
     list_memberships_returns_groups_and_projects,
     list_users_supports_administrator_filters,

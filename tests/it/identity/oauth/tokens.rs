@@ -4,10 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::TimeDelta;
 use reqwest::Method;
-use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::json;
-use storage::entities::{now, oauth_grants, oauth_tokens};
+use storage::entities::{now, oauth_grants, oauth_tokens, users};
 
 use super::{CALLBACK, Fixture, VERIFIER, challenge};
 use crate::support::{TestServer, on_every_database};
@@ -206,6 +206,29 @@ async fn authorization_server_metadata_is_returned(server: TestServer) {
     assert_eq!(metadata["code_challenge_methods_supported"], json!(["S256", "plain"]));
 }
 
+async fn use_of_access_token_is_activity_of_user(server: TestServer) {
+    let mut fixture = Fixture::new(&server, json!({})).await;
+    let tokens = fixture.tokens(&[]).await;
+    let long_ago = now() - TimeDelta::days(200);
+    let change = users::ActiveModel {
+        id: Set(fixture.user.id),
+        current_sign_in_at: Set(Some(long_ago)),
+        last_activity_on: Set(Some(long_ago.date_naive())),
+        ..Default::default()
+    };
+    change.update(server.backend.database.write()).await.expect("an update");
+    assert_eq!(fixture.status(&tokens["access_token"]).await, 200);
+    let path = format!("/users/{}", fixture.user.id);
+    let seen = server.root().get(&path).await.expect(200).json();
+    assert_eq!(seen["last_activity_on"], json!(now().date_naive().to_string()));
+    server.root().post(&format!("{path}/deactivate"), json!({})).await.expect(403);
+    // Further requests of the day do not change the user.
+    let first = server.statements();
+    assert_eq!(fixture.status(&tokens["access_token"]).await, 200);
+    let texts = server.statement_texts(first);
+    assert!(!texts.iter().any(|text| text.contains("UPDATE \"users\"")), "{texts:?}");
+}
+
 on_every_database![
     exchange_returns_tokens_with_the_granted_scopes,
     sudo_scope_works_for_administrators_only,
@@ -217,5 +240,6 @@ on_every_database![
     token_endpoint_rejects_malformed_requests,
     expired_access_token_is_rejected_and_can_be_refreshed,
     tokens_are_revoked_with_their_user_and_application,
+    use_of_access_token_is_activity_of_user,
     authorization_server_metadata_is_returned,
 ];
