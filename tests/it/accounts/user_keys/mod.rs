@@ -168,6 +168,8 @@ async fn administrators_find_keys_by_id_and_fingerprint(server: TestServer) {
     for invalid in ["", "x", "SHA256:", "SHA256:AAAA", "MD5:00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff", "%00"] {
         root.get(&format!("/keys?fingerprint={invalid}")).await.expect(400);
     }
+    let rejected = root.get("/keys?fingerprint=00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff").await.expect(400);
+    assert!(rejected.message().contains("in the form 'SHA256:<Base64>'"), "{}", rejected.message());
     root.get("/keys").await.expect(400);
     for (client, status) in [(&ada.client, 403), (&server.anonymous(), 401)] {
         client.get(&find(FINGERPRINT)).await.expect(status);

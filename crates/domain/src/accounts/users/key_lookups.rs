@@ -43,7 +43,9 @@ pub async fn get(backend: &Backend, id: i64) -> Result<FoundKey> {
 /// Returns `Rejected` if the text is not a fingerprint. Returns `NotFound` if no key has it.
 pub async fn find(backend: &Backend, fingerprint: &str) -> Result<FoundKey> {
     if !is_sha256_fingerprint(fingerprint) {
-        return Err(Error::Rejected("Failed to return the key".into()));
+        return Err(Error::Rejected(
+            "Failed to return the key: fingerprint must be a SHA-256 fingerprint in the form 'SHA256:<Base64>'".into(),
+        ));
     }
     let db = backend.database.read();
     let keys = user_keys::Entity::find().filter(user_keys::Column::Fingerprint.eq(fingerprint));
