@@ -213,7 +213,7 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
     }
 }
 
-/// Counts a request of a page without a caller for its address, and limits the request to the share of the address of the
+/// Counts a request of a page without a caller for its address, and limits the request to the address's share of the
 /// database connections.
 fn count_anonymous(request: &Request) -> Result<()> {
     request_rate::count(request, None)?;

@@ -164,7 +164,8 @@ async fn pages_and_oauth_are_limited_by_address(server: TestServer) {
     }
     let issued = anonymous.request(Method::POST, "//oauth/token").form(&[("grant_type", "refresh_token")]);
     assert_eq!(anonymous.send(issued).await.status, 429);
-    for path in ["sign_in/code", "two_factor", "two_factor/confirm", "two_factor/recovery_codes", "two_factor/disable"] {
+    for path in ["sign_in/code", "two_factor", "two_factor/confirm", "two_factor/recovery_codes", "two_factor/disable"]
+    {
         let sent = anonymous.request(Method::POST, &format!("//users/{path}")).form(&[("code", "000000")]);
         assert_eq!(anonymous.send(sent).await.status, 429, "{path}");
     }

@@ -8,9 +8,7 @@ use domain::spaces::groups::{self, GroupSettings, NewGroup};
 use futures_util::future::join_all;
 use git::RepositoryId;
 use reqwest::Method;
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
-};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
 use serde_json::json;
 use storage::entities::{
     AccessLevel, Visibility, commit_comments, members, namespace_ancestors, namespaces, now, projects,

@@ -7,10 +7,9 @@ use sea_orm::{
     QueryTrait, Select,
 };
 use storage::entities::{
-    access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now,
-    oauth_grants, oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities,
-    sessions, taken_emails, two_factor_secrets, user_emails, user_identities, user_keys, user_statuses,
-    users,
+    access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now, oauth_grants,
+    oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities, sessions,
+    taken_emails, two_factor_secrets, user_emails, user_identities, user_keys, user_statuses, users,
 };
 use storage::jobs;
 
@@ -30,8 +29,7 @@ const GROUPS_PER_STATEMENT: usize = 1000;
 ///
 /// # Errors
 /// Returns `Conflict` for the sole Owner of a group who is not blocked unless `hard` is true, and for the last
-/// administrator.
-/// Returns `NotFound` if the user was deleted concurrently.
+/// administrator. Returns `NotFound` if the user was deleted concurrently.
 pub async fn delete(backend: &Backend, access: &UserAccess, hard: bool) -> Result<()> {
     let user = &access.user;
     backend
@@ -179,11 +177,7 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
 
 /// Locks the groups of which a user is an Owner, in the order of their IDs, so that their other Owners are not removed
 /// in the meantime.
-async fn lock_owned_groups(
-    transaction: &DatabaseTransaction,
-    user_id: i64,
-    today: NaiveDate,
-) -> Result<()> {
+async fn lock_owned_groups(transaction: &DatabaseTransaction, user_id: i64, today: NaiveDate) -> Result<()> {
     let owned = namespaces::Entity::find()
         .select_only()
         .column(namespaces::Column::Id)

@@ -60,7 +60,8 @@ pub async fn add(
     backend
         .database
         .transaction(async |transaction| {
-            // Lock the user, so that parallel requests cannot exceed the limit together, and a deletion finds the address.
+            // Lock the user, so that parallel requests cannot exceed the limit together, and that a deletion finds the
+            // address.
             let locked = users::lock(transaction, user_id).await?;
             locked.ok_or_else(|| Error::not_found("User"))?;
             if user_emails::of_user(user_id).count(transaction).await? >= MAX_EMAILS {

@@ -329,7 +329,10 @@ pub async fn update(
 ) -> Result<users::Model> {
     let id = user.id;
     // Checked before the password is hashed, which takes time.
-    changes.username.as_deref().map_or(Ok(()), names::check_username)?;
+    changes
+        .username
+        .as_deref()
+        .map_or(Ok(()), names::check_username)?;
     changes.email.as_deref().map_or(Ok(()), names::check_email)?;
     let new_password = changes.password.is_some();
     let demotes = changes.details.admin == Some(false);
@@ -345,8 +348,8 @@ pub async fn update(
                 let text = "The last administrator must remain one; make another user an administrator first";
                 return Err(Error::Conflict(text.into()));
             }
-            // Applied to the locked row: the address and its confirmation may have changed since the row was loaded, and
-            // the user may have been deleted.
+            // Applied to the locked row: the address and its confirmation may have changed since the row was loaded,
+            // and the user may have been deleted.
             let current = users::lock(transaction, id).await?;
             let former = current.ok_or_else(|| Error::not_found("User"))?;
             let mut row = former.clone().into_active_model();
