@@ -73,9 +73,8 @@ async fn migrate(url: &str) {
 /// Creates a PostgreSQL database that has all migrations and no rows, as after the first step of a first start.
 pub async fn migrated_postgresql_database(admin: &str) -> PostgresqlDatabase {
     static TEMPLATE: OnceLock<(PathBuf, String)> = OnceLock::new();
-    let (_, name) = TEMPLATE.get_or_init(|| {
-        create_template_database("migrated", admin, async |_, url| migrate(&url).await)
-    });
+    let (_, name) =
+        TEMPLATE.get_or_init(|| create_template_database("migrated", admin, async |_, url| migrate(&url).await));
     PostgresqlDatabase::like(admin, name).await
 }
 
