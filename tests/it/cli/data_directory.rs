@@ -201,6 +201,10 @@ async fn links_to_the_data_directory_and_its_parts_are_followed(site: Site) {
         std::fs::create_dir(path).expect("a directory");
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
     }
+    if site.data.exists() {
+        // It contains only the migrated database.
+        std::fs::remove_dir_all(&site.data).expect("deletion");
+    }
     symlink(&real, &site.data).expect("a link");
     symlink(&volume, real.join("repositories")).expect("a link");
     let server = Site::ready(without_mask(&site, SERVE)).await;

@@ -64,11 +64,13 @@ async fn doctor_reports_each_repository_problem(site: Site) {
 }
 
 async fn commands_reject_directory_without_server_data(site: Site) {
+    let site = site.another().await;
     for arguments in [&["doctor"][..], &["backup", "copy"], &["worker"], &["admin", "create-token", "root"]] {
         let output = site.fails(arguments).await;
         assert!(output.contains("is no data directory of a server"), "{output}");
     }
     assert!(!site.data.exists());
+    site.remove().await;
 }
 
 /// Each check is listed with the number of checked things, also without problems.

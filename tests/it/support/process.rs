@@ -26,7 +26,7 @@ pub fn other_binary() -> Option<OsString> {
 /// A data directory and a database for the binary. Clones share both.
 #[derive(Clone)]
 pub struct Site {
-    /// Data directory, which need not exist yet.
+    /// Data directory. It need not exist yet, or contains only a migrated database.
     pub data: PathBuf,
     /// The kind of its database.
     pub kind: DatabaseKind,

@@ -75,7 +75,7 @@ impl Related<super::projects::Entity> for Entity {
     }
 }
 
-impl Related<super::namespaces::Entity> for Entity {
+impl Related<namespaces::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Group.def()
     }

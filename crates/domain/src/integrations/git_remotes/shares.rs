@@ -31,7 +31,7 @@ pub struct MirrorUpdate {
     pub direction: UpdateDirection,
     /// The project.
     pub project_id: i64,
-    /// The user to whom the update is attributed.
+    /// The user that the update is attributed to.
     pub user_id: Option<i64>,
 }
 
