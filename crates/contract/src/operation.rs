@@ -49,7 +49,7 @@ pub struct Operation {
     pub success: u16,
     /// The URL of the created resource, if another operation reads it.
     pub location: Option<ResourceLocation>,
-    /// Whether the response depends only on the URL, the header parameters and the database, that is, whether a read returns
+    /// Whether the response depends only on the URL, the header parameters, the database and the day. Such responses are
     /// JSON or bytes.
     pub cacheable: bool,
     /// Every documented status.

@@ -32,6 +32,7 @@ const EXTENSIONS: &[&str] = &[
     "x-errors",
     "x-created",
     "x-deprecation",
+    "x-time-dependent",
 ];
 const PARAMETER: &[&str] = &[
     "name",

@@ -204,6 +204,7 @@ impl Lowering<'_> {
             package_client: flag(operation, "x-package-client") || operation["x-package-client"] == "cargo",
             cargo_client: operation["x-package-client"] == "cargo",
             no_credentials: operation["security"] == json!([{}]),
+            time_dependent: flag(operation, "x-time-dependent"),
             tier: operation
                 .get("x-tier")
                 .and_then(Value::as_str)

@@ -74,6 +74,8 @@ pub struct Operation {
     pub cargo_client: bool,
     /// Whether no credentials are accepted.
     pub no_credentials: bool,
+    /// Whether the response changes at a time of day, without a write.
+    pub time_dependent: bool,
     /// The minimum plan.
     pub tier: String,
     /// The feature gate.
@@ -89,10 +91,12 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Returns whether the response depends only on the URL and the database, that is, whether it is JSON or
+    /// Returns whether the response depends only on the URL, the database and the day. Such responses are JSON or
     /// bytes.
     pub fn is_cacheable(&self) -> bool {
-        self.method == "get" && matches!(self.success.content, Content::Json(_) | Content::Download)
+        self.method == "get"
+            && !self.time_dependent
+            && matches!(self.success.content, Content::Json(_) | Content::Download)
     }
 }
 

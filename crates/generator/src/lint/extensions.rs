@@ -17,6 +17,13 @@ impl Linter<'_> {
         self.flag(pointer, operation);
         self.errors(pointer, operation);
         self.deprecation(pointer, operation);
+        let dependent = &operation["x-time-dependent"];
+        self.require(
+            dependent.is_null() || (*dependent == true && pointer.ends_with("/get")),
+            pointer,
+            "time-dependent",
+            "x-time-dependent must be `true` on a read operation, or absent",
+        );
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
         self.require(

@@ -60,6 +60,8 @@ lints! {
     anonymous_access_matches_security: "paths/keys.yaml", ", anonymous: true" => "", "access-security";
     job_token_is_true_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: no\n", "job-token";
+    time_dependence_is_true_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-time-dependent: no\n", "time-dependent";
     job_token_matches_security: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
     job_token_requires_access_to_project: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>

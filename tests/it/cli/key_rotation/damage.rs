@@ -20,7 +20,8 @@ async fn malformed_key_file_is_rejected_and_not_changed(site: Site) {
         (cut, "line 2 is not a key of 32 bytes"),
     ] {
         std::fs::write(&path, content).unwrap();
-        for arguments in [&["doctor"][..], &["admin", "rotate-key"], &["backup", "copy"], &["serve"]] {
+        let serve = ["serve", "--listen", "127.0.0.1:0"];
+        for arguments in [&["doctor"][..], &["admin", "rotate-key"], &["backup", "copy"], &serve] {
             let printed = site.fails(arguments).await;
             assert!(printed.contains("key file") && printed.contains(cause), "{arguments:?}: {printed}");
         }

@@ -3,6 +3,8 @@
 
 mod refusals;
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
 use sea_orm::{ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::{Value, json};
@@ -36,6 +38,26 @@ fn without_secret(created: &Value) -> Value {
     let mut shown = created.clone();
     shown.as_object_mut().expect("an object").remove("token");
     shown
+}
+
+/// The token expires without a write, so a cached response would be outdated.
+async fn expired_token_is_not_shown_as_active(server: TestServer) {
+    let root = server.root();
+    let all = format!("/projects/{}/deploy_tokens", project(&root, "p", json!({})).await);
+    let expires_at = now() + TimeDelta::seconds(4);
+    let body = json!({ "name": "a", "expires_at": expires_at.to_rfc3339(), "scopes": ["read_registry"] });
+    let created = root.post(&all, body).await.expect(201).json();
+    let (active, one) = (format!("{all}?active=true"), format!("{all}/{}", created["id"]));
+    // Twice, so that a cache would contain the response.
+    for _ in 0..2 {
+        assert_eq!(root.get(&active).await.expect(200).json().as_array().expect("a list").len(), 1);
+        assert_eq!(root.get(&one).await.expect(200).json()["expired"], false);
+    }
+    while now() <= expires_at {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(root.get(&active).await.expect(200).json(), json!([]));
+    assert_eq!(root.get(&one).await.expect(200).json()["expired"], true);
 }
 
 async fn project_deploy_token_lifecycle(server: TestServer) {
@@ -196,6 +218,7 @@ async fn deploy_token_lists_and_reads_run_few_statements(server: TestServer) {
 }
 
 on_every_database![
+    expired_token_is_not_shown_as_active,
     project_deploy_token_lifecycle,
     group_deploy_token_is_separate_from_tokens_of_projects_and_subgroups,
     create_deploy_token_accepts_every_form_of_scopes_username_and_expiry,
