@@ -6,7 +6,7 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 
-use super::queue::merge_into_waiting;
+use super::queue::{earliest, merge_into_waiting};
 use crate::database;
 use crate::entities::jobs::{ActiveModel, Column, Entity, Model};
 
@@ -68,7 +68,8 @@ pub async fn retry_failed(
     };
     // A new row instead of an update: a unique violation would abort the transaction of the caller.
     Entity::insert(row)
-        .on_conflict(merge_into_waiting())
+        // The operator expects an attempt now, also if the waiting job has failed before.
+        .on_conflict(merge_into_waiting(earliest()))
         .exec_without_returning(transaction)
         .await?;
     database::wake_on_commit();

@@ -45,7 +45,8 @@ pub async fn enqueue<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), E
 }
 
 /// Enqueues a job that runs no earlier than an instant. Jobs with the same key are merged into one with the
-/// earliest instant and the latest payload.
+/// earliest instant and the latest payload. If the waiting job has failed before, its delay does not change, and it
+/// has all attempts of a new job.
 ///
 /// # Errors
 /// Returns [`EnqueueError`] if the payload cannot be serialized or a database query fails.
@@ -63,7 +64,9 @@ pub async fn enqueue_at<J: Job>(
         created_at: Set(scheduling_time()),
         ..Default::default()
     };
-    let renew = merge_into_waiting().update_column(Column::Payload).to_owned();
+    let renew = merge_into_waiting(earliest_after_retry_delay())
+        .update_column(Column::Payload)
+        .to_owned();
     Entity::insert(row)
         .on_conflict(renew)
         .exec_without_returning(db)
@@ -72,24 +75,46 @@ pub async fn enqueue_at<J: Job>(
     Ok(())
 }
 
-/// Returns the action for an inserted job if an equivalent job waits: that job runs at the earlier of both instants.
+/// Returns the action for an inserted job if an equivalent job waits: that job runs at `run_at` and represents both.
 ///
 /// An update locks the waiting row until the transaction ends; doing nothing on conflict would not. Otherwise the job
 /// could run earlier, without seeing the changes of the transaction.
-pub(super) fn merge_into_waiting() -> OnConflict {
-    let earliest = Expr::case(
-        Expr::col((EXCLUDED, Column::RunAt)).lt(Expr::col((Entity, Column::RunAt))),
-        Expr::col((EXCLUDED, Column::RunAt)),
-    )
-    .finally(Expr::col((Entity, Column::RunAt)));
+///
+/// The attempts of the waiting job belong to the work that was enqueued before. The new work needs all its attempts, so
+/// the maximum grows by the used ones. The used ones remain: they determine the delay after the next failure. If they
+/// were reset, a job that is enqueued every few seconds and always fails would run again after the first delay each
+/// time.
+pub(super) fn merge_into_waiting(run_at: Expr) -> OnConflict {
+    let attempts = Expr::col((Entity, Column::Attempts)).add(Expr::col((EXCLUDED, Column::MaxAttempts)));
     OnConflict::columns([Column::Kind, Column::DedupKey])
         .target_and_where(
             Expr::col(Column::LockedBy)
                 .is_null()
                 .and(Expr::col(Column::DeadAt).is_null()),
         )
-        .value(Column::RunAt, earliest)
+        .value(Column::RunAt, run_at)
+        .value(Column::MaxAttempts, attempts)
         .to_owned()
+}
+
+/// Returns the earlier instant of a waiting job and an inserted one, for [`merge_into_waiting`].
+pub(super) fn earliest() -> Expr {
+    Expr::case(
+        Expr::col((EXCLUDED, Column::RunAt)).lt(Expr::col((Entity, Column::RunAt))),
+        Expr::col((EXCLUDED, Column::RunAt)),
+    )
+    .finally(Expr::col((Entity, Column::RunAt)))
+    .into()
+}
+
+/// Returns [`earliest`], or the instant of the waiting job if it waits after a failure.
+fn earliest_after_retry_delay() -> Expr {
+    Expr::case(
+        Expr::col((Entity, Column::Attempts)).gt(0),
+        Expr::col((Entity, Column::RunAt)),
+    )
+    .finally(earliest())
+    .into()
 }
 
 /// Cancels a waiting job with the same key, because its work is done. A running job is not affected.

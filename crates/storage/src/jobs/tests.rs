@@ -4,6 +4,7 @@ mod clock;
 mod failed;
 mod outage;
 mod postponed;
+mod retries;
 mod statement_limit;
 
 use std::{
