@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{ExprTrait, QueryOrder, QuerySelect};
 
-use super::users;
+use super::{jobs, users};
 
 /// Pipeline schedules of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -61,16 +61,31 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// Returns the IDs of at most `most` schedules that are due at `now`, longest overdue first.
+/// Returns the IDs of at most `most` schedules that are due at `now`, longest overdue first. Excludes schedules for
+/// which a job of this kind waits or runs; the key of such a job is the ID of the schedule.
 ///
 /// # Errors
 /// Any database error.
-pub async fn due(db: &impl ConnectionTrait, now: DateTime<Utc>, most: u64) -> Result<Vec<i64>, DbErr> {
+pub async fn due(
+    db: &impl ConnectionTrait,
+    kind: &str,
+    now: DateTime<Utc>,
+    most: u64,
+) -> Result<Vec<i64>, DbErr> {
+    // The keys are converted and not the IDs: this query does not depend on the schedule and runs once.
+    let with_job = Query::select()
+        .expr(Expr::col((jobs::Entity, jobs::Column::DedupKey)).cast_as("bigint"))
+        .from(jobs::Entity)
+        .and_where(Expr::col((jobs::Entity, jobs::Column::Kind)).eq(kind))
+        .and_where(Expr::col((jobs::Entity, jobs::Column::DedupKey)).is_not_null())
+        .and_where(Expr::col((jobs::Entity, jobs::Column::DeadAt)).is_null())
+        .take();
     Entity::find()
         .select_only()
         .column(Column::Id)
         .filter(Column::Active.eq(true))
         .filter(Column::NextRunAt.lte(now))
+        .filter(Column::Id.not_in_subquery(with_job))
         .order_by_asc(Column::NextRunAt)
         .limit(most)
         .into_tuple()

@@ -1,10 +1,15 @@
 //! Runs of due schedules and of played schedules.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::delivery::pipeline_schedules::{correct_times, enqueue_due, run_due};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, QueryOrder};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, pipeline_schedules as rows, pipelines};
+use storage::entities::{
+    AccessLevel, Visibility, jobs, pipeline_schedule_variables, pipeline_schedules as rows, pipelines,
+};
 
 use super::{schedule, time};
 use crate::support::code::Project;
@@ -164,6 +169,59 @@ async fn schedule_that_cannot_run_is_skipped_until_the_next_time(server: TestSer
     assert_eq!(runs().await, 1);
 }
 
+/// Returns the jobs that run schedules, including dead ones.
+async fn run_jobs(server: &TestServer) -> Vec<jobs::Model> {
+    let all = jobs::Entity::find().filter(jobs::Column::Kind.eq("run_schedule"));
+    all.all(server.backend.database.read()).await.expect("jobs")
+}
+
+/// Runs jobs until the jobs that run schedules meet a condition.
+async fn run_until(server: &TestServer, condition: impl Fn(&jobs::Model) -> bool) {
+    let waiting = async {
+        while !run_jobs(server).await.iter().all(&condition) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let limited = server.run_jobs_while(tokio::time::timeout(Duration::from_secs(60), waiting));
+    limited.await.expect("the condition");
+}
+
+async fn schedule_whose_attempts_all_fail_has_one_job_and_waits_for_next_time(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "unreadable", Visibility::Private).await;
+    let project_path = format!("/projects/{}", project.id);
+    let number = schedule(&root, &project_path).await;
+    let variables = format!("{project_path}/pipeline_schedules/{number}/variables");
+    root.post(&variables, json!({ "key": "A", "value": "x" })).await.expect(201);
+    let db = server.backend.database.write();
+    // No key decrypts this value.
+    let unreadable = pipeline_schedule_variables::Entity::update_many()
+        .col_expr(pipeline_schedule_variables::Column::ValueEncrypted, Expr::value("v1.unreadable"));
+    unreadable.exec(db).await.expect("a change");
+    due_since(&server, number, minutes_ago(1)).await;
+    assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 1);
+    run_until(&server, |job| job.last_error.is_some()).await;
+    let failed = run_jobs(&server).await;
+    assert_eq!(failed.len(), 1);
+    for _ in 0..20 {
+        assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 0);
+    }
+    assert_eq!(run_jobs(&server).await, failed);
+
+    let last = jobs::ActiveModel {
+        id: Set(failed[0].id),
+        attempts: Set(failed[0].max_attempts - 1),
+        run_at: Set(minutes_ago(1)),
+        ..Default::default()
+    };
+    last.update(db).await.expect("a change");
+    run_until(&server, |job| job.dead_at.is_some()).await;
+    let found = rows::Entity::find_by_id(number).one(db).await.expect("a query").expect("a schedule");
+    assert!(found.active && found.next_run_at > Utc::now(), "{found:?}");
+    assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 0);
+    assert_eq!((run_jobs(&server).await.len(), all_pipelines(&server).await), (1, Vec::new()));
+}
+
 async fn schedules_of_blocked_and_deleted_users_are_deactivated(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "ended", Visibility::Private).await;
@@ -225,6 +283,7 @@ on_every_database![
     concurrent_runs_of_due_schedule_create_one_pipeline,
     play_creates_pipeline_of_caller_and_preserves_next_run,
     schedule_that_cannot_run_is_skipped_until_the_next_time,
+    schedule_whose_attempts_all_fail_has_one_job_and_waits_for_next_time,
     schedules_of_blocked_and_deleted_users_are_deactivated,
     update_and_delete_of_due_schedule_prevent_its_run,
 ];

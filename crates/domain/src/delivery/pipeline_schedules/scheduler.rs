@@ -4,7 +4,7 @@
 //! (`jobs::run_schedule`). The job is deduplicated across nodes. A run is one transaction that locks the
 //! project and the schedule, creates the pipeline and stores the next time. It is therefore atomic, and a
 //! concurrent second run finds a later next time. A schedule that became due while no node was running runs
-//! once.
+//! once. If all attempts of the job fail, the run is skipped.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -14,7 +14,7 @@ use storage::entities::pipeline_schedules::{self, Entity, Model};
 use storage::entities::pipelines::PipelineSource;
 use storage::entities::users::{self, UserState};
 use storage::entities::{now, projects};
-use storage::jobs::{self, JobFailure};
+use storage::jobs::{self, Job, JobAttempt, JobFailure};
 
 use super::{find, variables};
 use crate::delivery::access::check_can_create;
@@ -68,8 +68,7 @@ pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
 /// # Errors
 /// Returns an error if a database query or a Git operation fails; the schedule is then still due.
 pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
-    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
-    let Some(schedule) = found.filter(|found| found.active && found.next_run_at <= now()) else {
+    let Some(schedule) = find_due(backend, id).await? else {
         return Ok(());
     };
     let outcome = due_action(backend, &schedule).await?;
@@ -80,13 +79,30 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
         }
         _ => None,
     };
+    finish(backend, &schedule, outcome, new).await
+}
+
+/// Returns a schedule if it is due.
+async fn find_due(backend: &Backend, id: i64) -> Result<Option<Model>> {
+    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
+    Ok(found.filter(|found| found.active && found.next_run_at <= now()))
+}
+
+/// Stores the next time of a due schedule and its pipeline, if it has one.
+async fn finish(
+    backend: &Backend,
+    schedule: &Model,
+    outcome: DueAction,
+    new: Option<NewPipeline>,
+) -> Result<()> {
+    let id = schedule.id;
     backend
         .database
         .transaction(async |transaction| {
             // A concurrent run or update has changed the schedule. If it is still due, the next search finds
             // it.
-            let locked = lock(transaction, &schedule).await?;
-            let Some(locked) = locked.filter(|locked| *locked == schedule) else {
+            let locked = lock(transaction, schedule).await?;
+            let Some(locked) = locked.filter(|locked| locked == schedule) else {
                 return Ok(());
             };
             let next = Recurrence::parse(&locked.cron, &locked.cron_timezone);
@@ -113,12 +129,13 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
         .await
 }
 
-/// Enqueues a job for each due schedule that has no waiting job, and returns their number.
+/// Enqueues a job for each due schedule whose job neither waits nor runs, and returns their number.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
-    let due = pipeline_schedules::due(backend.database.read(), now(), MAX_ENQUEUED).await?;
+    let due =
+        pipeline_schedules::due(backend.database.read(), RunSchedule::KIND, now(), MAX_ENQUEUED).await?;
     for schedule_id in &due {
         let job = RunSchedule {
             schedule_id: *schedule_id,
@@ -210,10 +227,26 @@ async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Opt
     Ok(found.one(transaction).await?)
 }
 
-/// Runs the job. A schedule that is not due is skipped.
+/// Runs the job. A schedule that is not due is skipped. If the last attempt fails, the run is skipped: otherwise the
+/// schedule would remain due, and a new job would be enqueued for it at once.
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), JobFailure> {
-    Ok(run_due(&backend, job.schedule_id).await?)
+pub async fn run_job(backend: Backend, job: RunSchedule, attempt: JobAttempt) -> Result<(), JobFailure> {
+    let Err(failure) = run_due(&backend, job.schedule_id).await else {
+        return Ok(());
+    };
+    if attempt.is_last()
+        && let Err(error) = skip_run(&backend, job.schedule_id).await
+    {
+        tracing::error!(%error, schedule = job.schedule_id, "failed to skip a run of a pipeline schedule");
+    }
+    Err(failure.into())
+}
+
+async fn skip_run(backend: &Backend, id: i64) -> Result<()> {
+    match find_due(backend, id).await? {
+        Some(schedule) => finish(backend, &schedule, DueAction::Skip("all attempts failed"), None).await,
+        None => Ok(()),
+    }
 }
