@@ -1,6 +1,8 @@
-//! Recurring work. Every node does it, so every step must be safe to run twice at the same time.
+//! Recurring work. Every node does it, so every step must be safe to run twice at the same time. A failed step does not
+//! prevent the other ones.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -55,16 +57,13 @@ pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
     };
     let mut reported = HashSet::new();
     loop {
-        let done = tokio::select! {
+        tokio::select! {
             () = stop.cancelled() => return,
             _ = schedules.tick() => run_schedules(&backend, &mut clock).await,
             _ = collections.tick() => collect(&backend).await,
             _ = ticks.tick() => {
-                allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock, &mut reported)).await
+                allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock, &mut reported)).await;
             }
-        };
-        if let Err(error) = done {
-            tracing::error!(%error, "recurring task failed");
         }
     }
 }
@@ -104,71 +103,89 @@ impl ObservedClock {
     }
 }
 
-async fn run_schedules(backend: &Backend, clock: &mut ObservedClock) -> Result<()> {
-    clock.observe();
-    if clock.was_set_back {
-        let corrected = pipeline_schedules::correct_times(backend).await?;
-        if corrected > 0 {
-            tracing::warn!(corrected, "corrected the times of pipeline schedules");
-        }
-        clock.was_set_back = false;
-    }
-    pull_mirrors::enqueue_due(backend).await?;
-    pipeline_schedules::enqueue_due(backend).await.map(drop)
+/// Runs a step and logs its error, so that the steps after it run in any case. Returns `None` if the step failed.
+async fn step<T, E: Display>(task: &'static str, work: impl Future<Output = Result<T, E>>) -> Option<T> {
+    work.await
+        .inspect_err(|error| tracing::error!(%error, task, "recurring task failed"))
+        .ok()
 }
 
-async fn collect(backend: &Backend) -> Result<()> {
+async fn run_schedules(backend: &Backend, clock: &mut ObservedClock) {
+    clock.observe();
+    if clock.was_set_back {
+        let correction = pipeline_schedules::correct_times(backend);
+        if let Some(corrected) = step("correct_pipeline_schedules", correction).await {
+            if corrected > 0 {
+                tracing::warn!(corrected, "corrected the times of pipeline schedules");
+            }
+            clock.was_set_back = false;
+        }
+    }
+    step("enqueue_pull_mirrors", pull_mirrors::enqueue_due(backend)).await;
+    step(
+        "enqueue_pipeline_schedules",
+        pipeline_schedules::enqueue_due(backend),
+    )
+    .await;
+}
+
+async fn collect(backend: &Backend) {
     let db = backend.database.write();
-    enqueue(db, &CollectRegistryGarbage {})
-        .await
-        .map_err(Error::internal)?;
-    enqueue(db, &CollectPackageGarbage {})
-        .await
-        .map_err(Error::internal)
+    step(
+        "enqueue_registry_collection",
+        enqueue(db, &CollectRegistryGarbage {}),
+    )
+    .await;
+    step(
+        "enqueue_package_collection",
+        enqueue(db, &CollectPackageGarbage {}),
+    )
+    .await;
 }
 
 /// Does most of the work. `reported` contains the IDs of the ref updates whose failed recovery was logged.
-async fn once(backend: &Backend, clock: &mut ObservedClock, reported: &mut HashSet<i64>) -> Result<()> {
+async fn once(backend: &Backend, clock: &mut ObservedClock, reported: &mut HashSet<i64>) {
+    let db = backend.database.write();
     // A push may be in progress although it is old by a clock that was set forward.
     let longest = ref_updates::ABANDONED_AFTER.to_std().unwrap_or_default();
     let time = clock.observe().lease_time(now(), longest);
-    let abandoned = AbandonedUpdates::OldAt(time);
-    let finished = ref_updates::recover_repeatedly(backend, abandoned, reported).await?;
-    if finished > 0 {
+    let recovery = ref_updates::recover_repeatedly(backend, AbandonedUpdates::OldAt(time), reported);
+    if let Some(finished @ 1..) = step("recover_ref_updates", recovery).await {
         tracing::warn!(finished, "recovered ref updates of a stopped node");
     }
-    let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
-    if purged > 0 {
+    let purge = purge_dead(db, now() - DEAD_JOBS_KEPT);
+    if let Some(purged @ 1..) = step("remove_failed_jobs", purge).await {
         tracing::info!(purged, "removed old failed jobs");
     }
-    let swept = uploads::sweep(backend).await?;
-    if swept > 0 {
+    if let Some(swept @ 1..) = step("remove_uploads", uploads::sweep(backend)).await {
         tracing::info!(swept, "removed abandoned uploads");
     }
-    let swept = transfers::sweep(backend).await?;
-    if swept > 0 {
+    if let Some(swept @ 1..) = step("remove_group_archives", transfers::sweep(backend)).await {
         tracing::info!(swept, "removed expired group export archives");
     }
-    let swept = merge_requests::sweep_versions(backend).await?;
-    if swept > 0 {
+    let versions = merge_requests::sweep_versions(backend);
+    if let Some(swept @ 1..) = step("enqueue_merge_request_versions", versions).await {
         tracing::info!(swept, "enqueued jobs for versions of merge requests");
     }
-    let swept = fetch_statistics::sweep(backend).await?;
-    if swept > 0 {
+    if let Some(swept @ 1..) = step("remove_fetch_statistics", fetch_statistics::sweep(backend)).await {
         tracing::info!(swept, "removed old numbers of fetches");
     }
-    let swept = log::sweep(backend).await?;
-    if swept > 0 {
+    if let Some(swept @ 1..) = step("remove_webhook_deliveries", log::sweep(backend)).await {
         tracing::info!(swept, "removed old webhook deliveries");
     }
-    let retention = settings::get(backend).await?.audit_event_retention_days;
-    let swept = audit::retention::sweep(backend, retention).await?;
-    if swept > 0 {
+    if let Some(swept @ 1..) = step("remove_audit_events", sweep_audit_events(backend)).await {
         tracing::info!(swept, "removed old audit events");
     }
-    cleanup::enqueue_due(backend).await?;
-    expiration_policies::enqueue_due(backend).await?;
-    enqueue(backend.database.write(), &SweepExpiredAccess {})
-        .await
-        .map_err(Error::internal)
+    step("enqueue_package_cleanup", cleanup::enqueue_due(backend)).await;
+    step(
+        "enqueue_registry_expiration",
+        expiration_policies::enqueue_due(backend),
+    )
+    .await;
+    step("enqueue_access_expiration", enqueue(db, &SweepExpiredAccess {})).await;
+}
+
+async fn sweep_audit_events(backend: &Backend) -> Result<u64> {
+    let retention = settings::get(backend).await?.audit_event_retention_days;
+    audit::retention::sweep(backend, retention).await
 }

@@ -1,6 +1,7 @@
-//! Tests of the instance: settings, feature gates, metadata and statistics.
+//! Tests of the instance: settings, feature gates, metadata, recurring work and statistics.
 
 pub mod application_settings;
 pub mod feature_gates;
 pub mod metadata;
+mod recurring_work;
 mod statistics;

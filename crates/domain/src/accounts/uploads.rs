@@ -151,22 +151,28 @@ pub async fn remove_all(backend: &Backend, project_id: i64) -> Result<()> {
     Ok(backend.objects.delete_below(&folder(project_id)).await?)
 }
 
-/// Deletes incomplete uploads and returns their number.
+/// Deletes incomplete uploads and returns their number. An upload whose object cannot be deleted is logged and remains
+/// for the next sweep.
 ///
 /// # Errors
-/// Returns an error if a database query or the storage fails.
+/// Returns an error if a database query fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let abandoned = project_uploads::abandoned(db, now() - ABANDONED_AFTER, MAX_SWEPT).await?;
+    let mut swept = 0;
     for row in &abandoned {
-        backend.objects.discard(&key(row)).await?;
+        if let Err(error) = backend.objects.discard(&key(row)).await {
+            tracing::error!(%error, upload = row.id, "failed to remove an abandoned upload");
+            continue;
+        }
         Entity::delete_many()
             .filter(Column::Id.eq(row.id))
             .filter(Column::StoredAt.is_null())
             .exec(db)
             .await?;
+        swept += 1;
     }
-    Ok(abandoned.len())
+    Ok(swept)
 }
 
 /// Returns whether Markdown embeds a file.

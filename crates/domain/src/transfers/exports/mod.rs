@@ -192,16 +192,23 @@ async fn mark_stored(transaction: &DatabaseTransaction, row: &Model, size: i64) 
     Ok(())
 }
 
-/// Removes expired archives and those of deleted groups. Returns their number.
+/// Removes expired archives and those of deleted groups. Returns their number. An archive that cannot be deleted is
+/// logged and remains for the next sweep.
 ///
 /// # Errors
-/// Returns an error if the storage or the database fails.
+/// Returns an error if the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let over = group_exports::expired(backend.database.write(), now(), MAX_SWEPT).await?;
+    let mut swept = 0;
     for row in &over {
-        discard(backend, row).await?;
+        if let Err(error) = backend.objects.discard(&key(row)).await {
+            tracing::error!(%error, export = row.id, "failed to remove the archive of a group export");
+            continue;
+        }
+        delete_row(backend, row).await?;
+        swept += 1;
     }
-    Ok(over.len())
+    Ok(swept)
 }
 
 /// Removes the archives of a deleted group. One that is being written is left to its writer and to the sweep.
@@ -227,6 +234,10 @@ async fn expired(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
 /// Removes an archive: first its content, then its row.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     backend.objects.discard(&key(row)).await?;
+    delete_row(backend, row).await
+}
+
+async fn delete_row(backend: &Backend, row: &Model) -> Result<()> {
     Entity::delete_by_id(row.id)
         .exec(backend.database.write())
         .await?;

@@ -296,10 +296,11 @@ fn spool(backend: &Backend) -> Result<StdFile> {
 }
 
 /// Ends imports whose job failed permanently without ending them, for example because its server stopped in
-/// the last attempt. Also removes unneeded archives. Returns the number of both.
+/// the last attempt. Also removes unneeded archives. Returns the number of both. An archive that cannot be deleted is
+/// logged and remains for the next sweep.
 ///
 /// # Errors
-/// Returns an error if the storage or the database fails.
+/// Returns an error if the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let lost = group_imports::without_job(db, ImportGroup::KIND, MAX_SWEPT).await?;
@@ -307,13 +308,19 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
         mark_failed(backend, row.id).await?;
     }
     let over = group_imports::with_obsolete_archive(db, now() - ORPHAN_AGE, MAX_SWEPT).await?;
+    let mut swept = lost.len();
     for row in &over {
-        discard(backend, row).await?;
+        if let Err(error) = backend.objects.discard(&key(row)?).await {
+            tracing::error!(%error, import = row.id, "failed to remove the archive of a group import");
+            continue;
+        }
+        forget_archive(backend, row).await?;
         if row.namespace_id.is_none() {
             Entity::delete_by_id(row.id).exec(db).await?;
         }
+        swept += 1;
     }
-    Ok(lost.len() + over.len())
+    Ok(swept)
 }
 
 /// Removes the archive from which a deleted group was to be filled.
@@ -334,12 +341,18 @@ pub async fn delete_archive(backend: &Backend, group_id: i64) -> Result<()> {
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     if row.secret.is_some() {
         backend.objects.discard(&key(row)?).await?;
-        Entity::update_many()
-            .col_expr(Column::Secret, Expr::value(None::<String>))
-            .filter(Column::Id.eq(row.id))
-            .exec(backend.database.write())
-            .await?;
+        forget_archive(backend, row).await?;
     }
+    Ok(())
+}
+
+/// Removes the key that refers to a removed archive.
+async fn forget_archive(backend: &Backend, row: &Model) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::Secret, Expr::value(None::<String>))
+        .filter(Column::Id.eq(row.id))
+        .exec(backend.database.write())
+        .await?;
     Ok(())
 }
 
