@@ -28,7 +28,7 @@ use storage::clock::scheduling_time;
 use storage::database::allow_statements_of;
 use storage::entities::now;
 use storage::jobs::{enqueue, purge_dead};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// Interval of most of the work.
@@ -43,29 +43,44 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// Runs the recurring work until `stop`. Errors are logged, and the work is retried at the next interval.
+///
+/// Every step can be interrupted at any point: the next start continues it. A server that stops therefore does not wait
+/// for a sweep, which may take minutes.
 pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut schedules = interval(SCHEDULES);
-    schedules.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut collections = interval(COLLECTIONS);
-    collections.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut clock = ObservedClock {
-        watch: ClockWatch::new(scheduling_time()),
-        // The clock may have been set back while the server was stopped.
-        was_set_back: true,
-    };
-    let mut reported = HashSet::new();
+    // Sweeps may take longer than the interval of schedules, so both run independently of each other.
+    let all = async { tokio::join!(repeat_schedules(&backend), repeat_work(&backend)) };
+    stop.run_until_cancelled(all).await;
+}
+
+/// Enqueues due jobs at their intervals, forever.
+async fn repeat_schedules(backend: &Backend) {
+    let mut schedules = ticks(SCHEDULES);
+    let mut collections = ticks(COLLECTIONS);
+    let mut clock = ObservedClock::new();
     loop {
         tokio::select! {
-            () = stop.cancelled() => return,
-            _ = schedules.tick() => run_schedules(&backend, &mut clock).await,
-            _ = collections.tick() => collect(&backend).await,
-            _ = ticks.tick() => {
-                allow_statements_of(STATEMENT_TIMEOUT, once(&backend, &mut clock, &mut reported)).await;
-            }
+            _ = schedules.tick() => run_schedules(backend, &mut clock).await,
+            _ = collections.tick() => collect(backend).await,
         }
     }
+}
+
+/// Does most of the work at its interval, forever.
+async fn repeat_work(backend: &Backend) {
+    let mut periods = ticks(PERIOD);
+    let mut clock = ObservedClock::new();
+    let mut reported = HashSet::new();
+    loop {
+        periods.tick().await;
+        allow_statements_of(STATEMENT_TIMEOUT, once(backend, &mut clock, &mut reported)).await;
+    }
+}
+
+/// Returns the ticks of an interval, which starts again after each run.
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Enqueues the work that is due after the clock was set forward, and wakes the runner of delayed jobs.
@@ -95,6 +110,14 @@ struct ObservedClock {
 }
 
 impl ObservedClock {
+    fn new() -> Self {
+        Self {
+            watch: ClockWatch::new(scheduling_time()),
+            // The clock may have been set back while the server was stopped.
+            was_set_back: true,
+        }
+    }
+
     /// Records changes of the clock.
     fn observe(&mut self) -> &ClockWatch {
         let change = self.watch.change(scheduling_time());

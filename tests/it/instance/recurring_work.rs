@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::delivery::jobs::run_schedule::RunSchedule;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, QueryOrder};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseBackend, EntityTrait, QueryOrder};
 use serde_json::json;
 use storage::entities::audit_events::{self, AuditEntityType};
-use storage::entities::{now, project_uploads};
+use storage::entities::{Visibility, now, pipeline_schedules, project_uploads};
 use storage::jobs::is_scheduled;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::spaces::project;
+use crate::support::code::Project;
+use crate::support::spaces::{id, project};
 use crate::support::{TestServer, on_every_database};
 
 /// Time limit of each step.
@@ -42,10 +44,10 @@ async fn has_event(server: &TestServer, id: i64) -> bool {
 
 async fn object_that_cannot_be_deleted_does_not_stop_other_work(server: TestServer) {
     let root = server.root();
-    let id = project(&root, "work", json!({})).await;
+    let project_id = project(&root, "work", json!({})).await;
     for name in ["stuck.txt", "abandoned.txt"] {
         let form = Form::new().part("file", Part::bytes(b"x".to_vec()).file_name(name));
-        let path = format!("/projects/{id}/uploads");
+        let path = format!("/projects/{project_id}/uploads");
         root.send(root.request(Method::POST, &path).multipart(form)).await.expect(201);
     }
     let db = server.backend.database.write();
@@ -60,7 +62,7 @@ async fn object_that_cannot_be_deleted_does_not_stop_other_work(server: TestServ
         };
         row.update(db).await.expect("a row");
     }
-    let stuck = server.data().join(format!("objects/projects/{id}/uploads/{}", uploads[0].secret));
+    let stuck = server.data().join(format!("objects/projects/{project_id}/uploads/{}", uploads[0].secret));
     std::fs::remove_file(&stuck).expect("an object");
     std::fs::create_dir(&stuck).expect("a directory");
     let event = insert_old_event(&server).await;
@@ -79,4 +81,44 @@ async fn object_that_cannot_be_deleted_does_not_stop_other_work(server: TestServ
     assert_eq!(rest.iter().map(|row| row.id).collect::<Vec<_>>(), [uploads[0].id]);
 }
 
-on_every_database![object_that_cannot_be_deleted_does_not_stop_other_work];
+async fn stop_interrupts_sweep_and_schedules_run_during_sweep(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "work", Visibility::Private).await;
+    let body = json!({ "description": "x", "ref": "main", "cron": "0 0 1 1 *" });
+    let schedule = root.post(&format!("/projects/{}/pipeline_schedules", project.id), body).await.expect(201).json();
+    let db = server.backend.database.write();
+    let due = pipeline_schedules::ActiveModel {
+        id: Set(id(&schedule)),
+        next_run_at: Set(now() - TimeDelta::minutes(1)),
+        ..Default::default()
+    };
+    due.update(db).await.expect("a schedule");
+    let event = insert_old_event(&server).await;
+
+    // The sweep waits for this transaction. With SQLite, all writers wait for it.
+    let blocking = server.backend.database.begin().await.expect("a transaction");
+    audit_events::Entity::delete_by_id(event).exec(&blocking).await.expect("a removal");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(holdfast::worker::recur(server.backend.clone(), stop.clone()));
+    if server.backend.database.backend() == DatabaseBackend::Postgres {
+        let job = RunSchedule { schedule_id: id(&schedule) };
+        let enqueued = async {
+            while !is_scheduled(server.backend.database.read(), &job).await.expect("a query") {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(TIME_LIMIT, enqueued).await.expect("a job of the schedule");
+    }
+    // The sweep reaches the event. If it does not on a slow machine, another step waits or is interrupted.
+    sleep(Duration::from_millis(500)).await;
+    assert!(!running.is_finished());
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("an end during the sweep").expect("no panic");
+    blocking.rollback().await.expect("a rollback");
+    assert!(has_event(&server, event).await);
+}
+
+on_every_database![
+    object_that_cannot_be_deleted_does_not_stop_other_work,
+    stop_interrupts_sweep_and_schedules_run_during_sweep,
+];
