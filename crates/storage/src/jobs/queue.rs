@@ -220,13 +220,31 @@ pub(super) async fn claim(
 ) -> Result<Option<Model>, DbErr> {
     const CANDIDATE: &str = "candidate";
     const RUNNING: &str = "running";
+    // Another statement may claim a job with an expired lease at the same time. With PostgreSQL, this statement then
+    // skips the locked row of that job, but reads its expired lease, because the subquery does not see the concurrent
+    // claim. So a lost job with attempts left also prevents jobs with its key. It is due, so it is claimed again.
+    let may_run = Condition::any()
+        .add(Expr::col((RUNNING, Column::LockedUntil)).gte(leases))
+        .add(
+            Condition::all()
+                .add(Expr::col((RUNNING, Column::Attempts)).lt(Expr::col((RUNNING, Column::MaxAttempts))))
+                // Of two lost jobs, only the later one waits for the other.
+                .add(
+                    Condition::any()
+                        .add(Expr::col((CANDIDATE, Column::LockedBy)).is_null())
+                        .add(Expr::col((RUNNING, Column::Id)).lt(Expr::col((CANDIDATE, Column::Id)))),
+                ),
+        );
     let twin_runs = Query::select()
         .expr(Expr::val(1))
         .from_as(Entity, RUNNING)
         .and_where(Expr::col((RUNNING, Column::Kind)).eq(Expr::col((CANDIDATE, Column::Kind))))
         .and_where(Expr::col((RUNNING, Column::DedupKey)).eq(Expr::col((CANDIDATE, Column::DedupKey))))
         .and_where(Expr::col((RUNNING, Column::Id)).ne(Expr::col((CANDIDATE, Column::Id))))
-        .and_where(Expr::col((RUNNING, Column::LockedUntil)).gte(leases))
+        // Matches all locked rows. Unlike `IS NOT NULL`, SQLite looks up a range in the index of this column.
+        .and_where(Expr::col((RUNNING, Column::LockedUntil)).gte(DateTime::UNIX_EPOCH))
+        .and_where(Expr::col((RUNNING, Column::DeadAt)).is_null())
+        .cond_where(may_run)
         .take();
     let free = Condition::any()
         .add(Expr::col((CANDIDATE, Column::LockedUntil)).is_null())
@@ -389,6 +407,14 @@ pub(super) async fn correct_times(
     Entity::update_many()
         .col_expr(Column::LockedUntil, Expr::value(now + lease))
         .filter(Column::LockedUntil.gt(now + lease))
+        .exec(db)
+        .await?;
+    // Jobs of lost runners are claimed again by their instants, and jobs with the same keys wait for them.
+    Entity::update_many()
+        .col_expr(Column::RunAt, Expr::value(now))
+        .filter(Column::LockedBy.is_not_null())
+        .filter(Column::DeadAt.is_null())
+        .filter(Column::RunAt.gt(now))
         .exec(db)
         .await?;
     let is_waiting = || {

@@ -2,6 +2,7 @@
 
 mod clock;
 mod failed;
+mod lost;
 mod outage;
 mod postponed;
 mod retries;
