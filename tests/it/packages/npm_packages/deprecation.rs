@@ -1,6 +1,10 @@
 //! Deprecation of versions of npm packages.
 
+use holdfast::config::ConfigOptions;
+use sea_orm::{ActiveValue::Set, EntityTrait, QueryOrder};
 use serde_json::{Value, json};
+use storage::entities::packages::{self, PackageStatus, PackageType};
+use storage::entities::{now, package_metadata};
 
 use super::{counts, document, path, publish};
 use crate::support::spaces::project;
@@ -83,9 +87,84 @@ async fn version_is_published_as_deprecated(server: TestServer) {
     assert_eq!(messages(&root.get(&path(id, "tiny")).await.expect(200).json()), json!({ "1.0.0": "a test" }));
 }
 
+/// Adds versions of the package `tiny` with large documents, from `1.0.0` to `1.0.<count - 1>`.
+async fn insert_versions(server: &TestServer, project_id: i64, count: usize) {
+    let (db, at) = (server.backend.database.write(), now());
+    let versions = (0..count).map(|number| packages::ActiveModel {
+        project_id: Set(project_id),
+        package_type: Set(PackageType::Npm),
+        name: Set("tiny".to_owned()),
+        name_key: Set("tiny".to_owned()),
+        lookup_name: Set("tiny".to_owned()),
+        version: Set(format!("1.0.{number}")),
+        status: Set(PackageStatus::Default),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    });
+    packages::Entity::insert_many(versions).exec_without_returning(db).await.expect("packages");
+    let manifest = json!({ "description": "x".repeat(15_000) });
+    let content = json!({ "shasum": "", "integrity": "", "manifest": manifest }).to_string();
+    let all = packages::Entity::find().all(db).await.expect("packages");
+    let documents = all.into_iter().map(|package| package_metadata::ActiveModel {
+        package_id: Set(package.id),
+        content: Set(content.clone()),
+        ..Default::default()
+    });
+    package_metadata::Entity::insert_many(documents).exec_without_returning(db).await.expect("documents");
+}
+
+/// Returns a document that deprecates the versions of [`insert_versions`].
+fn deprecation(count: usize) -> Value {
+    let versions = (0..count).map(|number| (format!("1.0.{number}"), json!({ "deprecated": "old" })));
+    let versions: serde_json::Map<_, _> = versions.collect();
+    json!({ "name": "tiny", "versions": versions })
+}
+
+/// Returns the number of stored documents with the message of [`deprecation`].
+async fn deprecated_count(server: &TestServer) -> usize {
+    let all = package_metadata::Entity::find().all(server.backend.database.read()).await.expect("documents");
+    let contents = all.iter().map(|row| serde_json::from_str::<Value>(&row.content).expect("a document"));
+    contents.filter(|content| content["deprecated"] == "old").count()
+}
+
+async fn many_versions_are_deprecated_in_several_batches(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    insert_versions(&server, id, 230).await;
+    let before = packages::Entity::find().order_by_asc(packages::Column::Id);
+    let before = before.all(server.backend.database.read()).await.expect("packages");
+    let changed = root.put(&path(id, "tiny"), deprecation(229)).await.expect(200).json();
+    let expected: Vec<String> = before.iter().take(229).map(|package| package.version.clone()).collect();
+    assert_eq!(changed["versions"], json!(expected));
+    assert_eq!(deprecated_count(&server).await, 229);
+    let after = packages::Entity::find().order_by_asc(packages::Column::Id);
+    let after = after.all(server.backend.database.read()).await.expect("packages");
+    let updated = before.iter().zip(&after).filter(|(before, after)| before.updated_at < after.updated_at);
+    assert_eq!(updated.count(), 229);
+}
+
+fn small_memory() -> ConfigOptions {
+    ConfigOptions { body_memory_bytes: Some(3 << 20), ..ConfigOptions::default() }
+}
+
+async fn deprecation_beyond_memory_returns_503_and_changes_nothing(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    insert_versions(&server, id, 120).await;
+    let response = root.put(&path(id, "tiny"), deprecation(120)).await.expect(503);
+    assert_eq!(response.header("retry-after"), "5");
+    assert_eq!(deprecated_count(&server).await, 0);
+    // Few documents need little memory.
+    root.put(&path(id, "tiny"), deprecation(10)).await.expect(200);
+    assert_eq!(deprecated_count(&server).await, 10);
+}
+
 on_every_database![
     versions_are_deprecated_by_the_document_of_the_package,
     versions_that_do_not_exist_are_ignored,
     invalid_deprecations_are_refused,
     version_is_published_as_deprecated,
+    many_versions_are_deprecated_in_several_batches,
+    deprecation_beyond_memory_returns_503_and_changes_nothing with small_memory(),
 ];
