@@ -65,7 +65,7 @@ impl PlannedEffect for PlannedMirrorUpdates {
     }
 }
 
-/// Schedules an update for now.
+/// Schedules an update for now, also if an update waits after a failure.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -75,6 +75,8 @@ pub(super) async fn schedule_now(transaction: &DatabaseTransaction, mirror_id: i
         .filter(Column::Id.eq(mirror_id))
         .exec(transaction)
         .await?;
+    // The delay of a waiting retry would remain.
+    jobs::cancel(transaction, &UpdateRemoteMirror { mirror_id }).await?;
     enqueue(transaction, mirror_id, scheduling_time()).await
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use holdfast::config::ConfigOptions;
-use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
-use storage::entities::{Visibility, remote_mirrors};
+use storage::entities::{Visibility, jobs, now, remote_mirrors};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
@@ -79,6 +79,30 @@ async fn temporary_failure_is_retried_and_recorded(server: TestServer) {
     let closing = Receiver::with(|_| Reply::Close).await;
     let closing = Mirror::at(&source, &closing.url, json!({})).await;
     assert_eq!(closing.last_error().await, "the remote repository closed the connection");
+}
+
+async fn requested_update_does_not_wait_for_delay_of_failed_update(server: TestServer) {
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
+    let mirror = Mirror::at(&source, &unused_address().await, json!({})).await;
+    let sync = format!("{}/sync", mirror.path);
+    server.root().post(&sync, json!({})).await.expect(204);
+    let db = server.backend.database.write();
+    let waiting = async || {
+        let all = jobs::Entity::find().filter(jobs::Column::Kind.eq("update_remote_mirror")).all(db);
+        let mut all = all.await.expect("jobs");
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    };
+    let failed = jobs::ActiveModel {
+        id: Set(waiting().await.id),
+        attempts: Set(3),
+        run_at: Set(now() + chrono::TimeDelta::hours(1)),
+        ..Default::default()
+    };
+    failed.update(db).await.expect("a row");
+    server.root().post(&sync, json!({})).await.expect(204);
+    let job = waiting().await;
+    assert!(job.attempts == 0 && job.run_at <= now(), "{job:?}");
 }
 
 async fn silent_remote_ends_the_update(server: TestServer) {
@@ -182,6 +206,7 @@ on_every_database![
     wrong_credentials_fail_without_being_shown,
     credentials_in_errors_of_the_remote_are_masked,
     temporary_failure_is_retried_and_recorded,
+    requested_update_does_not_wait_for_delay_of_failed_update,
     silent_remote_ends_the_update,
     redirects_are_not_followed,
     local_addresses_are_not_connected with local_addresses_are_not_connected_options(),

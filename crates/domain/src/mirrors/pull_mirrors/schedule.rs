@@ -74,6 +74,8 @@ pub(super) async fn schedule_now(
         .filter(Column::Id.eq(mirror_id))
         .exec_with_returning(transaction)
         .await?;
+    // The delay of a waiting retry would remain.
+    jobs::cancel(transaction, &UpdatePullMirror { mirror_id }).await?;
     enqueue(transaction, mirror_id).await?;
     let mirror = updated.into_iter().next();
     mirror.ok_or_else(|| Error::not_found("Project"))
