@@ -203,7 +203,7 @@ impl Steps {
     /// another request computes. Otherwise stores the missing response in the exchange, so that the new response is cached.
     ///
     /// # Errors
-    /// If the caller cannot be identified or has sent too many requests.
+    /// If the caller cannot be identified or has sent too many requests, or if too little memory is left for the response.
     async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Result<Option<Response>> {
         let operation = exchange.operation();
         if !operation.is_read() {
@@ -223,12 +223,16 @@ impl Steps {
             && !exchange.headers().contains_key(RANGE);
         let key = is_cacheable.then(|| CacheKey::new(operation, exchange.request(), &caller, version));
         let client = request_rate::client(exchange.request(), &caller);
+        let user_id = caller.as_user().map(|user| user.id);
         exchange.identified = Some(caller);
         let Some(key) = key else {
             return Ok(None);
         };
         match self.cache.find(key, client).await {
-            Found::Response(response) => Ok(Some(revalidation::revalidated(*response, exchange.headers()))),
+            Found::Response(response, body) => {
+                let response = revalidation::revalidated(*response, exchange.headers());
+                response_memory::hold_cached(response, body, || self.memory(exchange, user_id)).map(Some)
+            }
             Found::Missing(missing) => {
                 exchange.missing_response = Some(missing);
                 Ok(None)
@@ -265,10 +269,10 @@ impl Steps {
         Ok(caller.at_address(address_key(exchange.request())))
     }
 
-    /// Returns the memory of a request whose caller is known.
-    fn memory(&self, exchange: &Exchange<'_>) -> RequestMemory {
+    /// Returns the memory of a request of a user, or of an anonymous caller.
+    fn memory(&self, exchange: &Exchange<'_>, user_id: Option<i64>) -> RequestMemory {
         let holder = Holder {
-            user_id: exchange.caller(),
+            user_id,
             address: address_key(exchange.request()).map(Arc::from),
         };
         RequestMemory::new(self.backend.budgets.memory.reservation(holder))
@@ -287,8 +291,9 @@ impl Steps {
             None => self.identify(exchange).await?,
         };
         request_rate::use_database_share(exchange.request(), &caller);
-        exchange.set_caller(caller.as_user().map(|user| user.id));
-        let memory = self.memory(exchange);
+        let user_id = caller.as_user().map(|user| user.id);
+        exchange.set_caller(user_id);
+        let memory = self.memory(exchange, user_id);
         let caller = caller.with_memory(memory.clone());
         exchange.set_memory(memory);
         if !caller.is_known() && !operation.access.anonymous {

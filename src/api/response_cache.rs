@@ -101,8 +101,8 @@ impl CachedResponse {
 
 /// Result of a search for a response.
 pub(super) enum Found {
-    /// The response.
-    Response(Box<Response>),
+    /// The response and its whole body.
+    Response(Box<Response>, WholeBody),
     /// The response is not cached, and the request has to compute it.
     Missing(Box<MissingResponse>),
 }
@@ -110,7 +110,7 @@ pub(super) enum Found {
 impl Found {
     fn cached(response: &CachedResponse) -> Self {
         metrics::counter!(CACHE_HITS.name).increment(1);
-        Self::Response(Box::new(response.response()))
+        Self::Response(Box::new(response.response()), WholeBody(response.body.clone()))
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use domain::kernel::budgets::RequestMemory;
 use domain::kernel::download::WriteContent;
 use domain::kernel::error::{Error, Result};
+use poem::http::StatusCode;
 use poem::{Body, Response};
 use serde::Serialize;
 
@@ -118,16 +119,37 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
     let (Some(bytes), Some(memory)) = (whole_body(&response), memory) else {
         return Ok(response);
     };
-    if bytes.len() <= UNCOUNTED_BYTES {
-        return Ok(response);
+    if bytes.len() > UNCOUNTED_BYTES {
+        response.set_body(Body::from_bytes(hold_bytes(bytes, memory)?));
     }
-    memory.resize(bytes.len() as u64)?;
-    let held = HeldBytes {
-        bytes,
-        _memory: memory.clone(),
-    };
-    response.set_body(Body::from_bytes(Bytes::from_owner(held)));
     Ok(response)
+}
+
+/// Returns a response from the cache whose body holds its memory until it was sent or dropped. `memory` returns the memory
+/// of the request, and is called only if the body is counted.
+///
+/// # Errors
+/// [`Error::Overloaded`] if too little memory is left.
+pub(super) fn hold_cached(
+    mut response: Response,
+    body: WholeBody,
+    memory: impl FnOnce() -> RequestMemory,
+) -> Result<Response> {
+    let has_body = response.status() != StatusCode::NOT_MODIFIED;
+    if has_body && body.0.len() > UNCOUNTED_BYTES {
+        response.set_body(Body::from_bytes(hold_bytes(body.0, &memory())?));
+    }
+    Ok(response)
+}
+
+/// Returns bytes that hold their memory until they are dropped. The request then holds no other memory.
+fn hold_bytes(bytes: Bytes, memory: &RequestMemory) -> Result<Bytes> {
+    memory.resize(bytes.len() as u64)?;
+    let memory = memory.clone();
+    Ok(Bytes::from_owner(HeldBytes {
+        bytes,
+        _memory: memory,
+    }))
 }
 
 /// Bytes whose memory is reserved until they are dropped.

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
+use reqwest::header::HeaderValue;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::json;
 use storage::entities::packages::{self, PackageStatus, PackageType};
 use storage::entities::{Visibility, now, package_files};
 use tokio::io::AsyncReadExt;
 
+use crate::support::client::http;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::raw_http::RawConnection;
 use crate::support::spaces::project;
@@ -214,6 +216,42 @@ async fn unread_responses_hold_at_most_the_share_of_an_address(server: TestServe
     anonymous.get(&path).await.expect(200);
 }
 
+async fn unread_cached_responses_hold_at_most_the_share_of_an_address(server: TestServer) {
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
+    work.import(&NewCommit {
+        branch: "files",
+        from: Some("refs/heads/main"),
+        changes: file("large", &"x".repeat(150_000)),
+        ..NewCommit::default()
+    });
+    let anonymous = server.anonymous();
+    let path = |number: u64| work.url(&format!("/files/large?ref=files&x={number}"));
+    let mut size = 0;
+    for number in 0..20 {
+        size = anonymous.get(&path(number)).await.expect(200).body.len() as u64;
+    }
+    assert!((200_000..256 << 10).contains(&size), "{size}");
+    wait_until_released(&server).await;
+    // The small window of a stream stops each response after its start.
+    let client = http().http2_prior_knowledge().http2_initial_stream_window_size(1_024).build().expect("a client");
+    let (mut unread, mut refused) = (Vec::new(), 0);
+    for number in 0..20 {
+        let response = client.get(format!("{}/api/v4{}", server.base, path(number))).send().await.expect("a response");
+        match response.status().as_u16() {
+            200 => unread.push(response),
+            status => {
+                assert_eq!((status, &response.headers()["retry-after"]), (503, &HeaderValue::from_static("5")));
+                refused += 1;
+            }
+        }
+        assert_eq!(server.backend.budgets.memory.used(), unread.len() as u64 * size, "{number}");
+    }
+    // The share of the address is 2.75 MiB.
+    assert!(unread.len() > 5 && refused > 0, "{} {refused}", unread.len());
+    drop((unread, client));
+    wait_until_released(&server).await;
+}
+
 fn memory_of_three_indexes() -> ConfigOptions {
     ConfigOptions { body_memory_bytes: Some(32 << 20), ..ConfigOptions::default() }
 }
@@ -294,5 +332,6 @@ on_every_database![
     unfinished_bodies_hold_at_most_the_share_of_an_address with small_memory(),
     large_file_in_json_returns_413_with_advice with small_files(),
     unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
+    unread_cached_responses_hold_at_most_the_share_of_an_address with small_memory(),
     unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
 ];
