@@ -16,7 +16,7 @@ use domain::identity::access::Authorize;
 use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
-use domain::kernel::budgets::{Holder, RequestMemory};
+use domain::kernel::budgets::RequestMemory;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result, ScimErrorType};
 use domain::kernel::settings::{ATTACHMENT_SIZE, PACKAGE_FILE_SIZE};
@@ -271,11 +271,7 @@ impl Steps {
 
     /// Returns the memory of a request of a user, or of an anonymous caller.
     fn memory(&self, exchange: &Exchange<'_>, user_id: Option<i64>) -> RequestMemory {
-        let holder = Holder {
-            user_id,
-            address: address_key(exchange.request()).map(Arc::from),
-        };
-        RequestMemory::new(self.backend.budgets.memory.reservation(holder))
+        response_memory::of_request(&self.backend, exchange.request(), user_id)
     }
 
     async fn authorize<A: Authorize>(

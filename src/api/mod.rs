@@ -18,7 +18,7 @@ pub mod request_rate;
 mod resource_location;
 pub mod response;
 pub mod response_cache;
-mod response_memory;
+pub(crate) mod response_memory;
 pub mod revalidation;
 mod route_tree;
 pub mod routes;

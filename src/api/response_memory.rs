@@ -1,25 +1,37 @@
 //! Counts the memory of responses until the client has read them.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::kernel::budgets::RequestMemory;
+use domain::kernel::Backend;
+use domain::kernel::budgets::{Holder, RequestMemory};
 use domain::kernel::download::WriteContent;
 use domain::kernel::error::{Error, Result};
 use poem::http::StatusCode;
-use poem::{Body, Response};
+use poem::{Body, Request, Response};
 use serde::Serialize;
 
+use crate::api::client_address::address_key;
 use crate::api::response_cache::WholeBody;
 
 /// Responses up to this size in bytes are not counted. They fit into the send buffer of a connection.
 const UNCOUNTED_BYTES: usize = 16 << 10;
 
+/// Returns the memory of a request of a user, or of a caller who is not a user.
+pub(crate) fn of_request(backend: &Backend, request: &Request, user_id: Option<i64>) -> RequestMemory {
+    let holder = Holder {
+        user_id,
+        address: address_key(request).map(Arc::from),
+    };
+    RequestMemory::new(backend.budgets.memory.reservation(holder))
+}
+
 /// Serializes a response body, and reserves its memory while it grows.
 ///
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left; [`Error::Internal`] if the value cannot be serialized.
-pub(super) fn to_json(body: &impl Serialize, memory: Option<&RequestMemory>) -> Result<Vec<u8>> {
+pub(crate) fn to_json(body: &impl Serialize, memory: Option<&RequestMemory>) -> Result<Vec<u8>> {
     let mut writer = CountingWriter::new(memory);
     let written = serde_json::to_writer(&mut writer, body);
     writer.finish(written)
@@ -120,7 +132,7 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
         return Ok(response);
     };
     if bytes.len() > UNCOUNTED_BYTES {
-        response.set_body(Body::from_bytes(hold_bytes(bytes, memory)?));
+        response.set_body(Body::from_bytes(held(bytes, memory)?));
     }
     Ok(response)
 }
@@ -137,13 +149,24 @@ pub(super) fn hold_cached(
 ) -> Result<Response> {
     let has_body = response.status() != StatusCode::NOT_MODIFIED;
     if has_body && body.0.len() > UNCOUNTED_BYTES {
-        response.set_body(Body::from_bytes(hold_bytes(body.0, &memory())?));
+        response.set_body(Body::from_bytes(held(body.0, &memory())?));
     }
     Ok(response)
 }
 
+/// Returns the bytes of a body that hold their memory until they were sent or dropped. Small bodies are returned unchanged.
+///
+/// # Errors
+/// [`Error::Overloaded`] if too little memory is left.
+pub(crate) fn hold_bytes(bytes: Bytes, memory: &RequestMemory) -> Result<Bytes> {
+    match bytes.len() > UNCOUNTED_BYTES {
+        true => held(bytes, memory),
+        false => Ok(bytes),
+    }
+}
+
 /// Returns bytes that hold their memory until they are dropped. The request then holds no other memory.
-fn hold_bytes(bytes: Bytes, memory: &RequestMemory) -> Result<Bytes> {
+fn held(bytes: Bytes, memory: &RequestMemory) -> Result<Bytes> {
     memory.resize(bytes.len() as u64)?;
     let memory = memory.clone();
     Ok(Bytes::from_owner(HeldBytes {

@@ -10,6 +10,7 @@ mod tokens;
 mod uploads;
 
 use domain::kernel::Backend;
+use domain::kernel::budgets::RequestMemory;
 use domain::registry::tokens::{TokenBearer, TokenChallenge, TokenRejection};
 use domain::registry::{ImageName, RegistryAction, RegistryActions, RegistryError, RepositoryPath};
 use parsers::registry::{self as paths, RegistryPath, RepositoryResource};
@@ -19,7 +20,7 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 pub(super) use parsers::registry::accepts_large_body;
 
-use crate::api::request_rate;
+use crate::api::{request_rate, response_memory};
 
 /// Middleware that handles registry requests and forwards all others.
 pub struct RegistryMiddleware {
@@ -119,10 +120,12 @@ impl RegistryProtocol {
         match admitted.await {
             Err(rejection) => responses::rejection(base_url, &rejection, required_access),
             Ok((bearer, repository_path)) => {
+                let user_id = bearer.caller().as_user().map(|user| user.id);
                 let call = RegistryCall {
                     backend: &self.backend,
                     bearer,
                     repository_path,
+                    memory: response_memory::of_request(&self.backend, &request, user_id),
                 };
                 let answer = call.answer(resource, request).await;
                 answer.unwrap_or_else(|fault| responses::from_error(&fault))
@@ -162,6 +165,8 @@ struct RegistryCall<'a> {
     backend: &'a Backend,
     bearer: TokenBearer,
     repository_path: RepositoryPath,
+    /// Memory of a manifest or a list, until the client has received it.
+    memory: RequestMemory,
 }
 
 impl RegistryCall<'_> {

@@ -76,7 +76,8 @@ pub fn from_error(fault: &RegistryError) -> Response {
             )
         }
         RegistryError::Rule(cause) => {
-            let status = error_response::render(cause).status();
+            let rendered = error_response::render(cause);
+            let status = rendered.status();
             let (setting, cause) = cause.split_setting();
             let (word, text) = match cause {
                 Error::Internal(cause) => {
@@ -92,6 +93,9 @@ pub fn from_error(fault: &RegistryError) -> Response {
                     ("DENIED", reason.to_owned())
                 }
                 Error::RateLimited(_) => ("TOOMANYREQUESTS", cause.to_string()),
+                _ if status == StatusCode::SERVICE_UNAVAILABLE => {
+                    ("UNAVAILABLE", error_response::plain_text(cause))
+                }
                 _ => ("UNKNOWN", error_response::plain_text(cause)),
             };
             let text = match setting {
@@ -99,8 +103,8 @@ pub fn from_error(fault: &RegistryError) -> Response {
                 None => text,
             };
             let mut response = error(status, word, &text, None);
-            if let Error::RateLimited(seconds) = cause {
-                set(&mut response, RETRY_AFTER, &seconds.to_string());
+            if let Some(seconds) = rendered.headers().get(RETRY_AFTER) {
+                response.headers_mut().insert(RETRY_AFTER, seconds.clone());
             }
             response
         }
@@ -188,10 +192,8 @@ pub fn progress(mut response: Response, name: &ImageName, uuid: &str, received: 
 }
 
 /// Returns a document.
-pub fn document(kind: &str, text: String) -> Response {
-    Response::builder()
-        .content_type(kind)
-        .body(Body::from_string(text))
+pub fn document(kind: &str, content: impl Into<Body>) -> Response {
+    Response::builder().content_type(kind).body(content)
 }
 
 /// Sets a header, unless the value is invalid in a header.
@@ -244,5 +246,19 @@ mod tests {
         assert!(!body.to_string().contains("cellar"), "{body}");
         let busy = to_registry_format(error_response::render(&Error::Contention)).await;
         assert_eq!(busy.headers()[RETRY_AFTER], "1");
+    }
+
+    #[tokio::test]
+    async fn overload_is_reported_as_unavailable_with_time_to_retry() {
+        let mut response = from_error(&Error::Overloaded.into());
+        let head = (response.status(), &response.headers()[RETRY_AFTER]);
+        assert_eq!(
+            head,
+            (StatusCode::SERVICE_UNAVAILABLE, &HeaderValue::from_static("5"))
+        );
+        let body: Value = response.take_body().into_json().await.expect("JSON");
+        assert_eq!(body["errors"][0]["code"], "UNAVAILABLE");
+        let limited = from_error(&Error::RateLimited(7).into());
+        assert_eq!(limited.headers()[RETRY_AFTER], "7");
     }
 }

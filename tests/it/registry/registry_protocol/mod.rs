@@ -7,6 +7,7 @@ mod errors;
 mod garbage_collection;
 mod interrupted_pushes;
 mod large;
+mod manifest_memory;
 mod manifests;
 mod object_storage;
 mod retention;

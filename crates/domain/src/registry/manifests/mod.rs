@@ -3,6 +3,7 @@
 mod document;
 mod upload;
 
+use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -15,6 +16,7 @@ use storage::entities::{
 use super::digest::Digest;
 use super::tags;
 use crate::kernel::Backend;
+use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::Result;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 
@@ -24,6 +26,9 @@ pub use upload::{MAX_BYTES, UploadedManifest, push};
 
 /// Maximum number of manifests in a referrer list.
 pub const MAX_PER_PAGE: u64 = 50;
+
+/// Content up to this size in bytes is read without a reservation of memory.
+const UNCOUNTED_BYTES: u64 = 16 << 10;
 
 /// Reference to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,15 +75,23 @@ fn manifest_unknown(reference: &ManifestReference) -> RegistryError {
     RegistryError::with_detail(RegistryErrorCode::ManifestUnknown, "manifest unknown", what)
 }
 
-/// Returns a manifest of a repository with its bytes.
+/// Reserves memory for content from the database, which exists twice while it is read: as a row and as a value.
+fn reserve_content(memory: &RequestMemory, size: u64) -> Result<()> {
+    match size > UNCOUNTED_BYTES {
+        true => memory.reserve(size.saturating_mul(2)),
+        false => Ok(()),
+    }
+}
+
+/// Returns a manifest of a repository, without its bytes.
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist.
-pub async fn get(
+pub async fn find(
     backend: &Backend,
     repository_id: i64,
     reference: &ManifestReference,
-) -> Result<(Manifest, Vec<u8>), RegistryError> {
+) -> Result<Manifest, RegistryError> {
     let db = backend.database.read();
     let found = match reference {
         ManifestReference::Digest(digest) => by_digest(repository_id, digest.as_str()).one(db).await?,
@@ -88,9 +101,22 @@ pub async fn get(
             named.one(db).await?.and_then(|(_, manifest)| manifest)
         }
     };
-    let manifest = found.ok_or_else(|| manifest_unknown(reference))?;
-    let content = contents::of(db, manifest.id).await?;
-    Ok((manifest, content.ok_or_else(|| manifest_unknown(reference))?))
+    found.ok_or_else(|| manifest_unknown(reference))
+}
+
+/// Returns the bytes of a manifest. Reserves their memory before they are read.
+///
+/// # Errors
+/// Returns `MANIFEST_UNKNOWN` if it was deleted, and `Overloaded` if too little memory is left.
+pub async fn content(
+    backend: &Backend,
+    manifest: &Manifest,
+    reference: &ManifestReference,
+    memory: &RequestMemory,
+) -> Result<Vec<u8>, RegistryError> {
+    reserve_content(memory, u64::try_from(manifest.size).unwrap_or_default())?;
+    let content = contents::of(backend.database.read(), manifest.id).await?;
+    content.ok_or_else(|| manifest_unknown(reference))
 }
 
 /// Deletes a manifest with all its tags. Its content remains until the garbage collection.
@@ -120,15 +146,17 @@ pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> R
 
 /// Returns the manifests of a repository with this digest as subject, which need not exist, after the one
 /// with the ID `after`. Returns at most [`MAX_PER_PAGE`], optionally of one type only, and whether more follow.
+/// Reserves the memory of the annotations before they are read.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
+/// Returns `Overloaded` if too little memory is left.
 pub async fn referrers(
     backend: &Backend,
     repository_id: i64,
     digest: &Digest,
     artifact_type: Option<&str>,
     after: i64,
+    memory: &RequestMemory,
 ) -> Result<(Vec<Manifest>, bool)> {
     let mut found = Entity::find()
         .filter(Column::RepositoryId.eq(repository_id))
@@ -139,7 +167,19 @@ pub async fn referrers(
     if let Some(kind) = artifact_type {
         found = found.filter(Column::ArtifactType.eq(kind));
     }
-    let mut found = found.all(backend.database.read()).await?;
+    let db = backend.database.read();
+    // The databases return the size without reading the annotations.
+    let size = Func::cust("octet_length").arg(Expr::col(Column::Annotations));
+    let sizes: Vec<Option<i64>> = found
+        .clone()
+        .select_only()
+        .column_as(Expr::from(size).cast_as("bigint"), "size")
+        .into_tuple()
+        .all(db)
+        .await?;
+    let size: i64 = sizes.into_iter().flatten().sum();
+    reserve_content(memory, u64::try_from(size).unwrap_or_default())?;
+    let mut found = found.all(db).await?;
     let more = found.len() as u64 > MAX_PER_PAGE;
     found.truncate(usize::try_from(MAX_PER_PAGE).unwrap_or(usize::MAX));
     Ok((found, more))

@@ -13,9 +13,10 @@ use storage::entities::{
     registry_repositories, registry_repository_blobs as links,
 };
 
-use super::ManifestReference;
 use super::document::{ManifestChild, ManifestContent, ManifestDocument, creation_time};
+use super::{ManifestReference, reserve_content};
 use crate::kernel::Backend;
+use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::{Error, Result};
 use crate::registry::digest::Digest;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
@@ -30,6 +31,8 @@ const MAX_CONFIG_BYTES: i64 = 4 << 20;
 
 /// Maximum size that is processed on the current thread, in bytes.
 const MAX_INLINE_BYTES: usize = 64 << 10;
+/// Memory of a parsed manifest, as a multiple of its size. A manifest can consist of very short annotations.
+const PARSED_FACTOR: u64 = 12;
 
 /// An uploaded manifest.
 pub struct UploadedManifest {
@@ -39,22 +42,30 @@ pub struct UploadedManifest {
     pub subject: Option<Digest>,
 }
 
-/// Stores a manifest and points the given tag to it. It may refer only to content of the repository.
+/// Stores a manifest and points the given tag to it. It may refer only to content of the repository. The caller has
+/// reserved the memory of the bytes.
 ///
 /// # Errors
 /// Returns `MANIFEST_INVALID` if it is invalid, and `MANIFEST_BLOB_UNKNOWN` for missing content. Returns
-/// `DIGEST_INVALID` if it does not match the given digest.
+/// `DIGEST_INVALID` if it does not match the given digest, and `Overloaded` if too little memory is left.
 pub async fn push(
     backend: &Backend,
     repository_path: &RepositoryPath,
     reference: &ManifestReference,
     media_type: &str,
     bytes: Vec<u8>,
+    memory: &RequestMemory,
 ) -> Result<UploadedManifest, RegistryError> {
     let size = bytes.len();
+    let parsed_size = match size > MAX_INLINE_BYTES {
+        true => PARSED_FACTOR * size as u64,
+        false => 0,
+    };
+    memory.reserve(parsed_size)?;
     let kind = media_type.to_owned();
     let read = move || (Digest::of(&bytes), ManifestDocument::parse(&bytes, &kind), bytes);
     let (digest, document, bytes) = run_blocking(size, read).await?;
+    memory.release(parsed_size);
     if let ManifestReference::Digest(named) = reference
         && *named != digest
     {
@@ -67,7 +78,7 @@ pub async fn push(
     }
     let document = document?;
     check_push_again(backend, repository_path).await?;
-    let image_created_at = image_created_at(backend, repository_path, &digest, &document).await?;
+    let image_created_at = image_created_at(backend, repository_path, &digest, &document, memory).await?;
     let subject = document.subject.clone();
     let arrival = ManifestUpload {
         digest: &digest,
@@ -110,6 +121,7 @@ async fn image_created_at(
     repository_path: &RepositoryPath,
     digest: &Digest,
     document: &ManifestDocument,
+    memory: &RequestMemory,
 ) -> Result<Option<DateTime<Utc>>, RegistryError> {
     let ManifestContent::Image {
         config, dated: true, ..
@@ -128,6 +140,7 @@ async fn image_created_at(
     }
     match blobs::find(backend, repository.id, config).await {
         Ok(blob) if blob.size <= MAX_CONFIG_BYTES => {
+            reserve_content(memory, u64::try_from(blob.size).unwrap_or_default())?;
             let config = blobs::read(backend, &blob).await?;
             Ok(run_blocking(config.len(), move || creation_time(&config)).await?)
         }
