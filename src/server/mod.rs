@@ -494,6 +494,7 @@ fn connection_limits(settings: &ServerSettings, is_inherited: bool) -> Connectio
         idle: settings.idle_timeout,
         drain: settings.drain_timeout,
         quiet: if is_inherited { QUIET_TIME } else { Duration::ZERO },
+        unread: connections::WRITE_TIMEOUT,
     }
 }
 

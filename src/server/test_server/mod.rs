@@ -161,6 +161,7 @@ impl TestServer {
             idle: instance.settings.idle_timeout,
             drain: DRAIN,
             quiet: Duration::ZERO,
+            unread: connections::WRITE_TIMEOUT,
         };
         let start = match options.snapshot {
             Some(path) => StartState::Snapshot(path),

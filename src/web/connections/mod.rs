@@ -5,6 +5,7 @@
 mod body_rate;
 mod drain_body;
 mod invalid_request;
+mod send_progress;
 mod transport;
 
 use std::future::{Future, poll_fn};
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use http_body_util::combinators::BoxBody;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -32,6 +34,8 @@ use tokio_util::task::TaskTracker;
 
 use body_rate::RateLimitedBody;
 use drain_body::BodyState;
+use send_progress::SendProgress;
+pub use transport::WRITE_TIMEOUT;
 use transport::{ClientTransport, Traffic};
 
 /// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
@@ -57,6 +61,8 @@ pub struct ConnectionLimits {
     pub drain: Duration,
     /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
     pub quiet: Duration,
+    /// Time after which a connection with HTTP/2 is closed if its client accepts nothing of the responses.
+    pub unread: Duration,
 }
 
 /// Extension of a response that is not sent, because its connection is closed. Only a test server sets it.
@@ -102,6 +108,7 @@ pub async fn serve<E>(
                     remote,
                     idle: limits.idle,
                     quiet: limits.quiet,
+                    unread: limits.unread,
                     stopping: stopping.clone(),
                 };
                 let cut = cut.clone();
@@ -138,6 +145,7 @@ struct Connection<E> {
     remote: SocketAddr,
     idle: Duration,
     quiet: Duration,
+    unread: Duration,
     stopping: CancellationToken,
 }
 
@@ -239,13 +247,16 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
 
     async fn http2(&self, transport: ClientTransport) {
         let streams = watch::Sender::new(0_usize);
+        let progress = SendProgress::default();
         let service = service_fn(|request: Request<Incoming>| {
             let under_way = OpenRequestGuard::new(&streams);
             let answer = self.answer(request, None);
+            let progress = progress.clone();
             async move {
                 let answer = answer.await;
                 drop(under_way);
-                answer.map(hyper::Response::from)
+                let answer = hyper::Response::<BoxBody<Bytes, io::Error>>::from(answer?);
+                Ok::<_, ClosedWithoutResponse>(answer.map(|body| progress.monitor(body)))
             }
         });
         let head = u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX);
@@ -257,6 +268,8 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(transport), service);
         tokio::pin!(connection);
+        let stalled = progress.stalled(self.unread);
+        tokio::pin!(stalled);
         let mut shutdown_started = false;
         loop {
             let ends = async {
@@ -270,6 +283,10 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
                     if let Err(error) = outcome {
                         tracing::debug!(remote = %self.remote, %error, "connection failed");
                     }
+                    return;
+                }
+                () = &mut stalled => {
+                    tracing::info!(remote = %self.remote, "closed connection whose client accepted no responses");
                     return;
                 }
                 () = ends, if !shutdown_started => {
@@ -330,5 +347,113 @@ async fn idle(mut streams: watch::Receiver<usize>, limit: Duration) {
         if tokio::time::timeout(limit, next_request).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use futures_util::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Start of a connection with HTTP/2, without settings.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    /// Settings without values, so that the client accepts 65,535 bytes.
+    const NO_SETTINGS: &[u8] = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+    /// The setting that the client accepts 0 bytes of each body.
+    const NO_WINDOW: &[u8] = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00";
+    /// `GET /` with the authority `h` as the first stream.
+    const REQUEST: &[u8] = b"\x00\x00\x06\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x01h";
+    const UNREAD: Duration = Duration::from_millis(200);
+
+    /// An endpoint that returns a body of a megabyte with a clone of `used`, or a body that is created slowly.
+    struct Bodies {
+        used: Option<Arc<()>>,
+    }
+
+    struct UsedBytes {
+        bytes: Vec<u8>,
+        _used: Arc<()>,
+    }
+
+    impl AsRef<[u8]> for UsedBytes {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    impl Endpoint for Bodies {
+        type Output = Response;
+
+        async fn call(&self, _request: poem::Request) -> poem::Result<Response> {
+            let body = match &self.used {
+                Some(used) => Body::from_bytes(Bytes::from_owner(UsedBytes {
+                    bytes: vec![b'x'; 1 << 20],
+                    _used: Arc::clone(used),
+                })),
+                None => Body::from_bytes_stream(stream::once(async {
+                    tokio::time::sleep(5 * UNREAD).await;
+                    Ok::<_, io::Error>(Bytes::from_static(b"the end"))
+                })),
+            };
+            Ok(Response::builder().body(body))
+        }
+    }
+
+    async fn connect(bodies: Bodies) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let limits = ConnectionLimits {
+            connections: 1,
+            idle: Duration::from_secs(60),
+            drain: Duration::ZERO,
+            quiet: Duration::ZERO,
+            unread: UNREAD,
+        };
+        tokio::spawn(serve(listener, bodies, limits, pending()));
+        TcpStream::connect(address).await.expect("a connection")
+    }
+
+    #[tokio::test]
+    async fn http2_connection_of_client_that_accepts_nothing_is_closed() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        let request = [PREFACE, NO_WINDOW, REQUEST].concat();
+        connection.write_all(&request).await.expect("a request");
+        let mut received = Vec::new();
+        let read = connection.read_to_end(&mut received);
+        let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+        read.expect("the end in time").expect("an orderly end");
+        assert!(!received.windows(4).any(|part| part == b"xxxx"));
+        // The test and the endpoint have one each.
+        let released = async {
+            while Arc::strong_count(&used) > 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let released = tokio::time::timeout(Duration::from_secs(20), released).await;
+        released.expect("released memory");
+    }
+
+    #[tokio::test]
+    async fn slow_response_over_http2_is_completed() {
+        let mut connection = connect(Bodies { used: None }).await;
+        let request = [PREFACE, NO_SETTINGS, REQUEST].concat();
+        connection.write_all(&request).await.expect("a request");
+        let mut received = Vec::<u8>::new();
+        let read = async {
+            while !received.windows(7).any(|part| part == b"the end") {
+                assert!(connection.read_buf(&mut received).await.expect("reading") > 0);
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), read)
+            .await
+            .expect("the body in time");
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use super::invalid_request;
 
 /// Maximum time that a client may accept no data.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Limits on time and bytes for draining unread input at the end, so that the client can read the response.
 /// Closing earlier would make the client's system discard the response.
 const LINGER_TIME: Duration = Duration::from_secs(2);
