@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use domain::operations::first_start::GivenCredentials;
 use harness::{Run, TestFuture};
 use holdfast::config::ConfigOptions;
 use holdfast::server;
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, Statement};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -20,6 +22,13 @@ pub const DELETION_DELAY: &str = "deletion_adjourned_period";
 pub const ROOT_TOKEN: &str = "root-token-of-the-tests";
 /// Root password of every test server.
 pub const ROOT_PASSWORD: &str = "root password of the tests";
+/// Time limit of the wait for a transaction that waits for a lock.
+const LOCK_TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns the options of a server for tests that call [`TestServer::commit_when_awaited`].
+pub fn with_more_connections() -> ConfigOptions {
+    ConfigOptions { database_connections: Some(5), ..ConfigOptions::default() }
+}
 
 /// Database of a server.
 #[derive(Debug, Clone)]
@@ -179,6 +188,30 @@ impl TestServer {
         let texts = self.statements.texts.lock().expect("texts");
         let (first, texts) = texts.as_ref().expect("a count of statements before");
         texts[from - first..].to_vec()
+    }
+
+    /// Returns whether transactions lock single rows. SQLite has only one writer.
+    pub fn locks_rows(&self) -> bool {
+        self.backend.database.backend() == DbBackend::Postgres
+    }
+
+    /// Commits a transaction as soon as another one waits for its locks. Requires [`Self::locks_rows`], and a connection
+    /// in addition to those of the transactions.
+    pub async fn commit_when_awaited(&self, transaction: DatabaseTransaction) {
+        let waiting =
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let read = self.backend.database.read();
+        let is_awaited = async || {
+            let statement = Statement::from_string(DbBackend::Postgres, waiting);
+            read.query_one_raw(statement).await.expect("a query").is_some()
+        };
+        let awaited = async {
+            while !is_awaited().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(LOCK_TIME_LIMIT, awaited).await.expect("a transaction that waits");
+        transaction.commit().await.expect("a commit");
     }
 
     /// Returns a client without credentials.

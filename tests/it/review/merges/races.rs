@@ -9,7 +9,7 @@ use storage::entities::ref_updates::RefUpdateKind;
 
 use super::Fixture;
 use crate::support::git::{Work, address};
-use crate::support::server::ROOT_TOKEN;
+use crate::support::server::{ROOT_TOKEN, with_more_connections};
 use crate::support::{TestServer, on_every_database};
 
 async fn concurrent_merges_of_one_merge_request_succeed_once(server: TestServer) {
@@ -203,6 +203,29 @@ async fn merge_and_concurrent_close_agree(server: TestServer) {
     }
 }
 
+async fn target_branch_that_changes_while_automatic_merge_is_enabled_returns_409(server: TestServer) {
+    if !server.locks_rows() {
+        return;
+    }
+    let fixture = Fixture::new(&server, "redirected").await;
+    fixture.set(json!({"only_allow_merge_if_pipeline_succeeds": true})).await;
+    let found = merge_requests::by_iid(fixture.project.id, 1).one(server.backend.database.read()).await;
+    let id = found.expect("a query").expect("a merge request").id;
+    // The request reads the row before this change is committed, and locks it afterwards.
+    let transaction = server.backend.database.begin().await.expect("a transaction");
+    let target_branch = Set("merged".to_owned());
+    let row = merge_requests::ActiveModel { id: Set(id), target_branch, ..Default::default() };
+    row.update(&transaction).await.expect("a change");
+    let enable = fixture.merge(1, json!({"merge_when_pipeline_succeeds": true}));
+    let (response, ()) = tokio::join!(enable, server.commit_when_awaited(transaction));
+    assert_eq!(response.expect(409).message(), "The target branch has changed");
+    let read = fixture.read(1).await;
+    assert_eq!(
+        (&read["target_branch"], &read["merge_when_pipeline_succeeds"]),
+        (&json!("merged"), &json!(false))
+    );
+}
+
 on_every_database![
     concurrent_merges_of_one_merge_request_succeed_once,
     concurrent_merges_of_several_merge_requests_all_succeed,
@@ -210,4 +233,5 @@ on_every_database![
     concurrent_pushes_to_source_and_merge_lose_no_commit,
     merge_request_that_changes_during_its_merge_is_merged,
     merge_and_concurrent_close_agree,
+    target_branch_that_changes_while_automatic_merge_is_enabled_returns_409 with with_more_connections(),
 ];

@@ -21,7 +21,9 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
-use crate::review::merge_requests::merge::{MergeParams, accept, check_open, head_mismatch, not_allowed};
+use crate::review::merge_requests::merge::{
+    MergeParams, accept, check_open, head_mismatch, not_allowed, target_branch_changed,
+};
 use crate::review::merge_requests::ref_updates::MergePlan;
 use crate::review::status_checks::evaluation as checks;
 
@@ -79,8 +81,8 @@ fn approve(merge_request: &Model) -> Result<String> {
 /// cancel this. Does nothing if the merge request waits with the same parameters.
 ///
 /// # Errors
-/// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has other
-/// commits than the caller saw.
+/// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has another head or target
+/// branch than `merge_request`, whose target branch was checked.
 pub(super) async fn enable(
     backend: &Backend,
     access: &ProjectAccess,
@@ -95,6 +97,9 @@ pub(super) async fn enable(
             check_open(&before)?;
             if before.head_sha != merge_request.head_sha {
                 return Err(head_mismatch(&before));
+            }
+            if before.target_branch != merge_request.target_branch {
+                return Err(target_branch_changed());
             }
             let mut row = before.clone().into_active_model();
             row.merge_when_pipeline_succeeds = Set(true);

@@ -90,7 +90,7 @@ pub async fn accept(
     }
     let waited_for = params.waited_for.as_deref();
     if waited_for.is_some_and(|branch| branch != merge_request.target_branch) {
-        return Err(Error::Conflict("The target branch has changed".into()));
+        return Err(target_branch_changed());
     }
     if waits {
         return auto_merge::enable(backend, access, &merge_request, params).await;
@@ -137,6 +137,11 @@ pub(crate) fn head_mismatch(merge_request: &Model) -> Error {
         merge_request.head_sha
     );
     Error::Conflict(text.into())
+}
+
+/// Error for a merge request whose target branch is not the one that was checked.
+pub(super) fn target_branch_changed() -> Error {
+    Error::Conflict("The target branch has changed".into())
 }
 
 fn cannot_be_merged() -> Error {
