@@ -7,7 +7,8 @@ use git::RepositoryId;
 use holdfast::worker::registry;
 use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
-use storage::entities::{ci_jobs, events, issues, notes, now, pipelines};
+use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
+use storage::entities::{AccessLevel, ci_jobs, events, issues, notes, now, pipelines};
 use storage::jobs::{JobRunner, RunnerOptions};
 
 use crate::support::spaces::project;
@@ -92,7 +93,7 @@ async fn delete_project_returns_412_if_modified_since(server: TestServer) {
     soon.delete(&one).await.expect(202);
 }
 
-/// Adds 1,001 events, pipelines, jobs of one pipeline, and notes on one issue.
+/// Adds 1,001 events, ref updates, pipelines, jobs of one pipeline, and notes on one issue.
 async fn insert_many_rows(server: &TestServer, project_id: i64) {
     let db = server.backend.database.write();
     let rows = (0..1_001).map(|_| events::ActiveModel {
@@ -103,6 +104,15 @@ async fn insert_many_rows(server: &TestServer, project_id: i64) {
         ..Default::default()
     });
     events::Entity::insert_many(rows).exec_without_returning(db).await.expect("events");
+    let rows = (0..1_001).map(|_| ref_updates::ActiveModel {
+        project_id: Set(project_id),
+        kind: Set(RefUpdateKind::Push),
+        changes: Set("[]".to_owned()),
+        state: Set(RefUpdateState::Applied),
+        created_at: Set(now()),
+        ..Default::default()
+    });
+    ref_updates::Entity::insert_many(rows).exec_without_returning(db).await.expect("ref updates");
     let rows = (0..1_001).map(|_| pipelines::ActiveModel {
         project_id: Set(project_id),
         sha: Set("0".repeat(40)),
@@ -158,13 +168,23 @@ async fn rows_of_a_deleted_project_are_deleted_in_batches(server: TestServer) {
     server.insert_issue(other, 1, &[]).await;
     let work = project(&root, "work", json!({})).await;
     insert_many_rows(&server, work).await;
+    let max = server.create_user("max").await;
+    server.insert_member(work, max.id, AccessLevel::Developer).await;
     assert_eq!(counts(&server).await, [1_001, 1_001, 2, 1_001]);
     let before = server.statements();
     root.delete(&format!("/projects/{work}")).await.expect(202);
     server.finish_jobs().await;
     let texts = server.statement_texts(before);
-    for (table, expected) in [("events", 2), ("pipelines", 2), ("ci_jobs", 2), ("issues", 1), ("notes", 2)] {
-        let deletion = format!("DELETE FROM \"{table}\"");
+    for (table, expected) in [
+        ("events", 2),
+        ("ref_updates", 2),
+        ("members", 1),
+        ("pipelines", 2),
+        ("ci_jobs", 2),
+        ("issues", 1),
+        ("notes", 2),
+    ] {
+        let deletion = format!("DELETE FROM \"{table}\" WHERE \"id\" IN");
         let deletions = texts.iter().filter(|text| text.starts_with(&deletion)).count();
         assert_eq!(deletions, expected, "{table}");
     }

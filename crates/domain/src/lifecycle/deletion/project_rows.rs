@@ -121,6 +121,8 @@ const OF_PROJECT: &[Referrer] = &[
     parent("labels", "project_id", OF_LABELS),
     parent("pull_mirrors", "project_id", OF_PULL_MIRRORS),
     referrer("milestones", "project_id"),
+    referrer("ref_updates", "project_id"),
+    referrer("members", "project_id"),
     referrer("commit_comments", "project_id"),
     referrer("vulnerabilities", "project_id"),
     referrer("todos", "project_id"),
