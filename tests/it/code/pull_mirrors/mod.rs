@@ -7,13 +7,13 @@ mod updates;
 use domain::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
 use domain::mirrors::pull_mirrors::update;
 use holdfast::config::ConfigOptions;
-use sea_orm::EntityTrait;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, pull_mirrors};
+use storage::entities::{AccessLevel, Visibility, projects, pull_mirrors};
 
 use crate::support::code::Project;
 use crate::support::git::address;
-use crate::support::server::ROOT_TOKEN;
+use crate::support::server::{ROOT_TOKEN, with_more_connections};
 use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -159,6 +159,24 @@ async fn change_by_update_project_makes_the_caller_the_user_of_the_mirror(server
     assert_eq!((&shown["mirror"], &shown["mirror_user_id"]), (&json!(false), &json!(max.id)));
 }
 
+async fn update_project_compares_with_the_mirror_of_a_concurrent_update(server: TestServer) {
+    if !server.locks_rows() {
+        return;
+    }
+    let work = project(&server.root(), "work", json!({})).await;
+    let max = server.create_user("max").await;
+    server.insert_member(work, max.id, AccessLevel::Maintainer).await;
+    let transaction = server.backend.database.begin().await.expect("a transaction");
+    let (id, mirror, mirror_user_id) = (Set(work), Set(true), Set(Some(1)));
+    let row = projects::ActiveModel { id, mirror, mirror_user_id, ..Default::default() };
+    row.update(&transaction).await.expect("a change");
+    let in_project = format!("/projects/{work}");
+    let disable = max.client.put(&in_project, json!({ "mirror": false, "description": "d" }));
+    let (response, ()) = tokio::join!(disable, server.commit_when_awaited(transaction));
+    let shown = response.expect(200).json();
+    assert_eq!((&shown["mirror"], &shown["mirror_user_id"]), (&json!(false), &json!(max.id)));
+}
+
 async fn credentials_are_encrypted_and_belong_to_one_server(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -267,6 +285,7 @@ fn set_pull_mirror_rejects_invalid_urls_and_settings_options() -> ConfigOptions 
 on_every_database![
     pull_mirror_lifecycle,
     change_by_update_project_makes_the_caller_the_user_of_the_mirror,
+    update_project_compares_with_the_mirror_of_a_concurrent_update with with_more_connections(),
     credentials_are_encrypted_and_belong_to_one_server,
     set_pull_mirror_rejects_invalid_urls_and_settings with set_pull_mirror_rejects_invalid_urls_and_settings_options(),
     pull_mirror_requires_maintainer,

@@ -3,7 +3,7 @@
 use super::auditing;
 use crate::audit;
 use git::{Repository, RepositoryId};
-use sea_orm::{ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
+use sea_orm::{ActiveValue::Set, DbErr};
 use storage::database::Violation;
 use storage::entities::{
     AccessLevel, Visibility, approval_rules, fold, former_paths, namespaces, now, projects, row_changes,
@@ -153,11 +153,9 @@ pub async fn update(
         .transaction(async |transaction| {
             let namespace = namespaces::lock(transaction, access.namespace.id).await?;
             let namespace = namespace.ok_or_else(|| Error::not_found("Project"))?;
-            let current = projects::not_deleted()
-                .filter(projects::Column::Id.eq(access.project.id))
-                .filter(projects::Column::NamespaceId.eq(namespace.id))
-                .one(transaction)
-                .await?;
+            // Locked, so that the comparisons below see the changes of concurrent requests.
+            let current = projects::lock_for_insert(transaction, access.project.id).await?;
+            let current = current.filter(|current| current.namespace_id == namespace.id);
             let current = current.ok_or_else(|| Error::not_found("Project"))?;
             let renamed = name.filter(|name| *name != current.name);
             let moved = path.filter(|path| *path != current.path);
