@@ -1,5 +1,6 @@
 //! Merge requests and the pipelines of their heads.
 
+use domain::review::merge_requests::run_auto_merge;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, merge_requests};
@@ -8,6 +9,7 @@ use super::pipeline;
 use crate::delivery::commit_statuses::report;
 use crate::review::merge_requests::propose;
 use crate::support::code::{NewCommit, Project, file};
+use crate::support::server::with_more_connections;
 use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -403,6 +405,37 @@ async fn auto_merge_refuses_what_was_not_approved(server: TestServer) {
     }
 }
 
+async fn auto_merge_that_another_user_enabled_meanwhile_is_neither_merged_nor_canceled(server: TestServer) {
+    if !server.locks_rows() {
+        return;
+    }
+    let fixture = Fixture::new(&server, "again", true).await;
+    let main = fixture.project.id("main");
+    let maintainer = server.create_user("maintainer").await;
+    server.insert_member(fixture.project.id, maintainer.id, AccessLevel::Maintainer).await;
+    fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200);
+    fixture.report("success").await;
+    let stored = merge_requests::Entity::find().one(server.backend.database.read()).await;
+    let id = stored.expect("a query").expect("a merge request").id;
+    // The job reads the row before this change is committed, and locks it afterwards.
+    let transaction = server.backend.database.begin().await.expect("a transaction");
+    let merge_user_id = Set(Some(maintainer.id));
+    let row = merge_requests::ActiveModel { id: Set(id), merge_user_id, ..Default::default() };
+    row.update(&transaction).await.expect("a change");
+    let run = run_auto_merge(&server.backend, id);
+    let (result, ()) = tokio::join!(run, server.commit_when_awaited(transaction));
+    result.expect("a result");
+    let read = fixture.read().await;
+    assert_eq!(
+        (&read["state"], &read["merge_when_pipeline_succeeds"], &read["merge_error"]),
+        (&json!("opened"), &json!(true), &Value::Null)
+    );
+    assert_eq!(fixture.project.id("main"), main);
+    server.finish_jobs().await;
+    let read = fixture.read().await;
+    assert_eq!((&read["state"], &read["merged_by"]["username"]), (&json!("merged"), &json!("maintainer")));
+}
+
 on_every_database![
     merge_request_returns_the_pipeline_of_its_head,
     merge_requires_successful_pipeline_if_the_project_requires_it,
@@ -418,5 +451,6 @@ on_every_database![
     delete_of_source_branch_and_reopen_cancel_the_automatic_merge,
     reopen_cancels_the_automatic_merge_of_a_closed_merge_request,
     new_target_branch_cancels_the_automatic_merge,
+    auto_merge_that_another_user_enabled_meanwhile_is_neither_merged_nor_canceled with with_more_connections(),
     auto_merge_refuses_what_was_not_approved,
 ];

@@ -22,7 +22,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::events::{IssuableChange, publish};
 use crate::review::merge_requests::merge::{
-    MergeParams, accept, check_open, head_mismatch, not_allowed, target_branch_changed,
+    MergeParams, WaitingMerge, accept, check_open, head_mismatch, not_allowed, target_branch_changed,
 };
 use crate::review::merge_requests::ref_updates::MergePlan;
 use crate::review::status_checks::evaluation as checks;
@@ -260,6 +260,7 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
     };
     let user = user.ok_or_else(|| Error::not_found("User"))?;
     check_account_active(&user)?;
+    let user_id = user.id;
     let project = merge_request.target_project_id.to_string();
     let access = ProjectAccess::find(backend, Caller::user(user), &project).await?;
     if access.project.archived {
@@ -271,7 +272,10 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
     })?;
     let params = MergeParams {
         sha: Some(approved.head),
-        waited_for: Some(approved.target_branch),
+        waited_for: Some(WaitingMerge {
+            target_branch: approved.target_branch,
+            user_id,
+        }),
         merge_commit_message: merge_request.merge_commit_message.clone(),
         squash_commit_message: merge_request.squash_commit_message.clone(),
         should_remove_source_branch: merge_request.should_remove_source_branch,
@@ -282,7 +286,8 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
         .map(drop)
 }
 
-/// Cancels the automatic merge and writes a note with the reason.
+/// Cancels the automatic merge that a job read and writes a note with the reason. An automatic merge that was enabled since
+/// then remains.
 async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result<()> {
     backend
         .database
@@ -292,6 +297,9 @@ async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result
                 before.state == MergeRequestState::Opened
                     && before.merge_when_pipeline_succeeds
                     && before.head_sha == merge_request.head_sha
+                    && before.merge_user_id == merge_request.merge_user_id
+                    // The parameters can also contain a plan, which was possibly deleted since then.
+                    && approved_merge(before) == approved_merge(merge_request)
             });
             let Some(before) = before else { return Ok(()) };
             let mut row = before.clone().into_active_model();

@@ -43,9 +43,25 @@ pub struct MergeParams {
     /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one, and
     /// until the status checks have passed, if the project requires them.
     pub merge_when_pipeline_succeeds: bool,
-    /// The target branch of an automatic merge that a job carries out. The merge is refused if the merge request has another
-    /// target branch, or waits no longer.
-    pub waited_for: Option<String>,
+    /// The automatic merge that a job carries out. The merge is refused if the merge request has another target branch, or
+    /// no longer waits for this automatic merge.
+    pub waited_for: Option<WaitingMerge>,
+}
+
+/// An automatic merge as a job read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingMerge {
+    /// The target branch for which it was enabled.
+    pub target_branch: String,
+    /// The user who enabled it.
+    pub user_id: i64,
+}
+
+impl WaitingMerge {
+    /// Returns whether a merge request waits for this automatic merge. Another user can have enabled another one.
+    fn is_of(&self, merge_request: &Model) -> bool {
+        merge_request.merge_when_pipeline_succeeds && merge_request.merge_user_id == Some(self.user_id)
+    }
 }
 
 /// Merges a merge request. On return it is merged and recorded. Closing its issues and deleting the source
@@ -88,8 +104,8 @@ pub async fn accept(
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&merge_request.head_sha)) {
         return Err(head_mismatch(&merge_request));
     }
-    let waited_for = params.waited_for.as_deref();
-    if waited_for.is_some_and(|branch| branch != merge_request.target_branch) {
+    let waited_for = params.waited_for.as_ref();
+    if waited_for.is_some_and(|waiting| waiting.target_branch != merge_request.target_branch) {
         return Err(target_branch_changed());
     }
     if waits {
@@ -359,7 +375,8 @@ async fn save_plan(
             {
                 return Err(head_mismatch(&locked));
             }
-            if params.waited_for.is_some() && !locked.merge_when_pipeline_succeeds {
+            let waited_for = params.waited_for.as_ref();
+            if waited_for.is_some_and(|waiting| !waiting.is_of(&locked)) {
                 return Err(not_allowed());
             }
             // Approvals are given and revoked under the same lock.
