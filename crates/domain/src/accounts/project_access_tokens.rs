@@ -25,7 +25,7 @@ use crate::kernel::policy::TOKEN_SCOPES;
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::batch_after;
 
-/// Maximum number of tokens of a project, including expired tokens.
+/// Maximum number of active tokens of a project.
 const MAX_TOKENS: u64 = 100;
 /// Number of bots that one transaction hides, because a transaction on SQLite blocks all other writes.
 const BOTS_PER_TRANSACTION: u64 = 20;
@@ -249,9 +249,10 @@ pub async fn delete_bots_of_project(backend: &Backend, project_id: i64) -> Resul
 async fn check_limit(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
     let locked = projects::lock_for_insert(transaction, project_id).await?;
     locked.ok_or_else(|| Error::not_found("Project"))?;
-    if of_project(project_id).count(transaction).await? >= MAX_TOKENS {
+    let active = filter(of_project(project_id), TokenActivity::Active);
+    if active.count(transaction).await? >= MAX_TOKENS {
         let text = format!(
-            "The maximum number of project access tokens ({MAX_TOKENS}) is reached; revoke a token first"
+            "The maximum number of active project access tokens ({MAX_TOKENS}) is reached; revoke a token first"
         );
         return Err(Error::Rejected(text.into()));
     }

@@ -183,6 +183,8 @@ async fn project_has_limited_number_of_tokens_and_is_deleted_with_their_bots(ser
     let mut row: access_tokens::ActiveModel = row.into_active_model();
     row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
     row.update(server.backend.database.write()).await.expect("a row");
+    let active = create(&root, work, json!({})).await;
+    // The expired token does not count.
     for _ in 1..99 {
         create(&root, work, json!({})).await;
     }
@@ -192,9 +194,11 @@ async fn project_has_limited_number_of_tokens_and_is_deleted_with_their_bots(ser
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
     let rejected = root.post(&path, body.clone()).await.expect(400);
-    let text = "The maximum number of project access tokens (100) is reached; revoke a token first";
+    let text = "The maximum number of active project access tokens (100) is reached; revoke a token first";
     assert_eq!(rejected.message(), text);
     root.delete(&format!("{path}/{}", expired["id"])).await.expect(204);
+    root.post(&path, body.clone()).await.expect(400);
+    root.delete(&format!("{path}/{}", active["id"])).await.expect(204);
     root.post(&path, body).await.expect(201);
     let bots = users::Entity::find().filter(users::Column::Bot.eq(true));
     let read = server.backend.database.read();
