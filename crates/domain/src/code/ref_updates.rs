@@ -457,7 +457,8 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     recover_repeatedly(backend, abandoned, &mut HashSet::new()).await
 }
 
-/// As [`recover`]. An intent whose ID is in `reported` is not logged as an error again; others are added.
+/// As [`recover`]. An intent whose ID is in `reported` is not logged as an error again; others are added. IDs of intents
+/// that are no longer pending are removed.
 ///
 /// # Errors
 /// As [`recover`].
@@ -471,6 +472,7 @@ pub async fn recover_repeatedly(
         AbandonedUpdates::OldAt(time) => Some(time - ABANDONED_AFTER),
     };
     let pending = ref_updates::pending(backend.database.read(), before).await?;
+    reported.retain(|id| pending.iter().any(|intent| intent.id == *id));
     let mut count = 0;
     for intent in pending {
         match recover_one(backend, &intent).await {
