@@ -114,6 +114,9 @@ async fn files_of_a_deleted_project_are_deleted_in_batches(server: TestServer) {
     let texts = server.statement_texts(before);
     let deletions = texts.iter().filter(|text| text.starts_with("DELETE FROM \"package_files\"")).count();
     assert_eq!(deletions, 2);
+    // Each batch is locked in the order of the IDs.
+    let lock = |text: &&String| text.starts_with("SELECT \"id\" FROM \"package_files\"") && text.contains("ORDER BY");
+    assert_eq!(texts.iter().filter(lock).count(), 2);
     assert_eq!(counts(&server).await, (0, 0, 0, 0));
 }
 

@@ -1,9 +1,11 @@
-//! Queries for lists (pages, bounded totals and text search), and the deletion of expired rows.
+//! Queries for lists (pages, bounded totals and text search), and the deletion of expired rows and of batches.
 
 use chrono::{DateTime, DurationRound, NaiveDate, TimeDelta, Utc};
-use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
+use sea_orm::sea_query::{
+    Asterisk, BinOper, Expr, Func, LikeExpr, LockType, Order, Query, SelectStatement,
+};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, QueryTrait, Select,
 };
 use storage::entities::columns::{self, ReadColumns};
@@ -260,4 +262,50 @@ pub async fn delete_expired<E: EntityTrait>(
         .into_query();
     let removed = E::delete_many().filter(id.in_subquery(ended));
     Ok(removed.exec_with_returning(transaction).await?)
+}
+
+/// Returns the IDs of up to `limit` rows of a table whose `column` contains one of the IDs of their parents.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn batch_of_children(
+    db: &impl ConnectionTrait,
+    (table, column): (&'static str, &'static str),
+    parents: &[i64],
+    limit: u64,
+) -> Result<Vec<i64>> {
+    // Without a sort order, because the database would otherwise scan the table in this order.
+    let batch = Query::select()
+        .column("id")
+        .from(table)
+        .and_where(Expr::col(column).is_in(parents.iter().copied()))
+        .limit(limit)
+        .take();
+    let rows = db.query_all(&batch).await?;
+    let ids = rows.iter().map(|row| row.try_get::<i64>("", "id"));
+    Ok(ids.collect::<Result<Vec<i64>, DbErr>>()?)
+}
+
+/// Deletes the rows of a table with these IDs. Locks them in the order of the IDs, as all transactions that lock several rows
+/// of a table.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn delete_batch(
+    transaction: &DatabaseTransaction,
+    table: &'static str,
+    ids: &[i64],
+) -> Result<()> {
+    let matches = Expr::col("id").is_in(ids.iter().copied());
+    let lock = Query::select()
+        .column("id")
+        .from(table)
+        .and_where(matches.clone())
+        .order_by("id", Order::Asc)
+        .lock(LockType::Update)
+        .take();
+    let deletion = Query::delete().from_table(table).and_where(matches).take();
+    transaction.query_all(&lock).await?;
+    transaction.execute(&deletion).await?;
+    Ok(())
 }

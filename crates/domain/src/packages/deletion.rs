@@ -1,8 +1,6 @@
 //! Deletes packages and their files. The objects of the files are deleted by a job.
 
-use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use storage::entities::package_files;
 use storage::entities::packages::{self, PackageType};
 use storage::jobs;
@@ -15,6 +13,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
+use crate::kernel::query::{batch_of_children, delete_batch};
 use crate::spaces::projects::lock_for_insert;
 
 /// Number of packages of a deleted project that are deleted at a time.
@@ -176,53 +175,34 @@ pub(super) fn file_target(package: &packages::Model, file: &package_files::Model
 /// Returns an error if a database query fails.
 pub async fn delete_all(backend: &Backend, project_id: i64) -> Result<()> {
     loop {
-        let ids: Vec<i64> = packages::of_project(project_id)
-            .select_only()
-            .column(packages::Column::Id)
-            .limit(BATCH)
-            .into_tuple()
-            .all(backend.database.read())
-            .await?;
+        let column = ("packages", "project_id");
+        let ids = batch_of_children(backend.database.read(), column, &[project_id], BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }
         delete_files(backend, &ids).await?;
-        backend
-            .database
-            .transaction(async |transaction| {
-                packages::Entity::delete_many()
-                    .filter(packages::Column::Id.is_in(ids.iter().copied()))
-                    .exec(transaction)
-                    .await?;
-                enqueue_collection(transaction).await
-            })
-            .await?;
+        delete_rows(backend, "packages", &ids).await?;
     }
 }
 
 /// Deletes the files of packages, so that the deletion of the packages does not cascade to many rows at a time.
 async fn delete_files(backend: &Backend, package_ids: &[i64]) -> Result<()> {
     loop {
-        let ids: Vec<i64> = package_files::Entity::find()
-            .select_only()
-            .column(package_files::Column::Id)
-            .filter(package_files::Column::PackageId.is_in(package_ids.iter().copied()))
-            .limit(FILE_BATCH)
-            .into_tuple()
-            .all(backend.database.read())
-            .await?;
+        let column = ("package_files", "package_id");
+        let ids = batch_of_children(backend.database.read(), column, package_ids, FILE_BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }
-        backend
-            .database
-            .transaction(async |transaction| {
-                package_files::Entity::delete_many()
-                    .filter(package_files::Column::Id.is_in(ids.iter().copied()))
-                    .exec(transaction)
-                    .await?;
-                enqueue_collection(transaction).await
-            })
-            .await?;
+        delete_rows(backend, "package_files", &ids).await?;
     }
+}
+
+async fn delete_rows(backend: &Backend, table: &'static str, ids: &[i64]) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            delete_batch(transaction, table, ids).await?;
+            enqueue_collection(transaction).await
+        })
+        .await
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
-use sea_orm::{ConnectionTrait, DbErr};
-
 use crate::kernel::Backend;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
+use crate::kernel::query::{batch_of_children, delete_batch};
 
 /// Number of rows that one transaction deletes. On SQLite, a long statement blocks all other writers.
 const BATCH: u64 = 1_000;
@@ -150,7 +148,8 @@ pub(super) async fn delete_all(backend: &Backend, project_id: i64) -> Result<()>
     while let Some(step) = steps.pop() {
         match step {
             Step::Clear(referrer, parents) => {
-                let ids = next_batch(backend, referrer, &parents).await?;
+                let column = (referrer.table, referrer.column);
+                let ids = batch_of_children(backend.database.read(), column, &parents, BATCH).await?;
                 if ids.is_empty() {
                     continue;
                 }
@@ -159,7 +158,12 @@ pub(super) async fn delete_all(backend: &Backend, project_id: i64) -> Result<()>
                 steps.push(Step::Delete(referrer.table, Arc::clone(&ids)));
                 push_all(&mut steps, referrer.referrers, &ids);
             }
-            Step::Delete(table, ids) => delete(backend, table, &ids).await?,
+            Step::Delete(table, ids) => {
+                let database = &backend.database;
+                database
+                    .transaction(async |transaction| delete_batch(transaction, table, &ids).await)
+                    .await?;
+            }
         }
     }
     Ok(())
@@ -169,38 +173,4 @@ pub(super) async fn delete_all(backend: &Backend, project_id: i64) -> Result<()>
 fn push_all(steps: &mut Vec<Step>, referrers: &'static [Referrer], parents: &Arc<[i64]>) {
     let clear = |referrer| Step::Clear(referrer, Arc::clone(parents));
     steps.extend(referrers.iter().rev().map(clear));
-}
-
-async fn next_batch(backend: &Backend, referrer: &Referrer, parents: &[i64]) -> Result<Vec<i64>> {
-    // Without a sort order, because the database would otherwise scan the table in this order.
-    let batch = Query::select()
-        .column("id")
-        .from(referrer.table)
-        .and_where(Expr::col(referrer.column).is_in(parents.iter().copied()))
-        .limit(BATCH)
-        .take();
-    let rows = backend.database.read().query_all(&batch).await?;
-    let ids = rows.iter().map(|row| row.try_get::<i64>("", "id"));
-    Ok(ids.collect::<Result<Vec<i64>, DbErr>>()?)
-}
-
-async fn delete(backend: &Backend, table: &'static str, ids: &[i64]) -> Result<()> {
-    let matches = Expr::col("id").is_in(ids.iter().copied());
-    // Locked in the order of the IDs, as in all transactions that lock several rows of a table.
-    let lock = Query::select()
-        .column("id")
-        .from(table)
-        .and_where(matches.clone())
-        .order_by("id", Order::Asc)
-        .lock(LockType::Update)
-        .take();
-    let deletion = Query::delete().from_table(table).and_where(matches).take();
-    backend
-        .database
-        .transaction(async |transaction| {
-            transaction.query_all(&lock).await?;
-            transaction.execute(&deletion).await?;
-            Ok::<_, Error>(())
-        })
-        .await
 }
