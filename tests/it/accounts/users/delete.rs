@@ -8,7 +8,9 @@ use domain::spaces::groups::{self, GroupSettings, NewGroup};
 use futures_util::future::join_all;
 use git::RepositoryId;
 use reqwest::Method;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbBackend, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
 use serde_json::json;
 use storage::entities::{
     AccessLevel, Visibility, commit_comments, members, namespace_ancestors, namespaces, now, projects,
@@ -195,8 +197,11 @@ async fn insert_owned_groups(server: &TestServer, user_id: i64, count: usize) {
 }
 
 async fn owner_of_very_many_groups_can_be_deleted(server: TestServer) {
+    // SQLite allows 32,766 parameters in a statement, and PostgreSQL 65,535. More groups take too much time.
+    if server.backend.database.backend() == DbBackend::Postgres {
+        return;
+    }
     let ada = server.create_user("ada").await;
-    // SQLite allows 32,766 parameters in a statement.
     insert_owned_groups(&server, ada.id, 33_000).await;
     let path = format!("/users/{}", ada.id);
     server.root().delete(&path).await.expect(409);
