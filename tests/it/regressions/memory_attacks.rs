@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use reqwest::Method;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, QuerySelect};
 use serde_json::json;
 use storage::database::{Database, DatabaseOptions};
 use storage::entities::packages::{self, PackageStatus, PackageType};
@@ -80,31 +80,42 @@ async fn unread_files_in_json_use_bounded_memory() {
 /// Adds an npm package with a thousand versions of the maximum size, whose manifests contain as many values as possible.
 async fn add_dense_npm_package(site: &Site, project_id: i64) {
     let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database");
-    let (db, at) = (database.write(), now());
+    let at = now();
     let entries: Vec<String> = (0..2_200).map(|number| format!(r#""{number:03x}":"""#)).collect();
     let manifest = format!(r#"{{"dependencies":{{{}}}}}"#, entries.join(","));
     let content = format!(r#"{{"shasum":"0","integrity":"sha512-0","manifest":{manifest}}}"#);
-    for number in 0..1_000 {
-        let package = packages::ActiveModel {
-            project_id: Set(project_id),
-            package_type: Set(PackageType::Npm),
-            name: Set("dense".to_owned()),
-            name_key: Set("dense".to_owned()),
-            lookup_name: Set("dense".to_owned()),
-            version: Set(format!("1.0.{number}")),
-            status: Set(PackageStatus::Default),
-            created_at: Set(at),
-            updated_at: Set(at),
-            ..Default::default()
-        };
-        let package = package.insert(db).await.expect("a package");
-        let document = package_metadata::ActiveModel {
-            package_id: Set(package.id),
-            content: Set(content.clone()),
-            ..Default::default()
-        };
-        package_metadata::Entity::insert(document).exec_without_returning(db).await.expect("a document");
-    }
+    let versions = (0..1_000).map(|number| packages::ActiveModel {
+        project_id: Set(project_id),
+        package_type: Set(PackageType::Npm),
+        name: Set("dense".to_owned()),
+        name_key: Set("dense".to_owned()),
+        lookup_name: Set("dense".to_owned()),
+        version: Set(format!("1.0.{number}")),
+        status: Set(PackageStatus::Default),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    });
+    let insert = async |transaction: &DatabaseTransaction| {
+        packages::Entity::insert_many(versions).exec_without_returning(transaction).await?;
+        let ids: Vec<i64> = packages::of_project(project_id)
+            .select_only()
+            .column(packages::Column::Id)
+            .into_tuple()
+            .all(transaction)
+            .await?;
+        for ids in ids.chunks(100) {
+            let documents = ids.iter().map(|id| package_metadata::ActiveModel {
+                package_id: Set(*id),
+                content: Set(content.clone()),
+                ..Default::default()
+            });
+            package_metadata::Entity::insert_many(documents).exec_without_returning(transaction).await?;
+        }
+        Ok::<_, DbErr>(())
+    };
+    // One transaction, because each transaction waits for the disk.
+    database.transaction(insert).await.expect("versions");
     database.close().await.expect("closing");
 }
 
