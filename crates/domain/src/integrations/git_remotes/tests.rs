@@ -180,12 +180,15 @@ async fn push_ends_if_the_report_takes_too_long() {
         let _ = stream.read(&mut request).await;
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {RESULT_TYPE}\r\nContent-Length: 9000\r\n\r\n");
         let _ = stream.write_all(head.as_bytes()).await;
-        // Each pause is shorter than its limit.
         while stream.write_all(b"0").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    let client = GitRemoteClient::with_limits(SHORT);
+    // Only the limit of the report is shorter than the test.
+    let client = GitRemoteClient::with_limits(RemoteLimits {
+        pause: Duration::from_secs(5),
+        ..SHORT
+    });
     let (remote, advertisement) = (remote(&url, true), Advertisement::default());
     let no_pack = None::<stream::Empty<io::Result<Bytes>>>;
     let pushed = client.push(&remote, &advertisement, &[], no_pack);
