@@ -93,7 +93,6 @@ impl Repository {
     /// # Errors
     /// As [`LockedRepository::set_default_branch`], and those of [`Self::lock`].
     pub async fn set_default_branch(&self, name: &str) -> Result<()> {
-        check_branch_name(name)?;
         self.lock().await?.set_default_branch(name).await
     }
 
