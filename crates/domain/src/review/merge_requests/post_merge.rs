@@ -39,7 +39,8 @@ async fn refresh(backend: &Backend, id: i64) -> Result<()> {
 }
 
 /// Returns a merge request with the current head of its source branch. A push, or the deletion of the branch, was not
-/// recorded for the merge request if it came before the merge request was committed; this has the same effects.
+/// recorded for the merge request if it came before the merge request was committed. This function applies the effects
+/// of such a push or deletion.
 async fn with_current_head(backend: &Backend, merge_request: Model) -> Result<Model> {
     let Some(source_id) = merge_request
         .source_project_id
