@@ -21,7 +21,8 @@ pub struct Operation {
     pub scopes: &'static [&'static str],
     /// Whether job tokens are accepted.
     pub job_token: bool,
-    /// Whether the credentials of package clients are accepted: deploy tokens, and tokens with HTTP Basic authentication.
+    /// Whether the credentials of package clients are accepted: deploy tokens, and tokens with HTTP Basic
+    /// authentication.
     pub package_client: bool,
     /// Whether the package client is Cargo: a token without a scheme is accepted, and errors have a list for Cargo.
     pub cargo_client: bool,
@@ -49,8 +50,8 @@ pub struct Operation {
     pub success: u16,
     /// The URL of the created resource, if another operation reads it.
     pub location: Option<ResourceLocation>,
-    /// Whether the response depends only on the URL, the header parameters, the database and the day. Such responses are
-    /// JSON or bytes.
+    /// Whether the response depends only on the URL, the header parameters, the database and the day. Such responses
+    /// are JSON or bytes.
     pub cacheable: bool,
     /// Every documented status.
     pub statuses: &'static [u16],
@@ -65,8 +66,8 @@ pub struct Operation {
 pub struct ResourceLocation {
     /// Path template of the operation that reads the resource.
     pub path: &'static str,
-    /// Parameters of that operation, and the attributes of the response with their values. A parameter that the path does not
-    /// have is one of the query. The values of all other placeholders are those of the request.
+    /// Parameters of that operation, and the attributes of the response with their values. A parameter that the path
+    /// does not have is one of the query. The values of all other placeholders are those of the request.
     pub parameters: &'static [(&'static str, &'static str)],
 }
 

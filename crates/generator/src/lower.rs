@@ -41,8 +41,8 @@ const RUNTIME_HEADERS: [&str; 13] = [
     "Content-Disposition",
 ];
 
-/// Returns the JSON part of a content and its media type: `application/json`, or a type based on JSON. Bytes are no JSON part,
-/// also if their media type is based on JSON.
+/// Returns the JSON part of a content and its media type: `application/json`, or a type based on JSON. Bytes are no
+/// JSON part, also if their media type is based on JSON.
 pub fn json_of(content: &Value) -> Option<(&str, &Value)> {
     let mut media = content.as_object()?.iter();
     let is_json = |name: &str| name == JSON || name.ends_with("+json");

@@ -1,8 +1,8 @@
 //! The files of a repository for a backup, and a repository from the files of a backup.
 //!
-//! The repository may be written, repacked and removed while its files are read. The refs are read before the objects, so
-//! all objects that the refs lead to exist. A repack can move objects from files that were not yet read into a pack that was
-//! not listed; then the files are listed again, as for a fork (ADR 14).
+//! The repository may be written, repacked and removed while its files are read. The refs are read before the objects,
+//! so all objects that the refs lead to exist. A repack can move objects from files that were not yet read into a pack
+//! that was not listed; then the files are listed again, as for a fork (ADR 14).
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -125,8 +125,8 @@ impl RepositoryStore {
     /// directory, which has the directories of all files, and syncs them. The repository is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::RepositoryExists`], [`Error::InvalidReferenceName`] if a name or a ref is malformed, errors of `fill`, or an
-    /// I/O error.
+    /// [`Error::RepositoryExists`], [`Error::InvalidReferenceName`] if a name or a ref is malformed, errors of `fill`,
+    /// or an I/O error.
     pub async fn create_from<F>(&self, id: &RepositoryId, files: RepositoryFiles, fill: F) -> Result<()>
     where
         F: FnOnce(&Path) -> io::Result<()> + Send + 'static,
@@ -240,8 +240,8 @@ fn read_short(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns all refs in the format of `packed-refs`. Loose refs are read first: one that is packed meanwhile is in the file
-/// that is read afterwards. Starting Git for each repository of a large instance would take hours.
+/// Returns all refs in the format of `packed-refs`. Loose refs are read first: one that is packed meanwhile is in the
+/// file that is read afterwards. Starting Git for each repository of a large instance would take hours.
 fn references(directory: &Path) -> io::Result<Vec<u8>> {
     let mut found = loose_references(directory)?;
     let packed = match fs::read(directory.join("packed-refs")) {

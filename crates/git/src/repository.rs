@@ -31,8 +31,8 @@ impl Repository {
         }
     }
 
-    /// Returns a handle whose operations take the slots of a client, of which each client gets only a share. Other handles
-    /// are for work of the server itself.
+    /// Returns a handle whose operations take the slots of a client, of which each client gets only a share. Other
+    /// handles are for work of the server itself.
     #[must_use]
     pub fn on_behalf_of(mut self, holder: SlotHolder) -> Self {
         self.holder = Some(holder);

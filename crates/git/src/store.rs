@@ -153,8 +153,8 @@ impl RepositoryStore {
         &self.shared.root
     }
 
-    /// Returns whether the directory of the repositories can be read, and a file in it can be written and synced within two
-    /// seconds. Concurrent calls share one probe at a time.
+    /// Returns whether the directory of the repositories can be read, and a file in it can be written and synced within
+    /// two seconds. Concurrent calls share one probe at a time.
     pub async fn is_writable(&self) -> bool {
         self.shared.probe.is_writable(&self.shared.root).await
     }
@@ -217,8 +217,8 @@ impl RepositoryStore {
             .await
     }
 
-    /// Runs blocking work that creates a repository. It receives the root and a function that returns the directory of a
-    /// repository.
+    /// Runs blocking work that creates a repository. It receives the root and a function that returns the directory of
+    /// a repository.
     pub(super) async fn run_creation<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,

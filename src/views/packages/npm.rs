@@ -10,7 +10,8 @@ use contract::deferred::{Deferred, DeferredError};
 use contract::map::Map;
 use contract::{NpmArchive, NpmPackage, NpmPackageVersion};
 
-/// Returns a package in the format of npm. `registry` is the URL of the registry, to which the URLs of the archives belong.
+/// Returns a package in the format of npm. `registry` is the URL of the registry, to which the URLs of the archives
+/// belong.
 #[must_use]
 pub fn npm_package(registry: &str, detail: NpmPackageDetail) -> NpmPackage {
     let NpmPackageDetail { name, versions, tags } = detail;

@@ -40,8 +40,8 @@ fn link_at(link: LinkSummary, project_url: &str, direct_asset_url: String) -> Re
     }
 }
 
-/// Returns a release; `base` is the base URL. Without access to the code, no attribute contains the tag, except the name of a
-/// release that has no other name.
+/// Returns a release; `base` is the base URL. Without access to the code, no attribute contains the tag, except the
+/// name of a release that has no other name.
 #[must_use]
 pub fn release(base: &str, detail: ReleaseDetail) -> Release {
     let row = detail.release;

@@ -263,8 +263,8 @@ async fn raw_file(
     Err(Error::not_found("File"))
 }
 
-/// Returns the page by which the `go` command finds the repository of a module. For a path without a visible project, the
-/// page names the first two segments, so it does not reveal which projects exist.
+/// Returns the page by which the `go` command finds the repository of a module. For a path without a visible project,
+/// the page names the first two segments, so it does not reveal which projects exist.
 async fn go_module(backend: &Backend, segments: &[String], request: &Request) -> Result<Response> {
     let identified = git_access::identify(backend, git_http::credentials(request)?).await;
     request_rate::count(request, identified.as_ref().ok())?;

@@ -1,5 +1,5 @@
-//! Every path that updates refs, tried against protected refs. The sources are searched for callers of the function that
-//! updates refs, so a new caller fails the test until it has an entry here.
+//! Every path that updates refs, tried against protected refs. The sources are searched for callers of the function
+//! that updates refs, so a new caller fails the test until it has an entry here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
-/// Source files below `crates` and `src` that call `update_refs` or `prepare_and_update_refs`, with the number of calls, and
-/// the test or the reason.
+/// Source files below `crates` and `src` that call `update_refs` or `prepare_and_update_refs`, with the number of
+/// calls, and the test or the reason.
 const CALLERS: &[(&str, usize, &str)] = &[
     ("crates/domain/src/code/branches.rs", 2, "requests_of_the_api_respect_protected_refs"),
     ("crates/domain/src/code/commits/cherry_pick.rs", 1, "requests_of_the_api_respect_protected_refs"),
@@ -289,8 +289,8 @@ async fn change_of_default_branch_moves_no_ref(server: TestServer) {
     assert_eq!((&seen["protected"], &seen["default"]), (&json!(true), &json!(false)));
 }
 
-/// A repository without refs can be filled: no ref exists that a rule could protect. The first branch gets a rule of its own,
-/// which is more permissive than the rule of the group.
+/// A repository without refs can be filled: no ref exists that a rule could protect. The first branch gets a rule of
+/// its own, which is more permissive than the rule of the group.
 async fn new_repositories_are_filled_in_spite_of_protections(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;

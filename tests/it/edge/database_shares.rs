@@ -16,8 +16,8 @@ pub async fn take_share(server: &TestServer, client: RateClient) -> OwnedSemapho
     shares.of_holder(&client).acquire_many_owned(count).await.expect("permits")
 }
 
-/// Returns the status of a request that waits until `blocked` is dropped. The responses of other clients show that the server
-/// would have responded long before.
+/// Returns the status of a request that waits until `blocked` is dropped. The responses of other clients show that the
+/// server would have responded long before.
 async fn status_after(
     server: &TestServer,
     client: &Client,

@@ -77,7 +77,8 @@ async fn unread_files_in_json_use_bounded_memory() {
     server.stop().await;
 }
 
-/// Adds an npm package with a thousand versions of the maximum size, whose manifests contain as many values as possible.
+/// Adds an npm package with a thousand versions of the maximum size, whose manifests contain as many values as
+/// possible.
 async fn add_dense_npm_package(site: &Site, project_id: i64) {
     let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database");
     let at = now();

@@ -50,8 +50,8 @@ pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> Postgres
     PostgresqlDatabase::like(admin, name).await
 }
 
-/// Creates a data directory with an SQLite database that has all migrations and no rows, as after the first step of a first
-/// start.
+/// Creates a data directory with an SQLite database that has all migrations and no rows, as after the first step of a
+/// first start.
 pub fn copy_migrated_sqlite_database(directory: &Path) {
     static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(|| {
         directory::create_template("migrated-sqlite", async |path: &Path| {
@@ -78,8 +78,8 @@ pub async fn migrated_postgresql_database(admin: &str) -> PostgresqlDatabase {
     PostgresqlDatabase::like(admin, name).await
 }
 
-/// Creates a template of a directory and a database once per run. `fill` receives the path of the empty directory and the
-/// URL of the empty database. Returns the path, and the name of the database.
+/// Creates a template of a directory and a database once per run. `fill` receives the path of the empty directory and
+/// the URL of the empty database. Returns the path, and the name of the database.
 fn create_template_database(
     template: &str,
     admin: &str,

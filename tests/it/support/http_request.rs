@@ -46,8 +46,8 @@ pub async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> 
     Some(Received { line, headers, body })
 }
 
-/// Starts a server that responds to each request with the start of a body of this media type, and then sends nothing. Returns
-/// the base URL.
+/// Starts a server that responds to each request with the start of a body of this media type, and then sends nothing.
+/// Returns the base URL.
 pub async fn stalling_server(media_type: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -266,8 +266,8 @@ impl Process {
         self.memory_figure("VmHWM:")
     }
 
-    /// Returns the peak memory of the process without its mapped files, in kilobytes. A debug binary has 70 MB of mapped
-    /// pages, which the system can reclaim.
+    /// Returns the peak memory of the process without its mapped files, in kilobytes. A debug binary has 70 MB of
+    /// mapped pages, which the system can reclaim.
     pub fn peak_private_memory(&self) -> u64 {
         self.peak_memory() - self.memory_figure("RssFile:")
     }

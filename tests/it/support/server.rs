@@ -195,8 +195,8 @@ impl TestServer {
         self.backend.database.backend() == DbBackend::Postgres
     }
 
-    /// Commits a transaction as soon as another one waits for its locks. Requires [`Self::locks_rows`], and a connection
-    /// in addition to those of the transactions.
+    /// Commits a transaction as soon as another one waits for its locks. Requires [`Self::locks_rows`], and a
+    /// connection in addition to those of the transactions.
     pub async fn commit_when_awaited(&self, transaction: DatabaseTransaction) {
         let waiting =
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";

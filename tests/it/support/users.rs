@@ -110,8 +110,8 @@ impl TestServer {
     /// Runs all pending jobs.
     pub async fn finish_jobs(&self) {
         let database = self.backend.database.clone();
-        // A task of its own, because the runner does not poll `shutdown` while it waits for a connection. A statement of this
-        // loop may occupy that connection.
+        // A task of its own, because the runner does not poll `shutdown` while it waits for a connection. A statement
+        // of this loop may occupy that connection.
         let idle = tokio::spawn(async move {
             loop {
                 let backlog = jobs::backlog(database.read()).await.expect("a backlog");

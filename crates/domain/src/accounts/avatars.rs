@@ -98,12 +98,12 @@ pub trait HasAvatar: Sized + Send {
     fn reload(self, backend: &Backend) -> impl Future<Output = Result<Self>> + Send;
 }
 
-/// Stores an avatar in place of the previous one, or deletes it. Does nothing if there is none to delete. After concurrent
-/// calls, the row names an avatar if and only if its object exists.
+/// Stores an avatar in place of the previous one, or deletes it. Does nothing if there is none to delete. After
+/// concurrent calls, the row names an avatar if and only if its object exists.
 ///
 /// # Errors
-/// Returns an error if the storage fails, `Error::NotFound` if the owner is being deleted, and `Error::Contention` after
-/// repeated concurrent changes.
+/// Returns an error if the storage fails, `Error::NotFound` if the owner is being deleted, and `Error::Contention`
+/// after repeated concurrent changes.
 pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
     match picture {
         None if owner.file_name().is_none() => Ok(owner),

@@ -185,8 +185,8 @@ fn protected() -> Error {
     Error::Rejected("A protected branch cannot be deleted".into())
 }
 
-/// Enqueues the deletion of all branches that are merged into the default branch, except that one, protected ones and the
-/// branches of open merge requests.
+/// Enqueues the deletion of all branches that are merged into the default branch, except that one, protected ones and
+/// the branches of open merge requests.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the repository is disabled.
@@ -202,12 +202,12 @@ pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<
         .await
 }
 
-/// Protects a branch. Maintainers may push and merge, Developers according to `update`. Grants to users, groups and deploy
-/// keys stay.
+/// Protects a branch. Maintainers may push and merge, Developers according to `update`. Grants to users, groups and
+/// deploy keys stay.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid. Returns the
-/// errors of [`protected_branches::set_roles`].
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid. Returns
+/// the errors of [`protected_branches::set_roles`].
 pub async fn protect(
     backend: &Backend,
     access: &ProjectAccess,
@@ -261,7 +261,8 @@ async fn load_detail(
         .ok_or_else(|| Error::not_found("Branch"))
 }
 
-/// Loads the details of branches with the statements of [`branch_protection::branch_rules`] and one walk for all of them.
+/// Loads the details of branches with the statements of [`branch_protection::branch_rules`] and one walk for all of
+/// them.
 async fn load_details(
     backend: &Backend,
     access: &ProjectAccess,

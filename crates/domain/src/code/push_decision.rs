@@ -1,8 +1,8 @@
 //! The decision on ref updates, by the state of the database right before the refs move.
 //!
-//! A request may take hours until its refs can move, so its first authorization may be outdated. [`decide`] authorizes the
-//! caller again and checks each update. Pushes wait for it in a hook; the API calls it under the lock of the repository.
-//! Rules for ref updates belong into [`verdict`]. Rules for the commits that the updates add are in
+//! A request may take hours until its refs can move, so its first authorization may be outdated. [`decide`] authorizes
+//! the caller again and checks each update. Pushes wait for it in a hook; the API calls it under the lock of the
+//! repository. Rules for ref updates belong into [`verdict`]. Rules for the commits that the updates add are in
 //! [`push_rules`](crate::code::push_rules).
 
 use git::{NewObjects, Oid, RefCommand};
@@ -117,13 +117,13 @@ impl From<&RefCommand> for ProposedUpdate {
 
 /// Authorizes the caller again and returns the verdict on each update. The updates add `objects`, if there are any.
 ///
-/// Reads only committed rows and no outdated cache, so every change that a node acknowledged before the call counts. Takes no
-/// lock: Git programs run meanwhile.
+/// Reads only committed rows and no outdated cache, so every change that a node acknowledged before the call counts.
+/// Takes no lock: Git programs run meanwhile.
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` or `Error::InvalidToken` if the credentials are no longer valid. Returns
-/// `Error::NotFound` if the caller cannot see the project any more. Returns `Error::Forbidden` if the account is not active,
-/// the role is too low, or the project is archived.
+/// `Error::NotFound` if the caller cannot see the project any more. Returns `Error::Forbidden` if the account is not
+/// active, the role is too low, or the project is archived.
 pub async fn decide(
     backend: &Backend,
     access: &ProjectAccess,
@@ -156,8 +156,8 @@ pub async fn decide(
     Ok(verdicts)
 }
 
-/// Refuses changes of files with owners, on branches whose protection requires approvals of code owners. A merge has these
-/// approvals already.
+/// Refuses changes of files with owners, on branches whose protection requires approvals of code owners. A merge has
+/// these approvals already.
 async fn check_code_owners(
     backend: &Backend,
     access: &ProjectAccess,
@@ -198,7 +198,8 @@ async fn check_code_owners(
     Ok(())
 }
 
-/// Returns the verdict on each update for a caller who was authorized just now, without the objects that the updates add.
+/// Returns the verdict on each update for a caller who was authorized just now, without the objects that the updates
+/// add.
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
@@ -289,7 +290,8 @@ fn is_new_custom_ref(update: &ProposedUpdate) -> bool {
     update.kind == ProposalKind::Create && git::is_custom_reference(&update.reference)
 }
 
-/// Checks that the caller may discard commits of a branch, by the rule for a forced push. The caller is authorized again.
+/// Checks that the caller may discard commits of a branch, by the rule for a forced push. The caller is authorized
+/// again.
 ///
 /// # Errors
 /// Returns the errors of [`decide`], and `Error::Forbidden` if a forced push to the branch is not allowed.
@@ -301,8 +303,8 @@ pub async fn check_force_push(backend: &Backend, access: &ProjectAccess, branch:
     }
 }
 
-/// Returns whether the caller may discard commits of a branch. A default branch requires a Maintainer, unless its protection
-/// allows force pushes of all callers who can push.
+/// Returns whether the caller may discard commits of a branch. A default branch requires a Maintainer, unless its
+/// protection allows force pushes of all callers who can push.
 #[must_use]
 pub fn can_discard_commits(rules: &BranchRules, access: &ProjectAccess, branch: &str) -> bool {
     let is_default = access.project.default_branch.as_deref() == Some(branch);
@@ -328,7 +330,8 @@ pub fn rejection_text(error: &Error) -> String {
     }
 }
 
-/// Returns the verdict on an update; the rules are those of the caller. Without the rules for its kind, a ref is rejected.
+/// Returns the verdict on an update; the rules are those of the caller. Without the rules for its kind, a ref is
+/// rejected.
 fn verdict(rules: &UpdateRules, access: &ProjectAccess, update: &ProposedUpdate) -> Verdict {
     let verdict = protection_verdict(rules, access, update);
     let is_accepted = matches!(verdict, Verdict::Accepted | Verdict::FastForwardOnly(_));
@@ -339,8 +342,8 @@ fn verdict(rules: &UpdateRules, access: &ProjectAccess, update: &ProposedUpdate)
     }
 }
 
-/// Returns why an update violates a push rule, by the name of the ref. The first branches of a repository can have any names,
-/// because one of them becomes the default branch.
+/// Returns why an update violates a push rule, by the name of the ref. The first branches of a repository can have any
+/// names, because one of them becomes the default branch.
 fn ref_violation(rule: &CompiledRule, access: &ProjectAccess, update: &ProposedUpdate) -> Option<String> {
     let reference = &update.reference;
     match update.kind {

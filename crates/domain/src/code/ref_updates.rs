@@ -174,8 +174,8 @@ where
     prepare_and_update_refs(backend, update, authority, async { Ok(()) }, |()| work).await
 }
 
-/// As [`update_refs`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and
-/// `work` gets its result. For a caller of the API, the result of `prepare` locks the repository, and `work` moves the refs at
+/// As [`update_refs`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and `work`
+/// gets its result. For a caller of the API, the result of `prepare` locks the repository, and `work` moves the refs at
 /// once.
 ///
 /// # Errors
@@ -434,15 +434,15 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
     Ok(Some(first.name))
 }
 
-/// Age at which an intent counts as abandoned; longer than any push, which may take three hours to arrive, and as long again
-/// in Git.
+/// Age at which an intent counts as abandoned; longer than any push, which may take three hours to arrive, and as long
+/// again in Git.
 pub const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(7);
 
 /// The intents that belong to killed servers.
 #[derive(Debug, Clone, Copy)]
 pub enum AbandonedUpdates {
-    /// All pending intents, for a server that starts alone on its database: then none can be in progress. After the clock
-    /// was set back, intents may be dated in the future.
+    /// All pending intents, for a server that starts alone on its database: then none can be in progress. After the
+    /// clock was set back, intents may be dated in the future.
     All,
     /// The intents that are too old at this time.
     OldAt(DateTime<Utc>),
@@ -457,8 +457,8 @@ pub async fn recover(backend: &Backend, abandoned: AbandonedUpdates) -> Result<u
     recover_repeatedly(backend, abandoned, &mut HashSet::new()).await
 }
 
-/// As [`recover`]. An intent whose ID is in `reported` is not logged as an error again; others are added. IDs of intents
-/// that are no longer pending are removed.
+/// As [`recover`]. An intent whose ID is in `reported` is not logged as an error again; others are added. IDs of
+/// intents that are no longer pending are removed.
 ///
 /// # Errors
 /// As [`recover`].

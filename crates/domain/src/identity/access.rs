@@ -179,8 +179,8 @@ impl ProjectAccess {
         }
     }
 
-    /// Finds a project and the caller's role in it. A former path of a renamed or transferred project finds it, too, unless
-    /// another project has the path now.
+    /// Finds a project and the caller's role in it. A former path of a renamed or transferred project finds it, too,
+    /// unless another project has the path now.
     ///
     /// # Errors
     /// Returns `Error::NotFound` if the project does not exist or the caller cannot see it.
@@ -520,8 +520,8 @@ async fn check_rule(
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
     let access = match caller.deploy_token() {
-        // The token was identified, although no user is signed in. It has a role only in the projects and groups that it is
-        // valid for.
+        // The token was identified, although no user is signed in. It has a role only in the projects and groups that
+        // it is valid for.
         Some(_) if rule.package_client => EffectiveAccess {
             signed_in: true,
             ..caller.effective_access(role.map(|_| DEPLOY_TOKEN_PACKAGE_ROLE))

@@ -215,8 +215,8 @@ impl Caller {
         }
     }
 
-    /// Returns the client whose requests are counted: the user whose credentials the request contains, who with `sudo` is
-    /// the administrator; or the deploy token or the identity provider. Returns `None` for an anonymous caller.
+    /// Returns the client whose requests are counted: the user whose credentials the request contains, who with `sudo`
+    /// is the administrator; or the deploy token or the identity provider. Returns `None` for an anonymous caller.
     #[must_use]
     pub fn rate_client(&self) -> Option<RateClient> {
         let user = self.administrator.as_ref().or(self.user.as_ref());

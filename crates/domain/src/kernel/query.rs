@@ -241,8 +241,8 @@ fn escaped(before: &str, text: &str, after: &str) -> String {
     pattern
 }
 
-/// Deletes a batch of expired rows and returns them. `columns` are the ID and the last day. Other nodes sweep as well, and only
-/// the node that deletes a row receives it.
+/// Deletes a batch of expired rows and returns them. `columns` are the ID and the last day. Other nodes sweep as well,
+/// and only the node that deletes a row receives it.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -286,8 +286,8 @@ pub(crate) async fn batch_of_children(
     Ok(ids.collect::<Result<Vec<i64>, DbErr>>()?)
 }
 
-/// Deletes the rows of a table with these IDs. Locks them in the order of the IDs, as all transactions that lock several rows
-/// of a table.
+/// Deletes the rows of a table with these IDs. Locks them in the order of the IDs, as all transactions that lock
+/// several rows of a table.
 ///
 /// # Errors
 /// Returns an error if the database fails.

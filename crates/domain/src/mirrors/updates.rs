@@ -68,8 +68,8 @@ impl From<git::Error> for UpdateResult {
     }
 }
 
-/// Runs the job. A failure that a later attempt can resolve is tried again with the delays of jobs; the last one is recorded in
-/// the mirror, and is no failure of the job.
+/// Runs the job. A failure that a later attempt can resolve is tried again with the delays of jobs; the last one is
+/// recorded in the mirror, and is no failure of the job.
 ///
 /// # Errors
 /// Returns an error if the update is tried again, or runs later because another update of the project runs.
@@ -271,9 +271,9 @@ fn known_objects(advertisement: &Advertisement) -> Vec<Oid> {
     known
 }
 
-/// Separates the updates of refs that were changed in the remote repository, and returns their names. A branch diverged if
-/// its update is no fast-forward, and a tag if it has another target. A ref that was deleted here diverged if this repository
-/// does not have its target.
+/// Separates the updates of refs that were changed in the remote repository, and returns their names. A branch diverged
+/// if its update is no fast-forward, and a tag if it has another target. A ref that was deleted here diverged if this
+/// repository does not have its target.
 async fn without_diverged(
     repository: &Repository,
     commands: Vec<RefCommand>,
@@ -381,7 +381,8 @@ fn result(diverged: &[String], rejected: &[(String, String)]) -> UpdateResult {
     }
 }
 
-/// Returns a text with the refs that an update omitted: lists with their headings. Returns `None` if all lists are empty.
+/// Returns a text with the refs that an update omitted: lists with their headings. Returns `None` if all lists are
+/// empty.
 pub(super) fn omitted_refs(lists: [(&str, Vec<String>); 2]) -> Option<String> {
     let lists = lists.into_iter().filter(|(_, refs)| !refs.is_empty());
     let lines =

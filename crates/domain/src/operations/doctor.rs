@@ -1,5 +1,5 @@
-//! Consistency check of the database, the repositories, the registry blobs and the packages, of uploads, of the keys of encrypted
-//! values, and of the access to the data directory. Includes every object of the repositories.
+//! Consistency check of the database, the repositories, the registry blobs and the packages, of uploads, of the keys of
+//! encrypted values, and of the access to the data directory. Includes every object of the repositories.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -46,8 +46,8 @@ pub struct DoctorEvent {
 /// Receives the progress of the check.
 pub type DoctorReport<'a> = &'a mut (dyn FnMut(DoctorEvent) + Send);
 
-/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress. `report` is called
-/// after each project and before each other check.
+/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress. `report` is
+/// called after each project and before each other check.
 ///
 /// # Errors
 /// Returns an error if the database or the data directory cannot be read. Errors of a repository become findings.

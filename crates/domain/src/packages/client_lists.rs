@@ -254,7 +254,8 @@ pub async fn versions(
     Ok(versions.collect())
 }
 
-/// Returns the documents of versions by the ID of the package. Reserves the memory of the documents before it reads them.
+/// Returns the documents of versions by the ID of the package. Reserves the memory of the documents before it reads
+/// them.
 ///
 /// # Errors
 /// Returns `Overloaded` if too little memory is left.

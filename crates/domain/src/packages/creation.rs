@@ -112,14 +112,14 @@ impl<E: Into<Error>> From<E> for AddFileError {
     }
 }
 
-/// Publishes a file. Discards its content if that fails. The caller is authorized again, because storing the content can take
-/// minutes.
+/// Publishes a file. Discards its content if that fails. The caller is authorized again, because storing the content
+/// can take minutes.
 ///
 /// # Errors
-/// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled or a
-/// protection rule does not allow the upload, `Error::FileTooLarge` if the packages of the project are too large with the
-/// file, and `Error::NotFound` if the project was deleted or the caller cannot see it any more. Returns `Error::Unauthorized` if
-/// the credentials are no longer valid.
+/// Returns the variants of [`AddFileError`], such as `Error::Forbidden` if the packages of the project are disabled or
+/// a protection rule does not allow the upload, `Error::FileTooLarge` if the packages of the project are too large with
+/// the file, and `Error::NotFound` if the project was deleted or the caller cannot see it any more. Returns
+/// `Error::Unauthorized` if the credentials are no longer valid.
 pub async fn add_file(
     backend: &Backend,
     access: &ProjectAccess,
@@ -212,8 +212,8 @@ async fn lock_project(
     Ok(locked)
 }
 
-/// Refuses a file, which is inserted already, if the packages of the project are too large with it. Uploads to a project
-/// wait for each other, so the total is exact.
+/// Refuses a file, which is inserted already, if the packages of the project are too large with it. Uploads to a
+/// project wait for each other, so the total is exact.
 async fn check_total_size(
     transaction: &DatabaseTransaction,
     backend: &Backend,
@@ -230,8 +230,8 @@ async fn check_total_size(
     Err(Error::FileTooLarge(text).because_of(PROJECT_PACKAGES_SIZE).into())
 }
 
-/// Refuses a file whose name a file of any version of the package has, because the list of a package contains the files of all
-/// versions.
+/// Refuses a file whose name a file of any version of the package has, because the list of a package contains the files
+/// of all versions.
 async fn check_file_name(
     transaction: &DatabaseTransaction,
     access: &ProjectAccess,
@@ -399,7 +399,8 @@ async fn insert_file(
     Ok(file)
 }
 
-/// Moves the tags of an upload to its version, or creates them. Uploads to a project wait for each other, so the limit is exact.
+/// Moves the tags of an upload to its version, or creates them. Uploads to a project wait for each other, so the limit
+/// is exact.
 async fn set_tags(
     transaction: &DatabaseTransaction,
     package: &packages::Model,

@@ -24,8 +24,9 @@ const FILE_BATCH: u64 = 1_000;
 /// Deletes a package with all its files.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the project has no such package, and `Error::Forbidden` if the packages of the project are
-/// disabled or a protection rule does not allow the deletion. Returns `Error::PreconditionFailed` if the package was changed after `unmodified_since`.
+/// Returns `Error::NotFound` if the project has no such package, and `Error::Forbidden` if the packages of the project
+/// are disabled or a protection rule does not allow the deletion. Returns `Error::PreconditionFailed` if the package
+/// was changed after `unmodified_since`.
 pub async fn delete_package(
     backend: &Backend,
     access: &ProjectAccess,
@@ -168,8 +169,8 @@ pub(super) fn file_target(package: &packages::Model, file: &package_files::Model
     AuditTarget::new("PackageFile", file.id, text)
 }
 
-/// Deletes all packages of a project that is being deleted, so that the deletion of its row does not cascade to them. Their
-/// objects are then garbage.
+/// Deletes all packages of a project that is being deleted, so that the deletion of its row does not cascade to them.
+/// Their objects are then garbage.
 ///
 /// # Errors
 /// Returns an error if a database query fails.

@@ -1,9 +1,9 @@
 //! Packages of projects: generic files, npm, PyPI, Cargo and Maven
 //! (`docs/adr/0064-store-each-package-file-as-an-object-of-its-own.md`).
 //!
-//! A package is one version. The content of each file is one object in the object storage. The row of an object is written
-//! before the object, and the transaction that adds the file attaches the object to the file. So a killed server leaves
-//! nothing visible, and the storage contains no unknown objects.
+//! A package is one version. The content of each file is one object in the object storage. The row of an object is
+//! written before the object, and the transaction that adds the file attaches the object to the file. So a killed
+//! server leaves nothing visible, and the storage contains no unknown objects.
 
 pub mod access;
 pub mod cargo;

@@ -146,8 +146,8 @@ pub async fn names(backend: &Backend, scope: &PackageScope<'_>) -> Result<Vec<St
 ///
 /// # Errors
 /// Returns `Forbidden` if the packages of the project are disabled. Returns `NotFound` if the package does not exist;
-/// `Unauthorized` in place of it for a client without credentials in a group. Returns `Overloaded` if too little memory is
-/// left.
+/// `Unauthorized` in place of it for a client without credentials in a group. Returns `Overloaded` if too little memory
+/// is left.
 pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Result<PythonPackageDetail> {
     // Other names are not looked up, because a database does not accept every text.
     if !is_name(name) {

@@ -25,11 +25,12 @@ pub const UPLOAD: OperationRule<'static> = OperationRule {
     read: false,
 };
 
-/// Returns the access of the caller by the current state of the database. To store the content of an upload can take minutes.
+/// Returns the access of the caller by the current state of the database. To store the content of an upload can take
+/// minutes.
 ///
 /// # Errors
-/// Returns `Unauthorized` or `InvalidToken` if the credentials are no longer valid, and `NotFound` if the caller cannot see
-/// the project any more. Returns `Forbidden` or `InsufficientScope` if the caller may not upload packages any more.
+/// Returns `Unauthorized` or `InvalidToken` if the credentials are no longer valid, and `NotFound` if the caller cannot
+/// see the project any more. Returns `Forbidden` or `InsufficientScope` if the caller may not upload packages any more.
 pub(super) async fn authorize_again(backend: &Backend, access: &ProjectAccess) -> Result<ProjectAccess> {
     let caller = identify_again(backend, &access.caller).await?;
     let project = access.project.id.to_string();

@@ -58,10 +58,10 @@ pub struct ReleaseUpdate {
 /// leaves the new tag.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the releases of the project are not available to the caller, or if the tag is protected and
-/// the caller cannot create it. Returns `Error::Conflict` if the tag has a release already. Returns `Error::Rejected` if a
-/// milestone is not available, a link is invalid, or the tag cannot be created. Returns `Error::Unprocessable` if the tag does
-/// not exist and no revision is given.
+/// Returns `Error::Forbidden` if the releases of the project are not available to the caller, or if the tag is
+/// protected and the caller cannot create it. Returns `Error::Conflict` if the tag has a release already. Returns
+/// `Error::Rejected` if a milestone is not available, a link is invalid, or the tag cannot be created. Returns
+/// `Error::Unprocessable` if the tag does not exist and no revision is given.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewRelease) -> Result<ReleaseDetail> {
     repository_access::repository(backend, access)?;
     rules::check_tag(backend, access, &new.tag).await?;

@@ -1,8 +1,8 @@
-//! Evidence of releases: a snapshot of a release, its milestones and their issues. A job collects the first evidence of a
-//! release at its date, and further ones on request.
+//! Evidence of releases: a snapshot of a release, its milestones and their issues. A job collects the first evidence of
+//! a release at its date, and further ones on request.
 //!
-//! Everyone who can read the code can read the evidence. So it contains issues and milestones only if all readers of the
-//! project can see them, and no confidential issues.
+//! Everyone who can read the code can read the evidence. So it contains issues and milestones only if all readers of
+//! the project can see them, and no confidential issues.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -128,7 +128,8 @@ pub(super) async fn schedule_first(
     enqueued.map_err(Error::internal)
 }
 
-/// Enqueues the collection of the first evidence after a change of the date, unless this evidence was collected already.
+/// Enqueues the collection of the first evidence after a change of the date, unless this evidence was collected
+/// already.
 pub(super) async fn reschedule_first(
     transaction: &DatabaseTransaction,
     former: &releases::Model,

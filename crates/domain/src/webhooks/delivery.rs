@@ -60,8 +60,8 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         .map_err(Error::internal)
 }
 
-/// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before the
-/// clock of the system was set back.
+/// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before
+/// the clock of the system was set back.
 pub(super) fn is_due(attempts: i32, next_attempt_at: DateTime<Utc>) -> bool {
     let longest = jobs::RunnerOptions::default().longest_retry_delay(attempts);
     let longest = TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX);

@@ -104,8 +104,8 @@ impl Linter<'_> {
         );
     }
 
-    /// Checks that the security requirements document the credentials of package clients, and that the permission is checked
-    /// first, so that a client without credentials is asked for them.
+    /// Checks that the security requirements document the credentials of package clients, and that the permission is
+    /// checked first, so that a client without credentials is asked for them.
     fn package_client(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-package-client"];
         let taken = *said == Value::Bool(true) || *said == "cargo";

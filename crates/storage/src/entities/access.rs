@@ -288,8 +288,8 @@ pub fn projects_with_releases(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::ReleasesAccessLevel, viewer, today)
 }
 
-/// Returns a condition on `projects` for projects whose packages are available to the viewer, who must be at least a Reporter
-/// in projects that are visible only to members. Projects that are being deleted are excluded.
+/// Returns a condition on `projects` for projects whose packages are available to the viewer, who must be at least a
+/// Reporter in projects that are visible only to members. Projects that are being deleted are excluded.
 pub fn projects_with_packages(viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::{Column, FeatureAccess};
 

@@ -109,7 +109,8 @@ pub struct Model {
     pub allow_author_approval: bool,
     /// Whether committers can approve their merge requests; false locks the setting of all projects in the group.
     pub allow_committer_approval: bool,
-    /// Whether merge requests can have approval rules of their own; false locks the setting of all projects in the group.
+    /// Whether merge requests can have approval rules of their own; false locks the setting of all projects in the
+    /// group.
     pub allow_approval_rule_overrides: bool,
     /// Whether approvals stay after new commits; false locks the setting of all projects in the group.
     pub retain_approvals_on_push: bool,

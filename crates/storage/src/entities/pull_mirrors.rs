@@ -1,4 +1,5 @@
-//! Repositories from which projects fetch their branches and tags. The settings of the updates are columns of the project.
+//! Repositories from which projects fetch their branches and tags. The settings of the updates are columns of the
+//! project.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::entity::prelude::*;
@@ -73,8 +74,8 @@ pub async fn lock(db: &impl ConnectionTrait, project_id: i64) -> Result<Option<M
     of_project(project_id).lock_exclusive().one(db).await
 }
 
-/// Returns the IDs of mirrors whose update is due, longest first, but at most `limit`. A time that is more than `longest` in
-/// the future was set before the clock was set back.
+/// Returns the IDs of mirrors whose update is due, longest first, but at most `limit`. A time that is more than
+/// `longest` in the future was set before the clock was set back.
 ///
 /// # Errors
 /// Any database error.

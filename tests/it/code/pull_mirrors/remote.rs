@@ -1,4 +1,5 @@
-//! Servers of remote repositories: a proxy of the server without version 2 of the protocol, and one with fixed responses.
+//! Servers of remote repositories: a proxy of the server without version 2 of the protocol, and one with fixed
+//! responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,7 +19,8 @@ use crate::support::{TestServer, on_every_database};
 
 const LIST_TYPE: &str = "application/x-git-receive-pack-advertisement";
 
-/// Starts a server that returns a list of references to each request, of this length, which may be longer than the list.
+/// Starts a server that returns a list of references to each request, of this length, which may be longer than the
+/// list.
 async fn lister(list: &str, length: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://ada:pass-word@{}/a.git", listener.local_addr().expect("an address"));

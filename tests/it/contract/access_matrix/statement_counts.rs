@@ -14,8 +14,8 @@ const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/contract/stat
 /// If this environment variable is set, the test writes the table.
 const UPDATE: &str = "HOLDFAST_UPDATE_STATEMENTS";
 const HEADER: &str = "operation\twithout caches\twith caches\n";
-/// Number of requests whose minimum is the number of statements with caches. Other tests write to the same server, which
-/// invalidates the caches.
+/// Number of requests whose minimum is the number of statements with caches. Other tests write to the same server,
+/// which invalidates the caches.
 const REQUESTS: usize = 3;
 /// Number of requests after which more statements than in the table are an error.
 const MAX_REQUESTS: usize = 100;

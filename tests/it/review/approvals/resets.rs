@@ -76,8 +76,8 @@ async fn only_new_commits_delete_approvals(server: TestServer) {
     assert_eq!(fixture.notes().await.last(), Some(&json!("removed all approvals because the commits changed")));
 }
 
-/// Changes the source branch without a record, as a push before the commit of the merge request does, and runs the job that
-/// compares the branch with the merge request. Returns the merge request.
+/// Changes the source branch without a record, as a push before the commit of the merge request does, and runs the job
+/// that compares the branch with the merge request. Returns the merge request.
 async fn change_unrecorded(fixture: &Fixture<'_>, change: impl FnOnce()) -> Value {
     change();
     let db = fixture.server.backend.database.read();

@@ -128,8 +128,8 @@ async fn concurrent_pushes_to_source_and_merge_lose_no_commit(server: TestServer
     }
 }
 
-/// Stores the plan of a merge into `main`, as the server does before the branch moves. Returns the ID of the merge request
-/// and the merge commit.
+/// Stores the plan of a merge into `main`, as the server does before the branch moves. Returns the ID of the merge
+/// request and the merge commit.
 async fn store_plan(server: &TestServer, fixture: &Fixture<'_>) -> (i64, String) {
     let project = &fixture.project;
     let tree = project.git(&["merge-tree", "--write-tree", "main", "feature/x"]);

@@ -178,8 +178,8 @@ pub async fn create(backend: &Backend, actor: &Actor, new: NewUser) -> Result<us
     register(backend, actor, new, confirmed()).await
 }
 
-/// As [`create`], with an access token of the user. Either both are created or neither. `token` receives the ID of the user.
-/// Returns the secret of the token.
+/// As [`create`], with an access token of the user. Either both are created or neither. `token` receives the ID of the
+/// user. Returns the secret of the token.
 ///
 /// # Errors
 /// Returns the errors of [`create`], and those of [`access_tokens::create`].

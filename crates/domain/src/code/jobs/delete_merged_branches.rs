@@ -14,8 +14,8 @@ use crate::code::ref_updates::{UpdateAuthority, prepare_and_update_refs};
 use crate::kernel::Backend;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
-/// Deletes the branches of a project that are merged into its default branch, except protected ones and the branches of open
-/// merge requests.
+/// Deletes the branches of a project that are merged into its default branch, except protected ones and the branches of
+/// open merge requests.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteMergedBranches {
     /// The project.
@@ -86,8 +86,8 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobF
     Ok(())
 }
 
-/// Removes the names of protected branches and of the branches of open merge requests, or all names if the project is archived
-/// or deleted.
+/// Removes the names of protected branches and of the branches of open merge requests, or all names if the project is
+/// archived or deleted.
 async fn retain_deletable(
     backend: &Backend,
     project_id: i64,

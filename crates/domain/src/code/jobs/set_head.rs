@@ -9,8 +9,8 @@ use storage::jobs::{Job, JobFailure};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
-/// Sets `HEAD` after a change of the default branch. The request that changes the default branch also sets `HEAD`; the job
-/// does it if the server was killed in between.
+/// Sets `HEAD` after a change of the default branch. The request that changes the default branch also sets `HEAD`; the
+/// job does it if the server was killed in between.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SetHead {
     /// The project.

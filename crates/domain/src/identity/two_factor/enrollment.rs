@@ -316,8 +316,8 @@ pub async fn reset(backend: &Backend, actor: &Actor, user_id: i64) -> Result<()>
         .await
 }
 
-/// Removes the second factor of a row whose secret cannot be decrypted. All sessions of the user end. Returns `false` if
-/// the row has another secret.
+/// Removes the second factor of a row whose secret cannot be decrypted. All sessions of the user end. Returns `false`
+/// if the row has another secret.
 ///
 /// # Errors
 /// Returns an error if the database fails.

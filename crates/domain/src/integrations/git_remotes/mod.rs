@@ -1,9 +1,9 @@
 //! Client for pushes to and fetches from remote repositories over smart HTTP. Users choose their URLs, and they may be
 //! hostile.
 //!
-//! Addresses are checked as for webhooks: literal addresses in the URL, and resolved names when the connection is opened, which
-//! uses the addresses of that lookup. Redirects are not followed. Programs of Git need no network: they only write the pack
-//! that the client sends (ADR 67), and read the pack that it receives (ADR 72).
+//! Addresses are checked as for webhooks: literal addresses in the URL, and resolved names when the connection is
+//! opened, which uses the addresses of that lookup. Redirects are not followed. Programs of Git need no network: they
+//! only write the pack that the client sends (ADR 67), and read the pack that it receives (ADR 72).
 
 mod fetch;
 mod progress;
@@ -64,8 +64,8 @@ struct RemoteLimits {
     report: Duration,
 }
 
-/// Maximum time from the start of the report on a push to its end. A server can send the start before it checks the objects,
-/// which takes minutes for a large push. It gets as much time as a server that sends nothing until then.
+/// Maximum time from the start of the report on a push to its end. A server can send the start before it checks the
+/// objects, which takes minutes for a large push. It gets as much time as a server that sends nothing until then.
 const MAX_REPORT_TIME: Duration = Duration::from_secs(10 * 60);
 
 const LIMITS: RemoteLimits = RemoteLimits {
@@ -120,8 +120,8 @@ pub struct GitRemoteClient {
     shares: UpdateShares,
 }
 
-/// Clients for public addresses, and for all allowed addresses. They are created on first use: a client reads all certificates
-/// of the system.
+/// Clients for public addresses, and for all allowed addresses. They are created on first use: a client reads all
+/// certificates of the system.
 #[derive(Debug)]
 struct Clients {
     limits: RemoteLimits,
@@ -182,8 +182,8 @@ impl GitRemoteClient {
         listed.map_err(|failure| without_credentials(failure, remote))
     }
 
-    /// Updates references of a remote repository. `pack` contains the objects that it lacks; it is not sent if all references
-    /// are deleted.
+    /// Updates references of a remote repository. `pack` contains the objects that it lacks; it is not sent if all
+    /// references are deleted.
     ///
     /// # Errors
     /// Returns the reason of a failure. References that the remote repository refused are no failure.

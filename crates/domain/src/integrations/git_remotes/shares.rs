@@ -1,5 +1,5 @@
-//! Shares of the updates of mirrors that run in a process at the same time. Remote repositories may be slow, and the mirrors
-//! of one project or user must not delay all others.
+//! Shares of the updates of mirrors that run in a process at the same time. Remote repositories may be slow, and the
+//! mirrors of one project or user must not delay all others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -38,7 +38,8 @@ pub struct MirrorUpdate {
 /// The project or the user has no share left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareExceeded {
-    /// When the update should be tried again. The delay is random, so that updates that wait are not tried at the same moment.
+    /// When the update should be tried again. The delay is random, so that updates that wait are not tried at the same
+    /// moment.
     pub delay: Duration,
 }
 

@@ -176,10 +176,10 @@ async fn delete_files(backend: &Backend, project_id: i64) -> Result<()> {
     uploads::remove_all(backend, project_id).await
 }
 
-/// Deletes a project in any state, with all rows that reference it. Files are deleted before rows: a later
-/// attempt finds a row without files, but not files without a row. They are deleted again after the rows, because a fork or
-/// an upload that had started can store files meanwhile. A job does this if the server is killed, because the deletion of a
-/// group no longer finds the project.
+/// Deletes a project in any state, with all rows that reference it. Files are deleted before rows: a later attempt
+/// finds a row without files, but not files without a row. They are deleted again after the rows, because a fork or an
+/// upload that had started can store files meanwhile. A job does this if the server is killed, because the deletion of
+/// a group no longer finds the project.
 ///
 /// # Errors
 /// Returns an error if a database query or a file operation fails.

@@ -1,5 +1,5 @@
-//! Pull mirrors: repositories from which projects fetch their branches and tags. This module has their settings; [`schedule`]
-//! decides when a mirror is updated, and [`update`] fetches.
+//! Pull mirrors: repositories from which projects fetch their branches and tags. This module has their settings;
+//! [`schedule`] decides when a mirror is updated, and [`update`] fetches.
 
 mod plan;
 pub mod schedule;
@@ -79,12 +79,12 @@ async fn find(db: &impl ConnectionTrait, project_id: i64) -> Result<Model> {
     found.ok_or_else(|| Error::Rejected(NOT_MIRRORED.into()))
 }
 
-/// Creates or changes the pull mirror of a project. The caller becomes the user on whose behalf the project is updated. A
-/// mirror that is enabled, or gets another URL or other credentials, is updated as soon as possible.
+/// Creates or changes the pull mirror of a project. The caller becomes the user on whose behalf the project is updated.
+/// A mirror that is enabled, or gets another URL or other credentials, is updated as soon as possible.
 ///
 /// # Errors
-/// Returns `Error::InvalidParameters` without attributes. Returns `Error::InvalidAttributes` if the URL is missing or not
-/// allowed.
+/// Returns `Error::InvalidParameters` without attributes. Returns `Error::InvalidAttributes` if the URL is missing or
+/// not allowed.
 pub async fn set(backend: &Backend, access: &ProjectAccess, change: PullMirrorChange) -> Result<PullMirror> {
     let settings = [
         change.enabled,

@@ -1,5 +1,5 @@
-//! Updates of pull mirrors: a job fetches the branches and tags of the remote repository, pushes them to the project on behalf
-//! of the user of the mirror, and records the result.
+//! Updates of pull mirrors: a job fetches the branches and tags of the remote repository, pushes them to the project on
+//! behalf of the user of the mirror, and records the result.
 //!
 //! A job runs at least once, and can be interrupted at any point: each update compares the refs again.
 
@@ -277,8 +277,9 @@ async fn check_url(backend: &Backend, mirror: &Model) -> Result<(), UpdateResult
     }
 }
 
-/// Records the targets of branches and tags, and deletes the records of other names. After a change of the URL, all branches
-/// and tags are those of the project, so nothing is recorded: the next update would otherwise delete these branches and tags.
+/// Records the targets of branches and tags, and deletes the records of other names. After a change of the URL, all
+/// branches and tags are those of the project, so nothing is recorded: the next update would otherwise delete these
+/// branches and tags.
 async fn record_targets(
     backend: &Backend,
     mirror: &Model,
@@ -362,7 +363,8 @@ struct MirrorPull<'a> {
 }
 
 impl MirrorPull<'_> {
-    /// Returns the commands that the user of the mirror may execute, and the branches among them that require a fast-forward.
+    /// Returns the commands that the user of the mirror may execute, and the branches among them that require a
+    /// fast-forward.
     async fn permitted(
         &mut self,
         commands: Vec<RefCommand>,

@@ -38,8 +38,8 @@ pub fn requires_credentials(access: &ProjectAccess) -> Result<bool> {
 /// Returns the file of a crate in the index: a line for each version, oldest first.
 ///
 /// # Errors
-/// Returns `NotFound` if no crate has this path, `Forbidden` if the packages of the project are disabled, and `Overloaded` if too
-/// little memory is left.
+/// Returns `NotFound` if no crate has this path, `Forbidden` if the packages of the project are disabled, and
+/// `Overloaded` if too little memory is left.
 pub async fn index_file(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Download> {
     check_access(access)?;
     let not_found = || Error::not_found("Crate");
@@ -99,7 +99,8 @@ pub async fn open(backend: &Backend, access: &ProjectAccess, name: &str, version
     })
 }
 
-/// Parses the name and the version in a path. Other texts are not looked up, because a database does not accept every text.
+/// Parses the name and the version in a path. Other texts are not looked up, because a database does not accept every
+/// text.
 fn parse(name: &str, version: &str) -> Result<(CrateName, CrateVersion)> {
     match (CrateName::parse(name), CrateVersion::parse(version)) {
         (Ok(name), Ok(version)) => Ok((name, version)),

@@ -1,7 +1,7 @@
 //! Uploads of versions.
 //!
-//! The body is a file. The archive in it is checked and then stored, so the memory of an upload does not depend on the size of
-//! the archive.
+//! The body is a file. The archive in it is checked and then stored, so the memory of an upload does not depend on the
+//! size of the archive.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -24,10 +24,10 @@ use crate::packages::protection::{self, PackageChange, ProtectedName};
 /// Adds a version.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the body is invalid, and `Conflict` if the version, or a crate with a similar name, exists.
-/// Returns `Forbidden` if the packages of the project are disabled or a protection rule does not allow the upload. Returns
-/// `TooLarge` if the archive exceeds the maximum size of a package file, and `Rejected` if the crate has [`MAX_VERSIONS`]
-/// versions.
+/// Returns `InvalidParameters` if the body is invalid, and `Conflict` if the version, or a crate with a similar name,
+/// exists. Returns `Forbidden` if the packages of the project are disabled or a protection rule does not allow the
+/// upload. Returns `TooLarge` if the archive exceeds the maximum size of a package file, and `Rejected` if the crate
+/// has [`MAX_VERSIONS`] versions.
 pub async fn publish(backend: &Backend, access: &ProjectAccess, body: UploadedFile) -> Result<()> {
     check_access(access)?;
     let max_bytes = backend.instance.max_package_file_bytes;

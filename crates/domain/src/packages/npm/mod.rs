@@ -42,8 +42,8 @@ fn parse_name(name: &str) -> Result<NpmName> {
     NpmName::parse(name).map_err(|error| Error::parameter(format!("package_name {error}")))
 }
 
-/// Returns the scope of a request to the whole instance: the projects in the namespace that the scope of the name names. The
-/// scope contains no projects if the name has no scope, or if no top-level namespace has its path.
+/// Returns the scope of a request to the whole instance: the projects in the namespace that the scope of the name
+/// names. The scope contains no projects if the name has no scope, or if no top-level namespace has its path.
 ///
 /// # Errors
 /// Returns `InvalidParameters` if the name is invalid.
@@ -65,8 +65,9 @@ pub async fn instance_scope<'a>(
 /// Opens the archive of a version.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled. Returns
-/// `NotFound` if the archive does not exist; `Unauthorized` in place of it for a client without credentials in a group.
+/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled.
+/// Returns `NotFound` if the archive does not exist; `Unauthorized` in place of it for a client without credentials in
+/// a group.
 pub async fn open(
     backend: &Backend,
     scope: &PackageScope<'_>,

@@ -1,7 +1,7 @@
 //! Uploads of npm: new versions, and documents that change deprecations.
 //!
-//! The body is a file. The archive in it is decoded into a second file, so the memory of an upload does not depend on the
-//! size of the archive.
+//! The body is a file. The archive in it is decoded into a second file, so the memory of an upload does not depend on
+//! the size of the archive.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -36,9 +36,10 @@ pub struct NpmChange {
 /// Processes a document of npm: adds a version, or changes the deprecation of versions.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name or the document is invalid, or the package has too many versions or tags. Returns
-/// `Forbidden` if the version exists already, the packages of the project are disabled, or a protection rule does not allow the
-/// change. Returns `NotFound` if the package to deprecate does not exist, and `TooLarge` if the archive exceeds the maximum size of a package file.
+/// Returns `InvalidParameters` if the name or the document is invalid, or the package has too many versions or tags.
+/// Returns `Forbidden` if the version exists already, the packages of the project are disabled, or a protection rule
+/// does not allow the change. Returns `NotFound` if the package to deprecate does not exist, and `TooLarge` if the
+/// archive exceeds the maximum size of a package file.
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,

@@ -23,11 +23,13 @@ use crate::spaces::projects::lock_for_insert;
 /// Maximum size of a body with a version, in bytes.
 const MAX_VERSION_BYTES: u64 = 4 << 10;
 
-/// Returns the version of each tag of a package. If no version has the tag `latest`, it is the tag of the highest version.
+/// Returns the version of each tag of a package. If no version has the tag `latest`, it is the tag of the highest
+/// version.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled. Returns
-/// `NotFound` if the package does not exist; `Unauthorized` in place of it for a client without credentials in a group.
+/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled.
+/// Returns `NotFound` if the package does not exist; `Unauthorized` in place of it for a client without credentials in
+/// a group.
 pub async fn list(
     backend: &Backend,
     scope: &PackageScope<'_>,
@@ -39,8 +41,9 @@ pub async fn list(
 /// Sets a tag to a version, which the body contains as a JSON string.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name, the tag or the version is invalid, or the package has [`MAX_TAGS`] tags already.
-/// Returns `NotFound` if the version does not exist, and `Forbidden` if the packages of the project are disabled.
+/// Returns `InvalidParameters` if the name, the tag or the version is invalid, or the package has [`MAX_TAGS`] tags
+/// already. Returns `NotFound` if the version does not exist, and `Forbidden` if the packages of the project are
+/// disabled.
 pub async fn set(
     backend: &Backend,
     access: &ProjectAccess,
@@ -92,8 +95,8 @@ pub async fn set(
 /// Deletes a tag. The version remains.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name is invalid, `NotFound` if the tag does not exist, and `Forbidden` if the packages
-/// of the project are disabled.
+/// Returns `InvalidParameters` if the name is invalid, `NotFound` if the tag does not exist, and `Forbidden` if the
+/// packages of the project are disabled.
 pub async fn delete(backend: &Backend, access: &ProjectAccess, name: &str, tag: &str) -> Result<()> {
     check_access(access)?;
     let name = parse_name(name)?;

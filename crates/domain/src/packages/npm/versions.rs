@@ -32,8 +32,8 @@ pub struct NpmVersionDetail {
 }
 
 impl NpmVersionDetail {
-    /// Parses the document about the version. A parsed document can take fifteen times as much memory as its text, so callers
-    /// parse one at a time.
+    /// Parses the document about the version. A parsed document can take fifteen times as much memory as its text, so
+    /// callers parse one at a time.
     ///
     /// # Errors
     /// Returns an internal error if the document is invalid.
@@ -42,13 +42,13 @@ impl NpmVersionDetail {
     }
 }
 
-/// Returns a package with its versions. If several projects of a group have the same version, the version that was uploaded
-/// last is returned.
+/// Returns a package with its versions. If several projects of a group have the same version, the version that was
+/// uploaded last is returned.
 ///
 /// # Errors
-/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled. Returns
-/// `NotFound` if the package does not exist; `Unauthorized` in place of it for a client without credentials in a group.
-/// Returns `Overloaded` if too little memory is left.
+/// Returns `InvalidParameters` if the name is invalid, and `Forbidden` if the packages of the project are disabled.
+/// Returns `NotFound` if the package does not exist; `Unauthorized` in place of it for a client without credentials in
+/// a group. Returns `Overloaded` if too little memory is left.
 pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Result<NpmPackageDetail> {
     let name = parse_name(name)?;
     let found = client_lists::versions(backend, scope, PackageType::Npm, name.as_str()).await?;
@@ -74,7 +74,8 @@ pub async fn get(backend: &Backend, scope: &PackageScope<'_>, name: &str) -> Res
     })
 }
 
-/// Returns the version of each tag of a package. If no version has the tag `latest`, it is the tag of the highest version.
+/// Returns the version of each tag of a package. If no version has the tag `latest`, it is the tag of the highest
+/// version.
 ///
 /// # Errors
 /// Returns the errors of [`get`].

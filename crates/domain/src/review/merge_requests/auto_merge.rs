@@ -1,6 +1,6 @@
 //! Merge requests that are merged automatically when their pipeline succeeds and their status checks have passed. A
-//! successful pipeline and a passed check enqueue `jobs::auto_merge`. A failed pipeline or check does not cancel the waiting,
-//! since it may be retried.
+//! successful pipeline and a passed check enqueue `jobs::auto_merge`. A failed pipeline or check does not cancel the
+//! waiting, since it may be retried.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -63,8 +63,8 @@ pub(super) fn params_without_plan(merge_request: &Model) -> Result<Option<String
     text.map_err(Error::internal)
 }
 
-/// Returns the parameters of a row whose current head and target branch are approved. The plan of a merge that is about to
-/// happen remains.
+/// Returns the parameters of a row whose current head and target branch are approved. The plan of a merge that is about
+/// to happen remains.
 fn approve(merge_request: &Model) -> Result<String> {
     let approved = Some(ApprovedMerge {
         head: merge_request.head_sha.clone(),
@@ -77,8 +77,8 @@ fn approve(merge_request: &Model) -> Result<String> {
     text.map_err(Error::internal)
 }
 
-/// Sets a merge request to be merged when its pipeline succeeds. New commits, closing, reopening and another target branch
-/// cancel this. Does nothing if the merge request waits with the same parameters.
+/// Sets a merge request to be merged when its pipeline succeeds. New commits, closing, reopening and another target
+/// branch cancel this. Does nothing if the merge request waits with the same parameters.
 ///
 /// # Errors
 /// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has another head or target
@@ -176,8 +176,8 @@ pub async fn cancel_auto_merge(
     row::load_detail(backend, access, canceled, MergeRequestInclude::default()).await
 }
 
-/// Returns the head pipeline, which may have succeeded in the meantime. A change of a pipeline locks its project until it is
-/// committed, and then looks for waiting merge requests. The lock taken here therefore excludes a race.
+/// Returns the head pipeline, which may have succeeded in the meantime. A change of a pipeline locks its project until
+/// it is committed, and then looks for waiting merge requests. The lock taken here therefore excludes a race.
 async fn pipeline_under_lock(
     transaction: &DatabaseTransaction,
     merge_request: &Model,
@@ -221,9 +221,9 @@ pub(crate) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, targe
     Ok(())
 }
 
-/// Merges a waiting merge request if the newest pipeline of its head has succeeded and its status checks have passed, with the
-/// permissions of the user who enabled it. If the merge is not possible, the waiting is canceled and a note states the
-/// reason. The operation is idempotent.
+/// Merges a waiting merge request if the newest pipeline of its head has succeeded and its status checks have passed,
+/// with the permissions of the user who enabled it. If the merge is not possible, the waiting is canceled and a note
+/// states the reason. The operation is idempotent.
 ///
 /// # Errors
 /// Returns an error for internal failures; the merge request then still waits.
@@ -286,8 +286,8 @@ async fn merge(backend: &Backend, merge_request: &Model) -> Result<()> {
         .map(drop)
 }
 
-/// Cancels the automatic merge that a job read and writes a note with the reason. An automatic merge that was enabled since
-/// then remains.
+/// Cancels the automatic merge that a job read and writes a note with the reason. An automatic merge that was enabled
+/// since then remains.
 async fn abort(backend: &Backend, merge_request: &Model, reason: &str) -> Result<()> {
     backend
         .database

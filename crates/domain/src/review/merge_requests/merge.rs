@@ -40,11 +40,11 @@ pub struct MergeParams {
     pub squash_commit_message: Option<String>,
     /// Whether to delete the source branch after the merge.
     pub should_remove_source_branch: Option<bool>,
-    /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful one, and
-    /// until the status checks have passed, if the project requires them.
+    /// Whether to wait until the pipeline has succeeded, if it has not finished or the project requires a successful
+    /// one, and until the status checks have passed, if the project requires them.
     pub merge_when_pipeline_succeeds: bool,
-    /// The automatic merge that a job carries out. The merge is refused if the merge request has another target branch, or
-    /// no longer waits for this automatic merge.
+    /// The automatic merge that a job carries out. The merge is refused if the merge request has another target branch,
+    /// or no longer waits for this automatic merge.
     pub waited_for: Option<WaitingMerge>,
 }
 
@@ -68,11 +68,11 @@ impl WaitingMerge {
 /// branch follow in a job.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request is not visible, and `Unauthorized` if the caller may not merge
-/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have
-/// not passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
-/// needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent pushes win
-/// repeatedly.
+/// Returns `NotFound` if the merge request is not visible, and `Unauthorized` if the caller may not merge into the
+/// target branch. Returns `NotAllowed` if it is not open, is a draft, lacks approvals, has status checks that have not
+/// passed, or does not meet the other requirements of the project. Returns `NotAcceptable` if it has conflicts, has no
+/// commits to merge, or needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent
+/// pushes win repeatedly.
 pub async fn accept(
     backend: &Backend,
     access: &ProjectAccess,

@@ -293,8 +293,8 @@ fn apply_state_event(
     }
 }
 
-/// Returns why the changes of a row cancel its automatic merge, or `None` if they do not. The user who enabled it has not seen
-/// the commits of a merge request that was closed meanwhile, and has not approved a merge into another branch.
+/// Returns why the changes of a row cancel its automatic merge, or `None` if they do not. The user who enabled it has
+/// not seen the commits of a merge request that was closed meanwhile, and has not approved a merge into another branch.
 fn reason_to_cancel(row: &ActiveModel, before: &Model) -> Option<&'static str> {
     let state: MergeRequestState = *row.state.as_ref();
     if state != before.state {

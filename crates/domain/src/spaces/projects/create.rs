@@ -419,8 +419,8 @@ pub(crate) fn map_unique_violation(error: DbErr) -> Error {
     }
 }
 
-/// Adds the creator, or the owner of the personal namespace, as a Maintainer. A user with a role at least as
-/// high in the group is skipped, because a membership cannot be lower than the inherited one. Returns the new Maintainer.
+/// Adds the creator, or the owner of the personal namespace, as a Maintainer. A user with a role at least as high in
+/// the group is skipped, because a membership cannot be lower than the inherited one. Returns the new Maintainer.
 pub(super) async fn add_maintainer(
     transaction: &DatabaseTransaction,
     namespace: &namespaces::Model,
