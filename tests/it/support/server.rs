@@ -198,8 +198,7 @@ impl TestServer {
     /// Commits a transaction as soon as another one waits for its locks. Requires [`Self::locks_rows`], and a
     /// connection in addition to those of the transactions.
     pub async fn commit_when_awaited(&self, transaction: DatabaseTransaction) {
-        let waiting =
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
         let read = self.backend.database.read();
         let is_awaited = async || {
             let statement = Statement::from_string(DbBackend::Postgres, waiting);

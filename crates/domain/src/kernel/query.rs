@@ -1,12 +1,10 @@
 //! Queries for lists (pages, bounded totals and text search), and the deletion of expired rows and of batches.
 
 use chrono::{DateTime, DurationRound, NaiveDate, TimeDelta, Utc};
-use sea_orm::sea_query::{
-    Asterisk, BinOper, Expr, Func, LikeExpr, LockType, Order, Query, SelectStatement,
-};
+use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, LockType, Order, Query, SelectStatement};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Select,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, ExprTrait, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select,
 };
 use storage::entities::columns::{self, ReadColumns};
 use storage::entities::related_rows::{RelatedPart, RelatedRow, bigint};

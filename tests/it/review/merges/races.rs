@@ -220,10 +220,7 @@ async fn target_branch_that_changes_while_automatic_merge_is_enabled_returns_409
     let (response, ()) = tokio::join!(enable, server.commit_when_awaited(transaction));
     assert_eq!(response.expect(409).message(), "The target branch has changed");
     let read = fixture.read(1).await;
-    assert_eq!(
-        (&read["target_branch"], &read["merge_when_pipeline_succeeds"]),
-        (&json!("merged"), &json!(false))
-    );
+    assert_eq!((&read["target_branch"], &read["merge_when_pipeline_succeeds"]), (&json!("merged"), &json!(false)));
 }
 
 on_every_database![
