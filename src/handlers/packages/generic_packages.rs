@@ -40,6 +40,10 @@ impl GenericPackagesApi for App {
         };
         let status = request.status.map(Convert::convert);
         let file = generic::publish(&self.backend, &access, file, status, upload).await?;
-        Ok(view::publication(file, request.select))
+        Ok(view::publication(
+            &self.backend.instance.base_url,
+            file,
+            request.select,
+        ))
     }
 }

@@ -1,5 +1,6 @@
 //! Packages and their files.
 
+use domain::kernel::urls::encode_segment;
 use domain::packages::cleanup::CleanupPolicy;
 use domain::packages::listing::{self, PackageDetail};
 use serde_json::Value;
@@ -7,8 +8,8 @@ use storage::entities::{package_files, packages};
 
 use crate::views::enums::Convert;
 use contract::{
-    GenericPackageSelection, Message, Package, PackageCleanupPolicy, PackageFile, PackageLinks, PackageTag,
-    PackageVersion,
+    GenericPackageFile, GenericPackageFileLocation, GenericPackageSelection, Message, Package,
+    PackageCleanupPolicy, PackageFile, PackageLinks, PackageTag, PackageVersion,
 };
 
 /// Returns a package; `base` is the base URL.
@@ -96,14 +97,39 @@ pub fn cleanup_policy(policy: CleanupPolicy) -> PackageCleanupPolicy {
     }
 }
 
+/// Returns an uploaded file of a generic package.
+fn generic_file(base: &str, package: &packages::Model, row: package_files::Model) -> GenericPackageFile {
+    let url = format!(
+        "{base}/api/v4/projects/{}/packages/generic/{}/{}/{}",
+        package.project_id,
+        encode_segment(&package.name),
+        encode_segment(&package.version),
+        encode_segment(&row.file_name)
+    );
+    GenericPackageFile {
+        id: row.id,
+        package_id: row.package_id,
+        created_at: row.created_at.into(),
+        updated_at: row.created_at.into(),
+        file_name: row.file_name,
+        size: row.size,
+        file_md5: row.md5,
+        file_sha1: row.sha1,
+        file_sha256: row.sha256,
+        status: "default".to_owned(),
+        file: GenericPackageFileLocation { url },
+    }
+}
+
 /// Returns the result of a publication: the file, or a message.
 #[must_use]
 pub fn publication(
-    (_, row): (packages::Model, package_files::Model),
+    base: &str,
+    (package, row): (packages::Model, package_files::Model),
     selection: Option<GenericPackageSelection>,
 ) -> Value {
     let view = match selection {
-        Some(GenericPackageSelection::PackageFile) => serde_json::to_value(file(row)),
+        Some(GenericPackageSelection::PackageFile) => serde_json::to_value(generic_file(base, &package, row)),
         None => serde_json::to_value(Message {
             message: "201 Created".to_owned(),
         }),

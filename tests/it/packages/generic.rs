@@ -34,9 +34,16 @@ async fn uploaded_file_is_downloaded_with_its_digests(server: TestServer) {
         json!({
             "id": file["id"], "package_id": file["package_id"], "created_at": file["created_at"],
             "file_name": "engine.tar.gz", "size": 6_000_000, "file_md5": MD5,
-            "file_sha1": SHA1, "file_sha256": SHA256,
+            "file_sha1": SHA1, "file_sha256": SHA256, "updated_at": file["created_at"], "status": "default",
+            "file": { "url": file["file"]["url"] },
         })
     );
+    // Clients put the URL into links, so it is absolute.
+    let url = file["file"]["url"].as_str().expect("a text");
+    let (server_url, path) = url.split_once("/api/v4").expect("a URL of the API");
+    assert!(server_url.starts_with("http"), "{url}");
+    assert_eq!(path, format!("{work}/packages/generic/engine/1.4.0/engine.tar.gz"));
+    assert!(root.get(path).await.expect(200).body == content);
     let anonymous = server.anonymous();
     let download = anonymous.get(&file_path(&work, FILE)).await.expect(200);
     assert!(download.body == content);
