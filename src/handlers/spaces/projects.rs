@@ -32,7 +32,7 @@ use contract::{
 fn project_settings(description: Patch<String>, settings: ProjectSettings) -> projects::ProjectSettings {
     projects::ProjectSettings {
         description,
-        tag_list: settings.tag_list,
+        tag_list: settings.tag_list.into_patch(),
         topics: settings.topics.into_patch(),
         issues_enabled: settings.issues_enabled,
         merge_requests_enabled: settings.merge_requests_enabled,

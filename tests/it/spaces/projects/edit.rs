@@ -67,12 +67,17 @@ async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let cleared = cleared.expect(200).json();
     assert_eq!((&cleared["description"], &cleared["ci_default_git_depth"]), (&json!(null), &json!(null)));
     assert_eq!((&cleared["tag_list"], &cleared["name"]), (&json!(["x"]), &json!("New Name")));
-    // `topics` is a list or a text, and overrides `tag_list`.
+    // Both are a list or a text, and `topics` overrides `tag_list`.
     for (sent, shown) in [
         (json!({"topics": ["b", "a", "b"], "tag_list": "c"}), json!(["a", "b"])),
         (json!({"topics": "d, e"}), json!(["d", "e"])),
         (json!({"topics": ""}), json!([])),
         (json!({"tag_list": "x"}), json!(["x"])),
+        (json!({"tag_list": ["z", "y", "z"]}), json!(["y", "z"])),
+        (json!({"tag_list": "", "topics": "x"}), json!(["x"])),
+        (json!({"tag_list": []}), json!([])),
+        (json!({"tag_list": "x, w"}), json!(["w", "x"])),
+        (json!({"tag_list": ""}), json!([])),
     ] {
         let changed = root.put(&format!("/projects/{work}"), sent.clone()).await.expect(200).json();
         assert_eq!((&changed["topics"], &changed["tag_list"]), (&shown, &shown), "{sent}");

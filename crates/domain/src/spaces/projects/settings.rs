@@ -27,7 +27,7 @@ const STORAGE: &str = "default";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProjectSettings {
     pub description: Patch<String>,
-    pub tag_list: Option<String>,
+    pub tag_list: Patch<Vec<String>>,
     pub topics: Patch<Vec<String>>,
     pub issues_enabled: Option<bool>,
     pub merge_requests_enabled: Option<bool>,
@@ -82,15 +82,18 @@ impl ProjectSettings {
     /// # Errors
     /// Returns a validation error for too many or too long topics.
     pub(super) fn topics(&self) -> Result<Option<BTreeSet<String>>> {
-        let (attribute, topics): (_, Vec<&str>) = match (&self.topics, &self.tag_list) {
-            (Patch::Set(topics), _) => ("topics", topics.iter().map(String::as_str).collect()),
-            (Patch::Clear, _) => ("topics", Vec::new()),
-            (Patch::Keep, Some(list)) => ("tag_list", list.split(',').collect()),
-            (Patch::Keep, None) => return Ok(None),
+        let (attribute, sent) = match self.topics.is_keep() {
+            false => ("topics", &self.topics),
+            true => ("tag_list", &self.tag_list),
+        };
+        let topics: &[String] = match sent {
+            Patch::Set(topics) => topics,
+            Patch::Clear => &[],
+            Patch::Keep => return Ok(None),
         };
         let topics: BTreeSet<String> = topics
-            .into_iter()
-            .map(str::trim)
+            .iter()
+            .map(|topic| topic.trim())
             .filter(|topic| !topic.is_empty())
             .map(str::to_owned)
             .collect();
