@@ -337,12 +337,19 @@ fn merge_by_email(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
 /// Returns the best common ancestor of some revisions.
 ///
 /// # Errors
-/// Returns a validation error if a revision does not exist, and `NotFound` without a common ancestor.
+/// Returns a validation error for fewer than two revisions or if a revision does not exist, and `NotFound` without a
+/// common ancestor.
 pub async fn get_merge_base(
     backend: &Backend,
     access: &ProjectAccess,
     revisions: Vec<String>,
 ) -> Result<git::Commit> {
+    // Not a rule of the contract, because clients compare the text.
+    if revisions.len() < 2 {
+        return Err(Error::Rejected(
+            "400 Bad request - Provide at least 2 refs".into(),
+        ));
+    }
     let repository = repository_access::repository(backend, access)?;
     let mut ids = Vec::with_capacity(revisions.len());
     for revision in revisions {

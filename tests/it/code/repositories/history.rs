@@ -154,8 +154,12 @@ async fn get_merge_base_rejects_unknown_and_unrelated_refs(server: TestServer) {
     assert_eq!(answer.message(), "404 Merge Base Not Found");
     let answer = client.get(&project.url("/merge_base?refs[]=main&refs[]=none")).await.expect(400);
     assert_eq!(answer.message(), "Could not find ref: none");
+    for query in ["refs[]=main", "refs=main"] {
+        let answer = client.get(&project.url(&format!("/merge_base?{query}"))).await.expect(400);
+        assert_eq!(answer.message(), "400 Bad request - Provide at least 2 refs");
+    }
     let many = "refs[]=main&".repeat(101);
-    for query in ["", "refs[]=main", "refs=main", "refs[]=main&refs[]=%00", &many] {
+    for query in ["", "refs[]=main&refs[]=%00", &many] {
         client.get(&project.url(&format!("/merge_base?{query}"))).await.expect(400);
     }
 }
