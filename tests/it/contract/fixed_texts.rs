@@ -386,6 +386,7 @@ const AREAS: &[Area] = &[
             "Invalid reference name: {}",
             "The branch refname is invalid",
             "Could not find ref: {}",
+            "400 Bad request - Provide at least 2 refs",
             "Tag name invalid",
             "Tag {} already exists",
             "Target {} is invalid",
