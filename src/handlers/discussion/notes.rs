@@ -106,7 +106,7 @@ impl NotesApi for App {
         let body = request.body;
         let new = NewNote {
             body: body.body,
-            confidential: body.confidential,
+            confidential: body.confidential || body.internal,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
         self.create_note(access, NoteableKey::Issue(request.issue_iid), new)
@@ -166,7 +166,7 @@ impl NotesApi for App {
         let body = request.body;
         let new = NewNote {
             body: body.body,
-            confidential: body.confidential,
+            confidential: body.confidential || body.internal,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
         self.create_note(access, NoteableKey::MergeRequest(request.merge_request_iid), new)
@@ -233,7 +233,7 @@ impl NotesApi for App {
         let body = request.body;
         let new = NewNote {
             body: body.body,
-            confidential: body.confidential,
+            confidential: body.confidential || body.internal,
             created_at: body.created_at.map(Timestamp::to_utc),
         };
         self.create_note(access, NoteableKey::Snippet(request.snippet_id), new)
@@ -295,7 +295,7 @@ impl NotesApi for App {
     ) -> Result<CreatedNote> {
         let new = NewNote {
             body: request.body.body,
-            confidential: request.body.confidential,
+            confidential: request.body.confidential || request.body.internal,
             created_at: None,
         };
         self.create_note(access, NoteableKey::Epic(request.epic_id), new)

@@ -4,8 +4,9 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{bodies, issue, write};
+use crate::planning::epics::epic;
 use crate::planning::issues::open;
-use crate::support::spaces::project;
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn notes_return_401_to_anonymous_and_404_to_non_members(server: TestServer) {
@@ -110,6 +111,35 @@ async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServ
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
 }
 
+async fn create_note_accepts_internal_as_alias_of_confidential(server: TestServer) {
+    let root = server.root();
+    let (id, issue) = issue(&server, "internal").await;
+    let guest = server.create_user("guest").await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    let snippet = json!({"title": "s", "file_name": "s.txt", "content": "s", "visibility": "public"});
+    let snippet = root.post(&format!("/projects/{id}/snippets"), snippet).await.expect(201).json()["id"].clone();
+    let parent = group(&root, "whole", json!({"visibility": "public"})).await;
+    let (_, epic) = epic(&root, parent, "Whole", json!({})).await;
+    let paths = [issue, format!("/projects/{id}/snippets/{snippet}"), format!("/groups/{parent}/epics/{epic}")];
+    for path in &paths {
+        let notes = format!("{path}/notes");
+        for (sent, confidential) in [
+            (json!({"body": "x", "internal": true}), true),
+            (json!({"body": "x", "internal": true, "confidential": false}), true),
+            (json!({"body": "x", "internal": false, "confidential": true}), true),
+            (json!({"body": "x", "internal": false}), false),
+        ] {
+            let created = root.post(&notes, sent.clone()).await.expect(201).json();
+            let both = (&created["confidential"], &created["internal"]);
+            assert_eq!(both, (&json!(confidential), &json!(confidential)), "{path} {sent}");
+            let read = root.get(&format!("{notes}/{}", created["id"])).await.expect(200).json();
+            assert_eq!(read["internal"], confidential, "{path} {sent}");
+        }
+        assert_eq!(root.get(&notes).await.expect(200).json().as_array().map(Vec::len), Some(4));
+        assert_eq!(guest.client.get(&notes).await.expect(200).json().as_array().map(Vec::len), Some(1), "{path}");
+    }
+}
+
 async fn locked_discussion_allows_writes_by_members_only(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "locked").await;
@@ -143,6 +173,7 @@ on_every_database![
     notes_return_401_to_anonymous_and_404_to_non_members,
     notes_on_confidential_issues_are_hidden,
     confidential_notes_are_visible_to_author_and_reporters,
+    create_note_accepts_internal_as_alias_of_confidential,
     locked_discussion_allows_writes_by_members_only,
     create_note_accepts_created_at_from_owners_only,
 ];

@@ -30,6 +30,7 @@ async fn create_note_returns_all_fields(server: TestServer) {
             "noteable_type",
             "resolvable",
             "confidential",
+            "internal",
             "noteable_iid",
             "commands_changes",
         ]
@@ -38,7 +39,7 @@ async fn create_note_returns_all_fields(server: TestServer) {
     for field in ["type", "attachment"] {
         assert_eq!(created[field], json!(null), "{field}");
     }
-    for field in ["system", "resolvable", "confidential"] {
+    for field in ["system", "resolvable", "confidential", "internal"] {
         assert_eq!(created[field], false, "{field}");
     }
     assert_eq!((&created["noteable_id"], &created["noteable_type"]), (&before["id"], &json!("Issue")));
