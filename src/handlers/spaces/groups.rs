@@ -62,6 +62,7 @@ fn project_filter(
         search: filter.search,
         owned: filter.owned,
         starred: filter.starred,
+        topics: filter.topic.unwrap_or_default(),
         with_issues_enabled: filter.with_issues_enabled,
         with_merge_requests_enabled: filter.with_merge_requests_enabled,
         min_access_level: filter.min_access_level,

@@ -112,6 +112,7 @@ pub(crate) fn project_filter(filter: ProjectFilter) -> projects::ProjectFilter {
         owned: filter.owned,
         membership: filter.membership,
         starred: filter.starred,
+        topics: filter.topic.unwrap_or_default(),
         with_issues_enabled: filter.with_issues_enabled,
         with_merge_requests_enabled: filter.with_merge_requests_enabled,
         with_programming_language: filter.with_programming_language,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{Query, SelectStatement};
+use sea_orm::{DbBackend, QuerySelect, QueryTrait};
 
 use super::related_rows::RelatedPart;
 
@@ -60,6 +60,15 @@ pub async fn of_projects(
     }
     topics.values_mut().for_each(|names| names.sort_unstable());
     Ok(topics)
+}
+
+/// Selects the IDs of projects with a topic, for use in conditions.
+pub fn projects_with(topic: &str) -> SelectStatement {
+    Entity::find()
+        .select_only()
+        .column(Column::ProjectId)
+        .filter(Column::Name.eq(topic))
+        .into_query()
 }
 
 /// Returns a part with the topics of projects as the first text, in any order; none without IDs.

@@ -324,7 +324,40 @@ async fn list_user_projects_returns_projects_of_personal_namespace(server: TestS
     assert_eq!(missing.message(), "404 User Not Found");
 }
 
+async fn topic_filter_returns_projects_with_all_topics(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    for (path, topics) in [("both", "Steam, brass"), ("steam", "Steam"), ("lower", "steam"), ("none", "")] {
+        let attributes = json!({"namespace_id": engines, "topics": topics, "visibility": "public"});
+        project(&root, path, attributes).await;
+    }
+    project(&root, "own", json!({"topics": "brass"})).await;
+    let twenty = vec!["Steam"; 20].join(",");
+    for (query, expected) in [
+        ("topic=Steam", json!(["both", "steam"])),
+        ("topic=brass,%20Steam", json!(["both"])),
+        ("topic[]=brass&topic[]=Steam", json!(["both"])),
+        ("topic=steam", json!(["lower"])),
+        ("topic=brass", json!(["both", "own"])),
+        ("topic=Steam,unknown", json!([])),
+        ("topic=Steam,,&search=both", json!(["both"])),
+        ("topic=%25", json!([])),
+        (&format!("topic={twenty}"), json!(["both", "steam"])),
+    ] {
+        assert_eq!(json!(paths(&root, query).await), expected, "{query}");
+    }
+    assert_eq!(paths(&root, "topic=").await.len(), 5);
+    assert_eq!(paths(&server.anonymous(), "topic=brass").await, ["both"]);
+    for (list, expected) in [(format!("/groups/{engines}/projects"), "both"), ("/users/root/projects".into(), "own")] {
+        let found = root.get(&format!("{list}?topic=brass")).await.expect(200);
+        assert_eq!(found.pluck("path"), [expected], "{list}");
+        let refused = root.get(&format!("{list}?topic={twenty},x")).await.expect(400);
+        assert_eq!(refused.message(), "topic is invalid", "{list}");
+    }
+}
+
 on_every_database![
+    topic_filter_returns_projects_with_all_topics,
     list_projects_applies_visibility_and_inherited_roles,
     starred_filter_is_ignored_for_anonymous_requests,
     search_with_slash_matches_the_full_path,

@@ -18,7 +18,8 @@ use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
     AccessLevel, Visibility, custom_attributes, fold, job_token_allowlist_entries, namespace_ancestors,
-    namespaces, now, project_languages, project_shares, project_stars, project_texts, unexpired,
+    namespaces, now, project_languages, project_shares, project_stars, project_texts, project_topics,
+    unexpired,
 };
 
 use super::ProjectDetail;
@@ -34,6 +35,8 @@ use crate::kernel::query::{PageTotal, contains, contains_in, ends_with, starts_w
 const MAX_OFFSET: i64 = 50_000;
 /// Maximum number of custom attributes in a filter.
 const MAX_ATTRIBUTES: usize = 50;
+/// Maximum number of topics in a filter.
+const MAX_TOPICS: usize = 20;
 
 /// Sort orders of projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +104,8 @@ pub struct ProjectFilter {
     pub owned: bool,
     pub membership: bool,
     pub starred: bool,
+    /// Only projects with all of these topics.
+    pub topics: Vec<String>,
     pub with_issues_enabled: bool,
     pub with_merge_requests_enabled: bool,
     pub with_programming_language: Option<String>,
@@ -120,7 +125,7 @@ pub struct ProjectFilter {
 /// Lists projects.
 ///
 /// # Errors
-/// Returns `NotAllowed` for a page beyond the maximum depth, and for keyset pagination in an order other than
+/// Returns a validation error for too many topics or custom attributes. Returns `NotAllowed` for a page beyond the maximum depth, and for keyset pagination in an order other than
 /// the ID.
 pub async fn list(
     backend: &Backend,
@@ -130,6 +135,9 @@ pub async fn list(
 ) -> Result<Page<ProjectDetail>> {
     if filter.custom_attributes.len() > MAX_ATTRIBUTES {
         return Err(Error::parameter("custom_attributes is invalid"));
+    }
+    if filter.topics().count() > MAX_TOPICS {
+        return Err(Error::parameter("topic is invalid"));
     }
     let db = backend.database.read();
     if page.keyset {
@@ -256,6 +264,12 @@ impl ProjectFilter {
         }
     }
 
+    /// Returns the topics that projects must have, trimmed as stored topics are.
+    fn topics(&self) -> impl Iterator<Item = &str> {
+        let topics = self.topics.iter().map(|topic| topic.trim());
+        topics.filter(|topic| !topic.is_empty())
+    }
+
     /// Selects the caller's starred projects, if requested; ignored without a caller.
     fn stars(&self, caller: &Caller) -> Option<Select<project_stars::Entity>> {
         let user = caller.as_user().filter(|_| self.starred)?;
@@ -371,7 +385,7 @@ impl ProjectFilter {
             ))
     }
 
-    /// Returns the conditions on languages, custom attributes and checks; no project fails a check. Filters
+    /// Returns the conditions on topics, languages, custom attributes and checks; no project fails a check. Filters
     /// that the caller or the plan may not use are ignored.
     fn of_data(&self, backend: &Backend, caller: &Caller) -> Condition {
         let language = self.with_programming_language.as_deref();
@@ -382,9 +396,12 @@ impl ProjectFilter {
             Column::Id.in_subquery(carriers)
         };
         let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
+        let topics = self.topics();
+        let topics = topics.map(|topic| Column::Id.in_subquery(project_topics::projects_with(topic)));
         let condition = Condition::all()
             .add_option(language.map(|name| uses_language(name, caller)))
             .add_option(checks.then(nothing));
+        let condition = topics.fold(condition, Condition::add);
         attributes.map(carried).fold(condition, Condition::add)
     }
 }
