@@ -49,6 +49,7 @@ impl App {
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
+            masked_and_hidden: body.masked_and_hidden,
             environment_scope: body.environment_scope,
         };
         let created = variables::create(&self.backend, editor.into(), body.key, new).await?;
@@ -71,6 +72,7 @@ impl App {
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
+            masked_and_hidden: false,
             environment_scope: body.environment_scope,
         };
         let changed = variables::update(&self.backend, editor.into(), &name, change).await?;
@@ -99,6 +101,7 @@ impl VariablesApi for App {
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
+            masked_and_hidden: body.masked_and_hidden,
             environment_scope: None,
         };
         let created = variables::create(&self.backend, access.into(), body.key, new).await?;
@@ -126,6 +129,7 @@ impl VariablesApi for App {
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
+            masked_and_hidden: false,
             environment_scope: None,
         };
         let changed = variables::update(&self.backend, access.into(), &name, change).await?;

@@ -155,6 +155,20 @@ async fn invalid_variables_are_rejected_without_repeating_values(server: TestSer
     }
 }
 
+async fn create_variable_rejects_hidden_variables(server: TestServer) {
+    let root = server.root();
+    let [work, team] = variable_lists(&root).await;
+    for all in [INSTANCE, &work, &team] {
+        let hidden = json!({ "key": "K", "value": "rather-secret-1", "masked_and_hidden": true });
+        let refused = message(root.post(all, hidden)).await;
+        assert_eq!(refused, json!({ "masked_and_hidden": ["is not supported; use masked"] }), "{all}");
+        assert_eq!(root.get(all).await.expect(200).json(), json!([]));
+        let masked = json!({ "key": "K", "value": "rather-secret-1", "masked": true, "masked_and_hidden": false });
+        assert_eq!(root.post(all, masked).await.expect(201).json()["masked"], true);
+    }
+    assert_eq!(rows(&server).await.len(), 3);
+}
+
 async fn variable_key_is_unique_per_environment_scope(server: TestServer) {
     let root = server.root();
     for all in variable_lists(&root).await {
@@ -267,6 +281,7 @@ async fn delete_project_or_group_deletes_its_variables(server: TestServer) {
 on_every_database![
     variables_can_be_created_read_updated_and_deleted,
     invalid_variables_are_rejected_without_repeating_values,
+    create_variable_rejects_hidden_variables,
     variable_key_is_unique_per_environment_scope,
     instance_is_limited_to_25_variables,
     variables_require_maintainer_owner_or_administrator,

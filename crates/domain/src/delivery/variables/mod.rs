@@ -70,6 +70,8 @@ pub struct VariableUpdate {
     pub protected: Option<bool>,
     /// Whether job logs mask the value.
     pub masked: Option<bool>,
+    /// Whether a new variable cannot be read again, which is not supported.
+    pub masked_and_hidden: bool,
     /// The environment scope.
     pub environment_scope: Option<String>,
 }
@@ -175,6 +177,13 @@ pub async fn create(
     key: String,
     change: VariableUpdate,
 ) -> Result<VariableDetail> {
+    // A caller who asks for a hidden value must not store one that others can read.
+    if change.masked_and_hidden {
+        return Err(Error::attribute(
+            "masked_and_hidden",
+            "is not supported; use masked",
+        ));
+    }
     let holder = editor.owner;
     let value = change.value.unwrap_or_default();
     let scope = change
