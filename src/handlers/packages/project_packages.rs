@@ -6,6 +6,7 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::packages::listing::{self, PackageFilter};
 use domain::packages::{cleanup, deletion, downloads};
+use storage::entities::packages::PackageType;
 
 use crate::api::routes::PackagesApi;
 use crate::app::App;
@@ -14,7 +15,7 @@ use crate::views::packages::package as view;
 use contract::{
     DeletePackageFileRequest, DeletePackageRequest, DownloadPackageFileRequest, GetPackageRequest,
     ListGroupPackagesRequest, ListPackageFilesRequest, ListPackagesRequest, Package, PackageCleanupPolicy,
-    PackageFile, PackageOrder, SetPackageCleanupPolicyRequest, SortDirection,
+    PackageFile, PackageOrder, PackageTypeFilter, SetPackageCleanupPolicyRequest, SortDirection,
 };
 
 fn order(order: Option<PackageOrder>) -> listing::PackageOrder {
@@ -23,6 +24,27 @@ fn order(order: Option<PackageOrder>) -> listing::PackageOrder {
         Some(PackageOrder::Name) => listing::PackageOrder::Name,
         Some(PackageOrder::Version) => listing::PackageOrder::Version,
         Some(PackageOrder::Type) => listing::PackageOrder::Type,
+    }
+}
+
+/// Returns the formats of the packages in a filtered list; none for a format that the server does not support.
+fn package_types(filter: PackageTypeFilter) -> Vec<PackageType> {
+    match filter {
+        PackageTypeFilter::Generic => vec![PackageType::Generic],
+        PackageTypeFilter::Npm => vec![PackageType::Npm],
+        PackageTypeFilter::Pypi => vec![PackageType::Pypi],
+        PackageTypeFilter::Cargo => vec![PackageType::Cargo],
+        PackageTypeFilter::Maven => vec![PackageType::Maven],
+        PackageTypeFilter::Composer
+        | PackageTypeFilter::Conan
+        | PackageTypeFilter::Debian
+        | PackageTypeFilter::Golang
+        | PackageTypeFilter::Helm
+        | PackageTypeFilter::MlModel
+        | PackageTypeFilter::Nuget
+        | PackageTypeFilter::Rpm
+        | PackageTypeFilter::Rubygems
+        | PackageTypeFilter::TerraformModule => Vec::new(),
     }
 }
 
@@ -36,7 +58,7 @@ impl PackagesApi for App {
         let filter = PackageFilter {
             order: order(request.order_by),
             descending: matches!(request.sort, Some(SortDirection::Desc)),
-            package_type: request.package_type.map(Convert::convert),
+            package_types: request.package_type.map(package_types),
             name: request.package_name,
             version: request.package_version,
             include_versionless: request.include_versionless,
@@ -56,7 +78,7 @@ impl PackagesApi for App {
         let filter = PackageFilter {
             order: order(request.order_by),
             descending: matches!(request.sort, Some(SortDirection::Desc)),
-            package_type: request.package_type.map(Convert::convert),
+            package_types: request.package_type.map(package_types),
             name: request.package_name,
             version: request.package_version,
             include_versionless: request.include_versionless,

@@ -108,6 +108,9 @@ async fn list_has_filters_and_sort_orders(server: TestServer) {
         ("status=hidden", vec!["secret 0.1"]),
         ("status=default&package_type=generic", vec!["Zebra 2.0", "apple_x 1.0", "appleyx 3.0"]),
         ("package_type=pypi", vec![]),
+        ("package_type=conan", vec![]),
+        ("package_type=ml_model", vec![]),
+        ("package_type=terraform_module&package_version=1.0", vec![]),
         ("per_page=2&page=2", vec!["appleyx 3.0"]),
         ("include_versionless=true", vec!["Zebra 2.0", "apple_x 1.0", "appleyx 3.0"]),
     ] {

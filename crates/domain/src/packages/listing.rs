@@ -43,8 +43,8 @@ pub struct PackageFilter {
     pub order: PackageOrder,
     /// Whether the order is descending.
     pub descending: bool,
-    /// Only packages of this format.
-    pub package_type: Option<PackageType>,
+    /// Only packages of these formats; no packages if the list is empty.
+    pub package_types: Option<Vec<PackageType>>,
     /// Only packages whose name contains this text, in any case.
     pub name: Option<String>,
     /// Only packages with this version.
@@ -162,8 +162,8 @@ pub async fn list_of_group(
 
 fn filtered(mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity> {
     query = query.filter(Column::Status.eq(filter.status.unwrap_or(PackageStatus::Default)));
-    if let Some(kind) = filter.package_type {
-        query = query.filter(Column::PackageType.eq(kind));
+    if let Some(kinds) = &filter.package_types {
+        query = query.filter(Column::PackageType.is_in(kinds.iter().copied()));
     }
     if let Some(name) = &filter.name {
         query = query.filter(contains(Column::NameKey, &fold(name)));
