@@ -115,7 +115,7 @@ impl App {
 
     /// Returns a group after it was created or updated.
     async fn group(&self, access: GroupAccess) -> Result<Group> {
-        let read = groups::get(&self.backend, access, true).await?;
+        let read = groups::get(&self.backend, access, true, false).await?;
         Ok(detail(&self.backend.instance, read, None))
     }
 }
@@ -223,7 +223,7 @@ impl GroupsApi for App {
             false => None,
         };
         let own = attached.map(|mut all| all.remove(&id).unwrap_or_default());
-        let read = groups::get(&self.backend, access, request.with_projects).await?;
+        let read = groups::get(&self.backend, access, request.with_projects, request.statistics).await?;
         Ok(detail(&self.backend.instance, read, own))
     }
 

@@ -61,8 +61,19 @@ async fn group_statistics_include_descendants_and_require_administrator(server: 
             entry["path"]
         );
     }
+    for (group, packages) in [(inner, 10), (outer, 16)] {
+        let one = root.get(&format!("/groups/{group}?statistics=true&with_projects=false")).await.expect(200).json();
+        let sizes = (&one["statistics"]["packages_size"], &one["statistics"]["storage_size"]);
+        assert_eq!(sizes, (&json!(packages), &json!(1234 + packages)));
+        assert_eq!(root.get(&format!("/groups/{group}")).await.expect(200).json().get("statistics"), None);
+    }
+    let empty = group(&root, "empty", json!({})).await;
+    let empty = root.get(&format!("/groups/{empty}?statistics=true")).await.expect(200).json();
+    assert_eq!(empty["statistics"]["storage_size"], 0);
     let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{outer}"), ada.id, 50).await;
+    let one = ada.client.get(&format!("/groups/{outer}?statistics=true")).await.expect(200).json();
+    assert_eq!((&one["path"], one.get("statistics")), (&json!("outer"), None));
     let list = ada.client.get("/groups?statistics=true").await.expect(200).json();
     assert_eq!((list[0]["path"].as_str(), list[0].get("statistics")), (Some("inner"), None));
 }

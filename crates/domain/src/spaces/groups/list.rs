@@ -180,7 +180,7 @@ struct SizeSum {
 }
 
 /// Returns the total sizes of all projects in groups and their subgroups, in two statements.
-async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, StorageSizes>> {
+pub(super) async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, StorageSizes>> {
     use namespace_ancestors::Column as Ancestor;
 
     let within = namespace_ancestors::Entity::belongs_to(projects::Entity)

@@ -13,6 +13,7 @@ use storage::entities::{
     AccessLevel, ShareSummary, group_shares, namespaces, now, project_shares, unexpired,
 };
 
+use super::list::sizes;
 use super::{GroupSummary, runners_token_context};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
@@ -38,11 +39,16 @@ pub struct GroupDetail {
     pub projects: Option<(Vec<ProjectDetail>, Vec<ProjectDetail>)>,
 }
 
-/// Loads the detailed representation of a group.
+/// Loads the detailed representation of a group. `with_sizes` is ignored unless the caller is an administrator.
 ///
 /// # Errors
 /// Returns an error if the database fails or a token cannot be decrypted.
-pub async fn get(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<GroupDetail> {
+pub async fn get(
+    backend: &Backend,
+    access: GroupAccess,
+    with_projects: bool,
+    with_sizes: bool,
+) -> Result<GroupDetail> {
     let db = backend.database.read();
     let owns = access.has_role(AccessLevel::Owner);
     let (caller, group) = (access.caller, access.group);
@@ -69,13 +75,22 @@ pub async fn get(backend: &Backend, access: GroupAccess, with_projects: bool) ->
         }
         false => (None, related.load(db).await?),
     };
+    let sizes = match with_sizes && caller.is_admin() {
+        true => Some(
+            sizes(db, &[group.id])
+                .await?
+                .remove(&group.id)
+                .unwrap_or_default(),
+        ),
+        false => None,
+    };
     let full_name = joined_names(rows.take(names)).remove(&group.id);
     let shares = rows.take(shares).into_iter().map(ShareSummary::read);
     Ok(GroupDetail {
         row: GroupSummary {
             full_name: full_name.unwrap_or_default(),
             group,
-            sizes: None,
+            sizes,
         },
         shares: shares.collect::<std::result::Result<_, _>>()?,
         runners_token,
