@@ -1,5 +1,7 @@
 //! Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 
+use std::collections::HashMap;
+
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Query, SelectStatement};
 use sea_orm::{
@@ -8,7 +10,7 @@ use sea_orm::{
 };
 
 use super::namespaces;
-use super::related_rows::{RelatedPart, bigint};
+use super::related_rows::{RelatedPart, RelatedRow, RelatedRows, bigint};
 use super::row_conditions::is_among;
 
 /// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
@@ -203,6 +205,35 @@ pub async fn descendant_ids(db: &impl ConnectionTrait, namespace_id: i64) -> Res
 pub fn names_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
     let owner_id = Column::NamespaceId.into_expr();
     RelatedPart::of_owners(database, with_ancestors(), owner_id, ids).map(sorted_names)
+}
+
+/// Returns the names of namespaces with those of their ancestors, separated by ` / `, in one statement.
+///
+/// # Errors
+/// Any database error.
+pub async fn full_names(
+    db: &impl ConnectionTrait,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, String>, DbErr> {
+    let ids: Vec<i64> = ids.into_iter().collect();
+    let mut related = RelatedRows::default();
+    let names = related.add(names_part(db.get_database_backend(), &ids));
+    Ok(joined_names(related.load(db).await?.take(names)))
+}
+
+/// Joins the names of each namespace and its ancestors, from the rows of [`names_part`].
+#[must_use]
+pub fn joined_names(rows: Vec<RelatedRow>) -> HashMap<i64, String> {
+    let mut names = HashMap::<i64, String>::new();
+    for row in rows {
+        let full = names.entry(row.owner_id).or_default();
+        if !full.is_empty() {
+            full.push_str(" / ");
+        }
+        let [name, ..] = row.texts;
+        full.push_str(&name.unwrap_or_default());
+    }
+    names
 }
 
 /// Returns a part like [`names_part`], for the namespaces whose IDs a statement selects.

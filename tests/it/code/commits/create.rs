@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::repository::Sample;
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 fn body(actions: Value) -> Value {
@@ -238,11 +239,20 @@ async fn create_commit_can_start_in_project_of_fork_network(server: TestServer) 
     let hidden = new_branch_body("three", json!({ "start_project": path, "start_branch": "main" }));
     assert_eq!(outside.post(&fork.commits(), hidden.clone()).await.expect(404).message(), "404 Project Not Found");
     let stranger = Sample::new(&server).await;
-    let answer = root.post(&stranger.commits(), hidden).await.expect(403);
+    let answer = root.post(&stranger.commits(), hidden.clone()).await.expect(403);
     let name = stranger.project().await.name;
     assert_eq!(
         answer.message(),
         format!("403 Forbidden - Project is not included in the fork network for Administrator / {name}")
+    );
+    let outer = group(&root, "outer", json!({})).await;
+    let inner = group(&root, "inner", json!({ "parent_id": outer, "name": "Inner" })).await;
+    let nested = json!({ "namespace_id": inner, "initialize_with_readme": true });
+    let nested = project(&root, "nested", nested).await;
+    let answer = root.post(&format!("/projects/{nested}/repository/commits"), hidden).await.expect(403);
+    assert_eq!(
+        answer.message(),
+        "403 Forbidden - Project is not included in the fork network for outer / Inner / nested"
     );
     fork.fsck();
 }

@@ -6,6 +6,7 @@ use storage::entities::{Visibility, events};
 
 use crate::delivery::commit_statuses::report;
 use crate::support::code::Project;
+use crate::support::spaces::{group, project};
 use crate::support::webhook_receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
@@ -99,6 +100,22 @@ async fn webhook_receives_job_events(server: TestServer) {
     assert!(delivery["build_duration"].as_f64().is_some_and(|seconds| seconds >= 0.0));
 }
 
+async fn job_event_contains_names_of_all_parent_groups(server: TestServer) {
+    let root = server.root();
+    let outer = group(&root, "outer", json!({ "name": "Outer" })).await;
+    let inner = group(&root, "inner", json!({ "parent_id": outer })).await;
+    let nested = json!({ "namespace_id": inner, "initialize_with_readme": true });
+    let nested = project(&root, "nested", nested).await;
+    let commit = root.get(&format!("/projects/{nested}/repository/commits/main")).await.expect(200).json();
+    let sha = commit["id"].as_str().expect("an id");
+    let mut receiver = Receiver::start().await;
+    let hook = json!({ "url": receiver.url, "push_events": false, "job_events": true });
+    root.post(&format!("/projects/{nested}/hooks"), hook).await.expect(201);
+    report(&root, nested, sha, json!({ "state": "running", "ref": "main", "name": "build" })).await;
+    server.finish_jobs().await;
+    assert_eq!(receiver.next().await.body["project_name"], "Outer / inner / nested");
+}
+
 async fn pipeline_events_are_recorded_only_for_webhooks_and_never_listed(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "quiet", Visibility::Private).await;
@@ -118,5 +135,6 @@ async fn pipeline_events_are_recorded_only_for_webhooks_and_never_listed(server:
 on_every_database![
     webhook_receives_pipeline_events_without_variable_values,
     webhook_receives_job_events,
+    job_event_contains_names_of_all_parent_groups,
     pipeline_events_are_recorded_only_for_webhooks_and_never_listed,
 ];

@@ -2,6 +2,7 @@
 
 use git::{BranchStart, Oid, Repository, RepositoryId};
 use sea_orm::{EntityTrait, QuerySelect};
+use storage::entities::namespace_ancestors::full_names;
 use storage::entities::projects;
 
 use crate::identity::access::ProjectAccess;
@@ -87,9 +88,12 @@ async fn start_in_other_project(
         fork_root(backend, &other.project).await?,
     );
     if root != other_root {
+        let namespace = &access.namespace;
+        let mut names = full_names(backend.database.read(), [namespace.id]).await?;
+        let name = names.remove(&namespace.id).unwrap_or_default();
         return Err(Error::forbidden_because(format!(
-            "Project is not included in the fork network for {} / {}",
-            access.namespace.name, access.project.name
+            "Project is not included in the fork network for {name} / {}",
+            access.project.name
         )));
     }
     let repository = repository_of(backend, other.project.id);

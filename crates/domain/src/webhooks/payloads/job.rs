@@ -10,6 +10,7 @@ use crate::code::push_events::oid;
 use crate::delivery::pipelines::events::JobEventData;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::spaces::namespaces::full_names;
 
 /// Placeholder ID of a missing object.
 const ZERO_ID: &str = "0000000000000000000000000000000000000000";
@@ -65,6 +66,9 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
         Some(commit) => subject.repository.commit(commit).await.ok(),
         None => None,
     };
+    let namespace_id = subject.namespace.id;
+    let mut names = full_names(backend.database.read(), [namespace_id]).await?;
+    let namespace_name = names.remove(&namespace_id).unwrap_or_default();
     let ends = data.started_at.zip(data.finished_at);
     let seconds = ends.map(|(began, finished)| (finished - began).as_seconds_f64());
     let author = commit.as_ref().map(|commit| commit.author.clone());
@@ -86,7 +90,7 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
         build_allow_failure: data.allow_failure,
         pipeline_id: pipeline.id,
         project_id: subject.project.id,
-        project_name: format!("{} / {}", subject.namespace.name, subject.project.name),
+        project_name: format!("{namespace_name} / {}", subject.project.name),
         user: subject.user_part(),
         commit: Commit {
             id: pipeline.id,
