@@ -3,13 +3,15 @@
 use domain::kernel::urls::encode_segment;
 use domain::packages::cleanup::CleanupPolicy;
 use domain::packages::listing::{self, PackageDetail};
+use serde::Serialize;
 use serde_json::Value;
 use storage::entities::{package_files, packages};
 
 use crate::views::enums::Convert;
+use contract::timestamp::Timestamp;
 use contract::{
-    GenericPackageFile, GenericPackageFileLocation, GenericPackageSelection, Message, Package,
-    PackageCleanupPolicy, PackageFile, PackageLinks, PackageTag, PackageVersion,
+    GenericPackageSelection, Message, Package, PackageCleanupPolicy, PackageFile, PackageLinks, PackageTag,
+    PackageVersion,
 };
 
 /// Returns a package; `base` is the base URL.
@@ -97,6 +99,22 @@ pub fn cleanup_policy(policy: CleanupPolicy) -> PackageCleanupPolicy {
     }
 }
 
+/// The schema `GenericPackageFile`. The contract has no types for the alternatives of a value.
+#[derive(Serialize)]
+struct GenericPackageFile {
+    #[serde(flatten)]
+    attributes: PackageFile,
+    updated_at: Timestamp,
+    status: &'static str,
+    file: GenericPackageFileLocation,
+}
+
+/// The schema `GenericPackageFileLocation`.
+#[derive(Serialize)]
+struct GenericPackageFileLocation {
+    url: String,
+}
+
 /// Returns an uploaded file of a generic package.
 fn generic_file(base: &str, package: &packages::Model, row: package_files::Model) -> GenericPackageFile {
     let url = format!(
@@ -106,17 +124,11 @@ fn generic_file(base: &str, package: &packages::Model, row: package_files::Model
         encode_segment(&package.version),
         encode_segment(&row.file_name)
     );
+    let attributes = file(row);
     GenericPackageFile {
-        id: row.id,
-        package_id: row.package_id,
-        created_at: row.created_at.into(),
-        updated_at: row.created_at.into(),
-        file_name: row.file_name,
-        size: row.size,
-        file_md5: row.md5,
-        file_sha1: row.sha1,
-        file_sha256: row.sha256,
-        status: "default".to_owned(),
+        updated_at: attributes.created_at,
+        attributes,
+        status: "default",
         file: GenericPackageFileLocation { url },
     }
 }
