@@ -125,8 +125,8 @@ pub struct ProjectFilter {
 /// Lists projects.
 ///
 /// # Errors
-/// Returns a validation error for too many topics or custom attributes. Returns `NotAllowed` for a page beyond the maximum depth, and for keyset pagination in an order other than
-/// the ID.
+/// Returns a validation error for too many topics or custom attributes. Returns `NotAllowed` for a page beyond the
+/// maximum depth, and for keyset pagination in an order other than the ID.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
