@@ -21,7 +21,9 @@ use super::jobs::update_remote_mirror::UpdateRemoteMirror;
 use super::plan::{self, Refs};
 use crate::code::branch_protection;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::git_remotes::{MirrorUpdate, RemoteFailure, RemoteRepository, UpdateDirection};
+use crate::integrations::git_remotes::{
+    MirrorUpdate, RemoteFailure, RemoteRepository, UpdateDirection, UpdateShare,
+};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -32,7 +34,7 @@ const MAX_COMMANDS: usize = 1000;
 /// Maximum length of a recorded error in characters.
 pub(super) const MAX_ERROR_CHARS: usize = 1000;
 /// Reason why an update runs later.
-pub(super) const OTHERS_RUN: &str = "other updates of the project or of its user are running";
+const OTHERS_RUN: &str = "other updates of the project or of its user are running";
 /// Number of refs that an error names.
 const MAX_NAMED_REFS: usize = 10;
 
@@ -68,6 +70,25 @@ impl From<git::Error> for UpdateResult {
     }
 }
 
+/// Takes the share of an update, until the share is dropped.
+///
+/// # Errors
+/// Postpones the job if too many updates of the project or of the user run.
+pub(super) fn take_share(
+    backend: &Backend,
+    direction: UpdateDirection,
+    project_id: i64,
+    user_id: Option<i64>,
+) -> Result<UpdateShare, JobFailure> {
+    let running = MirrorUpdate {
+        direction,
+        project_id,
+        user_id,
+    };
+    let share = backend.git_remotes.take_share(running);
+    share.map_err(|exceeded| JobFailure::postponed(exceeded.delay, OTHERS_RUN))
+}
+
 /// Runs the job. A failure that a later attempt can resolve is tried again with the delays of jobs; the last one is
 /// recorded in the mirror, and is no failure of the job.
 ///
@@ -86,15 +107,7 @@ pub async fn run_job(
     let Some(project) = project.filter(|project| project.deletion_started_at.is_none()) else {
         return Ok(());
     };
-    let running = MirrorUpdate {
-        direction: UpdateDirection::Push,
-        project_id: project.id,
-        user_id: project.creator_id,
-    };
-    let _share = match backend.git_remotes.take_share(running) {
-        Ok(share) => share,
-        Err(exceeded) => return Err(JobFailure::postponed(exceeded.delay, OTHERS_RUN)),
-    };
+    let _share = take_share(&backend, UpdateDirection::Push, project.id, project.creator_id)?;
     let started_at = now();
     if !start(&backend, &mirror, started_at).await? {
         return Ok(());

@@ -28,7 +28,7 @@ use crate::identity::access::ProjectAccess;
 use crate::identity::git_access;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::git_remotes::{
-    FetchRequest, MirrorUpdate, PackFailure, RemoteFailure, RemoteRepository, UpdateDirection, push_commands,
+    FetchRequest, PackFailure, RemoteFailure, RemoteRepository, UpdateDirection, push_commands,
 };
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -37,7 +37,7 @@ use crate::kernel::policy::InstancePlan;
 use crate::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
 use crate::mirrors::plan::Refs;
 use crate::mirrors::updates::{
-    MAX_ERROR_CHARS, OTHERS_RUN, TIME_LIMIT, is_selected, omitted_refs, with_reasons,
+    MAX_ERROR_CHARS, TIME_LIMIT, is_selected, omitted_refs, take_share, with_reasons,
 };
 
 /// Number of ref updates in one push.
@@ -104,15 +104,12 @@ pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobF
     if !is_updated {
         return Ok(cancel(&backend, mirror.id).await?);
     }
-    let running = MirrorUpdate {
-        direction: UpdateDirection::Pull,
-        project_id: project.id,
-        user_id: project.mirror_user_id,
-    };
-    let _share = match backend.git_remotes.take_share(running) {
-        Ok(share) => share,
-        Err(exceeded) => return Err(JobFailure::postponed(exceeded.delay, OTHERS_RUN)),
-    };
+    let _share = take_share(
+        &backend,
+        UpdateDirection::Pull,
+        project.id,
+        project.mirror_user_id,
+    )?;
     let started_at = now();
     let row = ActiveModel {
         update_status: Set(MirrorStatus::Started),
