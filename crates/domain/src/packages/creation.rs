@@ -8,7 +8,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QuerySelect,
 };
 use storage::entities::packages::{self, PackageStatus, PackageType};
-use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags, projects};
+use storage::entities::{fold, now, package_blobs, package_files, package_metadata, package_tags};
 
 use super::access::check_access;
 use super::content::{self, StoredContent};
@@ -21,6 +21,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
 use crate::kernel::settings::PROJECT_PACKAGES_SIZE;
+use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of files of a package.
 const MAX_FILES: u64 = 1_000;
@@ -199,8 +200,7 @@ async fn lock_project(
     transaction: &DatabaseTransaction,
     access: &ProjectAccess,
 ) -> Result<ProjectAccess, AddFileError> {
-    let project = projects::lock_for_insert(transaction, access.project.id).await?;
-    let project = project.ok_or_else(|| Error::not_found("Project"))?;
+    let project = lock_for_insert(transaction, access.project.id).await?;
     if project.archived {
         return Err(Error::forbidden().into());
     }
