@@ -262,6 +262,11 @@ pub async fn delete_expired<E: EntityTrait>(
     Ok(removed.exec_with_returning(transaction).await?)
 }
 
+/// Returns the size of a text in bytes. The databases return it without reading the text.
+pub(crate) fn text_bytes(text: Expr) -> Expr {
+    Expr::from(Func::cust("octet_length").arg(text)).cast_as("bigint")
+}
+
 /// Returns the IDs of up to `limit` rows of a table whose `column` contains one of the IDs of their parents.
 ///
 /// # Errors

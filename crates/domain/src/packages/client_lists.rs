@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::{Expr, ExprTrait, Func};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, Select,
 };
@@ -15,6 +15,7 @@ use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::query::text_bytes;
 
 /// Maximum number of rows of a list.
 const MAX_ROWS: u64 = 10_000;
@@ -230,8 +231,6 @@ pub async fn versions(
         .from(Column::Id)
         .to(package_metadata::Column::PackageId);
     let content = Expr::col((package_metadata::Entity, package_metadata::Column::Content));
-    // The databases return the size without reading the document.
-    let size = Expr::from(Func::cust("octet_length").arg(content)).cast_as("bigint");
     let found: Vec<(i64, String, i64)> = scope
         .listed(kind)?
         .filter(Column::LookupName.eq(lookup_name))
@@ -239,7 +238,7 @@ pub async fn versions(
         .select_only()
         .column(Column::Id)
         .column(Column::Version)
-        .column_as(size, "size")
+        .column_as(text_bytes(content), "size")
         .order_by_desc(Column::Id)
         .limit(MAX_ROWS)
         .into_tuple()

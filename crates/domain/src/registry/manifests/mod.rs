@@ -3,7 +3,7 @@
 mod document;
 mod upload;
 
-use sea_orm::sea_query::{Expr, ExprTrait, Func};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -18,6 +18,7 @@ use super::tags;
 use crate::kernel::Backend;
 use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::Result;
+use crate::kernel::query::text_bytes;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 pub use document::Annotations;
@@ -168,12 +169,10 @@ pub async fn referrers(
         found = found.filter(Column::ArtifactType.eq(kind));
     }
     let db = backend.database.read();
-    // The databases return the size without reading the annotations.
-    let size = Func::cust("octet_length").arg(Expr::col(Column::Annotations));
     let sizes: Vec<Option<i64>> = found
         .clone()
         .select_only()
-        .column_as(Expr::from(size).cast_as("bigint"), "size")
+        .column_as(text_bytes(Expr::col(Column::Annotations)), "size")
         .into_tuple()
         .all(db)
         .await?;
