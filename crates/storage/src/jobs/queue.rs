@@ -324,8 +324,7 @@ pub(super) async fn postpone(
 ) -> Result<(), DbErr> {
     let row = ActiveModel {
         run_at: Set(run_at),
-        attempts: Set(job.attempts - 1),
-        ..unlocked()
+        ..unclaimed(job)
     };
     requeue(db, job, row).await
 }
@@ -333,11 +332,7 @@ pub(super) async fn postpone(
 /// Releases all jobs of a runner as if they had not been claimed.
 pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
     for job in Entity::find().filter(Column::LockedBy.eq(runner)).all(db).await? {
-        let row = ActiveModel {
-            attempts: Set(job.attempts - 1),
-            ..unlocked()
-        };
-        requeue(db, &job, row).await?;
+        requeue(db, &job, unclaimed(&job)).await?;
     }
     Ok(())
 }
@@ -464,6 +459,14 @@ fn unlocked() -> ActiveModel {
         locked_by: Set(None),
         locked_until: Set(None),
         ..Default::default()
+    }
+}
+
+/// Returns the values of a claimed job as if it had not been claimed.
+fn unclaimed(job: &Model) -> ActiveModel {
+    ActiveModel {
+        attempts: Set(job.attempts - 1),
+        ..unlocked()
     }
 }
 
