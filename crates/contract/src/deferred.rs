@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 /// Reason why a value cannot be created.
 pub type DeferredError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A value that is created when it is serialized, and dropped afterwards. So a response with many values takes only the
-/// memory of their sources and of its text.
+/// A value that is created when it is serialized, and dropped afterwards. A response with many values therefore needs
+/// memory only for the sources of the values and for its text.
 pub struct Deferred<V>(Box<dyn Fn() -> Result<V, DeferredError> + Send + Sync>);
 
 impl<V> Deferred<V> {

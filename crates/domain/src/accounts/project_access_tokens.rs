@@ -91,7 +91,7 @@ pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectT
 ///
 /// # Errors
 /// Returns a validation error for missing or unknown scopes and for roles that a project does not have.
-/// Returns `Forbidden` for bots. Returns `Rejected` if the project has `MAX_TOKENS` tokens already, and
+/// Returns `Forbidden` for bots. Returns `Rejected` if the project has `MAX_TOKENS` active tokens, and
 /// `NotFound` if the project is being deleted.
 pub async fn create(
     backend: &Backend,
