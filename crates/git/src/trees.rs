@@ -7,6 +7,9 @@ use super::{Error, Oid, Repository, Result, commit, object_memory, path};
 
 /// Maximum number of entries that a recursive listing visits.
 const MAX_ENTRIES: usize = 1_000_000;
+/// Maximum size of the paths of all entries that a listing visits, in bytes. Each entry of a directory repeats its path,
+/// and a few objects can have long paths.
+const MAX_PATH_BYTES: usize = 64 << 20;
 
 /// Kind of a tree entry; listings are in this order: trees, blobs, submodules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,7 +99,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::RevisionNotFound`] if the ID is not a commit, [`Error::LimitExceeded`] for a recursive
-    /// listing of more than a million entries.
+    /// listing of more than a million entries or more than 64 MiB of paths.
     pub async fn tree(
         &self,
         commit: Oid,
@@ -159,12 +162,18 @@ impl RawEntry {
 
 fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec<RawEntry>> {
     let mut found = Vec::new();
+    let mut remaining_bytes = MAX_PATH_BYTES;
     // An explicit stack: a malicious tree can be deeper than the thread's stack allows.
     let mut pending = vec![(tree, Vec::new())];
     while let Some((tree, prefix)) = pending.pop() {
         for entry in find(repository, tree)?.iter() {
             let kind = kind(entry.filemode_raw());
-            let mut path = Vec::with_capacity(prefix.len() + entry.name_bytes().len());
+            let length = prefix.len() + entry.name_bytes().len();
+            let Some(rest) = remaining_bytes.checked_sub(length) else {
+                return Err(Error::LimitExceeded("the paths of the tree are too long"));
+            };
+            remaining_bytes = rest;
+            let mut path = Vec::with_capacity(length);
             path.extend_from_slice(&prefix);
             path.extend_from_slice(entry.name_bytes());
             if recursive && kind == EntryKind::Tree {
@@ -322,6 +331,25 @@ mod tests {
             fixture.repository.tree(Oid::ZERO_SHA1, "", false, ALL).await,
             Err(Error::RevisionNotFound)
         ));
+    }
+
+    #[tokio::test]
+    async fn recursive_listing_limits_the_size_of_paths() {
+        let fixture = Fixture::new("main").await;
+        let blob = fixture.git_stdin(&["hash-object", "-w", "--stdin"], b"x");
+        let entries = (0..20_000).map(|number| format!("100644 blob {}\t{number}\n", blob.trim()));
+        let mut tree = fixture.git_stdin(&["mktree"], entries.collect::<String>().as_bytes());
+        for _ in 0..2 {
+            let entry = format!("040000 tree {}\t{}\n", tree.trim(), "d".repeat(2_000));
+            tree = fixture.git_stdin(&["mktree"], entry.as_bytes());
+        }
+        let commit = fixture.git(&["commit-tree", "-m", "m", tree.trim()]);
+        let commit = Oid::from_str(commit.trim()).unwrap();
+        let window = PageWindow { offset: 0, limit: 1 };
+        let listed = fixture.repository.tree(commit, "", true, window).await;
+        assert!(matches!(listed, Err(Error::LimitExceeded(_))), "{listed:?}");
+        let page = fixture.repository.tree(commit, "", false, window).await.unwrap();
+        assert_eq!(page.total, 1);
     }
 
     #[tokio::test]

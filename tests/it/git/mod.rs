@@ -5,6 +5,7 @@ mod custom_refs;
 mod deploy_tokens;
 mod early_response;
 mod memory_limits;
+mod nested_trees;
 mod protocol;
 mod push_creation;
 pub mod push_decision;

@@ -185,8 +185,11 @@ async fn language_sizes(repository: &Repository, commit: Oid) -> Result<HashMap<
         offset: 0,
         limit: MAX_FILES,
     };
-    let page = repository.tree(commit, "", true, window).await?;
     let mut sizes = HashMap::new();
+    let page = match repository.tree(commit, "", true, window).await {
+        Err(git::Error::LimitExceeded(_)) => return Ok(sizes),
+        page => page?,
+    };
     if page.total > MAX_FILES {
         return Ok(sizes);
     }

@@ -1,9 +1,17 @@
 //! Paths of the files that commits changed.
 
-use super::super::{Oid, Repository, Result, commit, trees};
+use super::tree_walk::{TreeChange, TreeWalk, kind};
+use crate::{Oid, Repository, Result, commit};
+
+/// Maximum number of files of one commit.
+const MAX_FILES: usize = 1_000;
+/// Maximum size of the paths of all commits, in bytes.
+const MAX_PATH_BYTES: usize = 1 << 20;
+/// Maximum size of the trees that are read to compare all commits, in bytes.
+const MAX_TREE_BYTES: usize = 64 << 20;
 
 /// Files that a commit changed against its first parent, in Git's order. A renamed file is listed as removed
-/// and added.
+/// and added, and so is a file that became a symbolic link or a submodule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedPaths {
     /// Added files.
@@ -15,43 +23,113 @@ pub struct ChangedPaths {
 }
 
 impl Repository {
-    /// Returns the changed files of each commit, in the given order.
+    /// Returns the changed files of each commit, in the given order. Lists at most 1,000 files of each commit and 1 MiB of
+    /// paths, and none of a commit whose trees are too large.
     ///
     /// # Errors
     /// If one of the IDs is not a commit, and failures of the repository.
     pub async fn changed_paths(&self, commits: Vec<Oid>) -> Result<Vec<ChangedPaths>> {
-        self.git2(move |repository| commits.iter().map(|id| of_commit(repository, *id)).collect())
-            .await
+        self.git2(move |repository| {
+            let mut walk = TreeWalk::new(repository, MAX_TREE_BYTES);
+            let mut remaining_bytes = MAX_PATH_BYTES;
+            let changes = commits.iter();
+            changes
+                .map(|id| of_commit(repository, *id, &mut walk, &mut remaining_bytes))
+                .collect()
+        })
+        .await
     }
 }
 
-fn of_commit(repository: &git2::Repository, id: Oid) -> Result<ChangedPaths> {
+fn of_commit(
+    repository: &git2::Repository,
+    id: Oid,
+    walk: &mut TreeWalk<'_>,
+    remaining_bytes: &mut usize,
+) -> Result<ChangedPaths> {
     let commit = commit::read(repository, id)?;
     let before = match commit.parents.first() {
-        Some(parent) => Some(trees::find(repository, commit::read(repository, *parent)?.tree)?),
+        Some(parent) => Some(commit::read(repository, *parent)?.tree),
         None => None,
     };
-    let after = trees::find(repository, commit.tree)?;
-    let diff = repository.diff_tree_to_tree(before.as_ref(), Some(&after), None)?;
     let mut changed = ChangedPaths::default();
-    for delta in diff.deltas() {
-        let path = |file: git2::DiffFile<'_>| {
-            let bytes = file.path_bytes().unwrap_or_default();
-            String::from_utf8_lossy(bytes).into_owned()
+    let mut files = 0;
+    walk.compare(before, Some(commit.tree), &mut |change| {
+        let Some(rest) = remaining_bytes.checked_sub(change.path.len()) else {
+            return false;
         };
-        match delta.status() {
-            git2::Delta::Added => changed.added.push(path(delta.new_file())),
-            git2::Delta::Deleted => changed.removed.push(path(delta.old_file())),
-            _ => changed.modified.push(path(delta.new_file())),
+        files += 1;
+        if files > MAX_FILES {
+            return false;
+        }
+        *remaining_bytes = rest;
+        changed.add(&change);
+        true
+    })?;
+    Ok(changed)
+}
+
+impl ChangedPaths {
+    fn add(&mut self, change: &TreeChange) {
+        let path = String::from_utf8_lossy(&change.path).into_owned();
+        match (change.old, change.new) {
+            (Some(old), Some(new)) if kind(old.0) == kind(new.0) => self.modified.push(path),
+            (Some(_), Some(_)) => {
+                self.removed.push(path.clone());
+                self.added.push(path);
+            }
+            (Some(_), None) => self.removed.push(path),
+            (None, _) => self.added.push(path),
         }
     }
-    Ok(changed)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ChangedPaths;
+    use super::{ChangedPaths, MAX_FILES};
+    use crate::Oid;
     use crate::testing::{Fixture, commit};
+
+    #[tokio::test]
+    async fn changed_paths_of_large_commit_are_the_first_files() {
+        let fixture = Fixture::new("main").await;
+        let names: Vec<String> = (0..=MAX_FILES).map(|number| format!("{number:04}")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let large = commit(&fixture.repository, "main", &files).await;
+        let changed = fixture
+            .repository
+            .changed_paths(vec![large])
+            .await
+            .expect("changes");
+        assert_eq!(changed[0].added, names[..MAX_FILES]);
+    }
+
+    #[tokio::test]
+    async fn changed_paths_list_replaced_directories_and_changed_types() {
+        let fixture = Fixture::new("main").await;
+        let first = commit(
+            &fixture.repository,
+            "main",
+            &[("a", "1"), ("a.b", "1"), ("link", "a"), ("tool", "1")],
+        )
+        .await;
+        let stream = "commit refs/heads/main\ncommitter A <a@b> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\n\
+                      D a\nM 100644 inline a/c\ndata 1\n1\nM 120000 inline link\ndata 1\na\n\
+                      M 100755 inline tool\ndata 1\n1\n";
+        fixture.git_stdin(&["fast-import", "--quiet"], stream.as_bytes());
+        let second = fixture.repository.branch("main").await.expect("a branch").commit;
+        assert_ne!(first, second);
+        let changed = fixture
+            .repository
+            .changed_paths(vec![second])
+            .await
+            .expect("changes");
+        assert_eq!(changed[0].removed, ["a", "link"]);
+        assert_eq!(changed[0].added, ["a/c", "link"]);
+        assert_eq!(changed[0].modified, ["tool"]);
+        let missing = fixture.repository.changed_paths(vec![Oid::ZERO_SHA1]).await;
+        assert!(missing.is_err());
+    }
 
     #[tokio::test]
     async fn changed_paths_distinguish_added_modified_and_removed_files() {

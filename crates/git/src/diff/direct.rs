@@ -2,13 +2,12 @@
 //! program. Possible renames and large or unusual changes are left to the program. The results equal those of
 //! the program; a test compares both over a whole history.
 
-use std::collections::HashMap;
-
 use git2::{DiffFlags, DiffOptions, FileMode, ObjectType, Odb, Patch};
 
+use super::tree_walk::{Side, TreeChange, TreeWalk, kind};
 use super::{Diff, DiffEntry, DiffLimits, DiffStats};
 use crate::error::absent;
-use crate::{Oid, Result, commit, object_memory, trees};
+use crate::{Oid, Result, commit, object_memory};
 
 /// Maximum number of files compared here.
 const MAX_FILES: usize = 200;
@@ -16,20 +15,8 @@ const MAX_FILES: usize = 200;
 const MAX_FILE_BYTES: usize = 512 << 10;
 /// Maximum size of all files together, in bytes.
 const MAX_TOTAL_BYTES: usize = 4 << 20;
-/// Maximum depth of nested trees.
-const MAX_DEPTH: usize = 64;
-/// Type bits of a file mode, and their values for regular files and symbolic links.
-const TYPE_BITS: i32 = 0o170_000;
-
-/// One side of a change: the mode and the blob ID.
-type Side = (i32, Oid);
-
-/// An added, changed or deleted file.
-struct FileChange {
-    path: Vec<u8>,
-    old: Option<Side>,
-    new: Option<Side>,
-}
+/// Maximum size of the trees that are compared, in bytes.
+const MAX_TREE_BYTES: usize = 16 << 20;
 
 /// Returns the diff between two commits or trees, or `None` if the program has to compute it.
 pub(super) fn diff(
@@ -108,14 +95,23 @@ fn changes(
     odb: &Odb<'_>,
     before: Oid,
     after: Oid,
-) -> Result<Option<Vec<FileChange>>> {
-    let mut found = Some(Vec::new());
+) -> Result<Option<Vec<TreeChange>>> {
+    let mut found = Vec::new();
     let (before, after) = (
         tree_of(repository, odb, before)?,
         tree_of(repository, odb, after)?,
     );
-    compare(repository, before, after, &[], 0, &mut found)?;
-    let Some(mut found) = found else { return Ok(None) };
+    let mut walk = TreeWalk::new(repository, MAX_TREE_BYTES);
+    let complete = walk.compare(before, after, &mut |change| {
+        let is_supported = found.len() < MAX_FILES && is_plain(&change);
+        if is_supported {
+            found.push(change);
+        }
+        is_supported
+    })?;
+    if !complete {
+        return Ok(None);
+    }
     let added = found.iter().any(|change| change.old.is_none());
     let deleted = found.iter().any(|change| change.new.is_none());
     if added && deleted {
@@ -137,82 +133,23 @@ fn tree_of(repository: &git2::Repository, odb: &Odb<'_>, id: Oid) -> Result<Opti
     }
 }
 
-/// Adds the differences below two directories. Sets `found` to `None` if there are too many or unsupported
-/// changes.
-fn compare(
-    repository: &git2::Repository,
-    before: Option<Oid>,
-    after: Option<Oid>,
-    prefix: &[u8],
-    depth: usize,
-    found: &mut Option<Vec<FileChange>>,
-) -> Result<()> {
-    if before == after {
-        return Ok(());
-    }
-    let read = |id: Option<Oid>| id.map(|id| trees::find(repository, id)).transpose();
-    let (before, after) = (read(before)?, read(after)?);
-    let entries = |tree: &Option<git2::Tree<'_>>| -> HashMap<Vec<u8>, Side> {
-        let entries = tree.iter().flat_map(|tree| tree.iter());
-        let entry =
-            |entry: git2::TreeEntry<'_>| (entry.name_bytes().to_vec(), (entry.filemode_raw(), entry.id()));
-        entries.map(entry).collect()
+/// Returns whether a change concerns files or symbolic links, and keeps the type.
+fn is_plain(change: &TreeChange) -> bool {
+    let sides = || {
+        [change.old, change.new]
+            .into_iter()
+            .flatten()
+            .map(|(mode, _)| kind(mode))
     };
-    let mut old = entries(&before);
-    let new = entries(&after);
-    let mut pairs: Vec<_> = new
-        .into_iter()
-        .map(|(name, side)| (old.remove(&name), Some(side), name))
-        .collect();
-    pairs.extend(old.into_iter().map(|(name, side)| (Some(side), None, name)));
-    for (old, new, name) in pairs {
-        if old == new {
-            continue;
-        }
-        let path = [prefix, &name].concat();
-        let directory =
-            |side: Option<Side>| side.is_some_and(|(mode, _)| kind(mode) == i32::from(FileMode::Tree));
-        match (directory(old), directory(new)) {
-            (false, false) => {
-                let Some(changes) = found.as_mut() else {
-                    return Ok(());
-                };
-                let plain = [old, new].into_iter().flatten().all(|(mode, _)| is_file(mode));
-                let same_kind = old.zip(new).is_none_or(|(old, new)| kind(old.0) == kind(new.0));
-                if plain && same_kind && changes.len() < MAX_FILES {
-                    changes.push(FileChange { path, old, new });
-                } else {
-                    *found = None;
-                }
-            }
-            // A file replaced by a directory is deleted while other files are added, which may be renames of
-            // it.
-            (one, other) if one != other && old.is_some() && new.is_some() => *found = None,
-            _ if depth >= MAX_DEPTH => *found = None,
-            _ => {
-                let below = [path.as_slice(), b"/"].concat();
-                let id = |side: Option<Side>| side.map(|(_, id)| id);
-                compare(repository, id(old), id(new), &below, depth + 1, found)?;
-            }
-        }
-        if found.is_none() {
-            return Ok(());
-        }
-    }
-    Ok(())
+    let is_file = |sought| {
+        [FileMode::Blob, FileMode::Link]
+            .map(|mode| kind(mode.into()))
+            .contains(&sought)
+    };
+    sides().all(is_file) && sides().max() == sides().min()
 }
 
-fn kind(mode: i32) -> i32 {
-    mode & TYPE_BITS
-}
-
-fn is_file(mode: i32) -> bool {
-    [FileMode::Blob, FileMode::Link]
-        .map(|mode| kind(mode.into()))
-        .contains(&kind(mode))
-}
-
-impl FileChange {
+impl TreeChange {
     fn entry(self, diff: String) -> DiffEntry {
         let mode = |side: Option<Side>| side.map_or("0".to_owned(), |(mode, _)| format!("{mode:o}"));
         let path = String::from_utf8_lossy(&self.path).into_owned();
@@ -246,7 +183,7 @@ impl<'a> BlobReader<'a> {
     }
 
     /// Returns both contents of a change, or `None` if they are too large.
-    fn read(&mut self, change: &FileChange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn read(&mut self, change: &TreeChange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if change.old.map(|side| side.1) == change.new.map(|side| side.1) {
             return Ok(Some((Vec::new(), Vec::new())));
         }

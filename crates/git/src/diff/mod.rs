@@ -9,6 +9,7 @@ mod direct;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod tree_walk;
 
 use std::collections::HashMap;
 use std::time::Duration;
