@@ -105,6 +105,7 @@ mod m20261128_000109_create_package_cleanup_policies;
 mod m20261128_000110_create_gpg_keys;
 mod m20261129_000111_create_container_expiration_policies;
 mod m20261130_000112_store_access_levels_of_packages_and_releases;
+mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -210,6 +211,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000110_create_gpg_keys::Migration),
             Box::new(m20261129_000111_create_container_expiration_policies::Migration),
             Box::new(m20261130_000112_store_access_levels_of_packages_and_releases::Migration),
+            Box::new(m20261130_000116_index_deployments_by_time_and_environments_by_name::Migration),
         ]
     }
 }

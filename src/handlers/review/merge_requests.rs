@@ -15,17 +15,18 @@ use domain::planning::issuables::{
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 use domain::review::merge_requests::{
-    self, MergeRequestDetail, MergeRequestFilter, MergeRequestInclude, MergeRequestUpdate, NewMergeRequest,
-    closing_issues, subscriptions,
+    self, ApprovalFilter, DeploymentFilter, MergeRequestDetail, MergeRequestFilter, MergeRequestInclude,
+    MergeRequestUpdate, NewMergeRequest, ReviewerFilter, closing_issues, subscriptions,
 };
 
 use crate::api::routes::MergeRequestsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
-use crate::handlers::planning::issuables::issuable_filter;
+use crate::handlers::planning::issuables::{issuable_filter, non_blank};
 use crate::views::accounts::users::reference;
 use crate::views::planning::issue::{IssueViewOptions, issue, time_stats};
 use crate::views::review::merge_request::{merge_request, simple, state_filter};
+use contract::timestamp::Timestamp;
 use contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
     GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
@@ -47,6 +48,10 @@ fn merge_request_filter(
     filter: contract::MergeRequestFilter,
     shared: contract::IssuableFilter,
 ) -> Result<MergeRequestFilter> {
+    let excluded_reviewer = shared.not.as_ref().map(|not| ReviewerFilter {
+        reviewer_id: not.reviewer_id.clone(),
+        reviewer_username: not.reviewer_username.clone(),
+    });
     let shared = IssuableFilter {
         ascending: filter.sort == Some(SortDirection::Asc),
         ..issuable_filter(shared)?
@@ -57,7 +62,21 @@ fn merge_request_filter(
         target_branch: filter.target_branch,
         source_project_id: filter.source_project_id,
         draft: filter.wip.map(|wip| wip == Wip::Yes),
-        deployment_id: None,
+        reviewer: ReviewerFilter {
+            reviewer_id: filter.reviewer_id.and_then(non_blank),
+            reviewer_username: filter.reviewer_username.and_then(non_blank),
+        },
+        excluded_reviewer: excluded_reviewer.unwrap_or_default(),
+        approvals: ApprovalFilter {
+            approved_by_ids: filter.approved_by_ids.unwrap_or_default(),
+            approved_by_usernames: filter.approved_by_usernames.unwrap_or_default(),
+        },
+        deployments: DeploymentFilter {
+            id: None,
+            environment: filter.environment.and_then(non_blank),
+            deployed_after: filter.deployed_after.map(Timestamp::to_utc),
+            deployed_before: filter.deployed_before.map(Timestamp::to_utc),
+        },
         order: filter.order_by.map(merge_request_order).unwrap_or_default(),
         shared,
     })
@@ -424,7 +443,7 @@ impl MergeRequestsApi for App {
     ) -> Result<Page<MergeRequest>> {
         let deployment = deployments::find(&self.backend, &access, request.deployment_id).await?;
         let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
-        filter.deployment_id = Some(deployment.id);
+        filter.deployments.id = Some(deployment.id);
         let options = ItemViewOptions::new(false, request.with_labels_details, request.view);
         let scope = ListScope::Project(access.project.id);
         self.merge_requests(&access.caller, scope, filter, page, options)

@@ -288,6 +288,18 @@ pub fn projects_with_releases(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::ReleasesAccessLevel, viewer, today)
 }
 
+/// Returns a condition on `projects` for projects whose deployments are available to the viewer, who must be at least a
+/// Reporter.
+pub fn projects_with_deployments(viewer: Viewer, today: NaiveDate) -> Condition {
+    let enabled =
+        Condition::all().add(projects::Column::BuildsAccessLevel.ne(projects::FeatureAccess::Disabled));
+    match viewer {
+        Viewer::Admin => enabled,
+        Viewer::Anonymous => Condition::all().add(Expr::val(false)),
+        Viewer::User { id, .. } => enabled.add(projects_with_level(id, AccessLevel::Reporter, today)),
+    }
+}
+
 /// Returns a condition on `projects` for projects whose packages are available to the viewer, who must be at least a
 /// Reporter in projects that are visible only to members. Projects that are being deleted are excluded.
 pub fn projects_with_packages(viewer: Viewer, today: NaiveDate) -> Condition {

@@ -6,6 +6,7 @@ mod lists;
 mod notes;
 mod query_plans;
 mod races;
+mod review_filters;
 mod webhooks;
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};

@@ -38,7 +38,7 @@ pub use delete::delete;
 pub use detailed_status::DetailedMergeStatus;
 pub use diff::{get_changes, list_commits, list_diffs, open_raw_diff};
 pub use drafts::is_draft;
-pub use list::{MergeRequestFilter, list};
+pub use list::{ApprovalFilter, DeploymentFilter, MergeRequestFilter, ReviewerFilter, list};
 pub use mergeability::merge_ref::update_merge_ref;
 pub use push_creation::run_create_merge_request;
 pub use ref_updates::MergeRequestUpdates;

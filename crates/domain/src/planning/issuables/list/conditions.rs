@@ -65,7 +65,8 @@ pub(crate) fn condition_set(
     }
     set.add_covered(covered(kind, filter));
     if filter.updated_after.is_some() || filter.updated_before.is_some() {
-        let condition = between(kind, "updated_at", filter.updated_after, filter.updated_before);
+        let updated_at = kind.column("updated_at");
+        let condition = between_times(&updated_at, filter.updated_after, filter.updated_before);
         set.add(IndexedCondition::on_row(kind, condition.clone(), condition));
     }
     // Filters by the award emoji of the caller are ignored for anonymous callers.
@@ -140,7 +141,7 @@ pub(crate) fn parse_number(
 }
 
 /// Parses the keywords for none and at least one, case-insensitively.
-fn parse_presence(text: &str) -> Presence<&str> {
+pub(crate) fn parse_presence(text: &str) -> Presence<&str> {
     let text = text.trim();
     match text.to_ascii_lowercase().as_str() {
         "none" => Presence::None,
@@ -154,23 +155,22 @@ fn covered(kind: IssuableKind, filter: &IssuableFilter) -> Condition {
     Condition::all()
         .add_option(filter.milestone_id.map(|id| kind.column("milestone_id").eq(id)))
         .add_option(filter.include.author_id.map(|id| kind.column("author_id").eq(id)))
-        .add(between(
-            kind,
-            "created_at",
+        .add(between_times(
+            &kind.column("created_at"),
             filter.created_after,
             filter.created_before,
         ))
 }
 
-fn between(
-    kind: IssuableKind,
-    column: &'static str,
+/// Matches times from one instant to another, both included.
+pub(crate) fn between_times(
+    column: &Expr,
     after: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
 ) -> Condition {
     Condition::all()
-        .add_option(after.map(|time| kind.column(column).gte(time)))
-        .add_option(before.map(|time| at_or_before(kind.column(column), time)))
+        .add_option(after.map(|time| column.clone().gte(time)))
+        .add_option(before.map(|time| at_or_before(column.clone(), time)))
 }
 
 /// Matches issuables in the projects of a group and its subgroups.
@@ -184,7 +184,7 @@ fn in_group(kind: IssuableKind, group_id: i64, set: &ConditionSet) -> IndexedCon
 }
 
 /// Returns the query for the IDs of the projects of a group and its subgroups.
-fn projects_of(group_id: i64) -> Select<projects::Entity> {
+pub(crate) fn projects_of(group_id: i64) -> Select<projects::Entity> {
     projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
@@ -334,7 +334,8 @@ fn milestones_titled(title: &str) -> SelectStatement {
     matching.into_query()
 }
 
-fn users_named(name: &str) -> SelectStatement {
+/// Returns the query for the ID of the user with a name.
+pub(crate) fn users_named(name: &str) -> SelectStatement {
     users::Entity::find()
         .select_only()
         .column(users::Column::Id)

@@ -12,7 +12,9 @@ use sea_orm::{
     Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Related,
 };
 
-pub(crate) use conditions::{NO_LABEL, condition_set, filter_errors, parse_number};
+pub(crate) use conditions::{
+    NO_LABEL, between_times, condition_set, filter_errors, parse_number, parse_presence, projects_of, users_named,
+};
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
 use storage::entities::columns::{self, ReadColumns};

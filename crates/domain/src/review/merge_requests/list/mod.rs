@@ -1,10 +1,17 @@
 //! Lists of merge requests: filters that apply only to merge requests, and sort orders.
 
+mod deployments;
+mod users;
+
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ColumnTrait, Condition};
+use storage::entities::access::projects_with_deployments;
 use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState};
 use storage::entities::now;
 use storage::entities::related_rows::RelatedRows;
+
+pub use deployments::DeploymentFilter;
+pub use users::{ApprovalFilter, ReviewerFilter};
 
 use super::drafts::DRAFT_PREFIXES;
 use super::row::{MergeRequestDetail, load_details};
@@ -18,9 +25,6 @@ use crate::planning::issuables::list::{
 };
 use crate::planning::issuables::{IssuableFilter, IssuableKind, IssuableOrder, ListScope};
 
-/// Table that links deployments to merge requests.
-const DEPLOYMENT_LINKS: &str = "deployment_merge_requests";
-
 /// Filter of a list of merge requests; conditions are combined with AND. The names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,8 +37,14 @@ pub struct MergeRequestFilter {
     pub source_project_id: Option<i64>,
     /// Only drafts, or only merge requests that are not drafts.
     pub draft: Option<bool>,
-    /// Only merge requests of this deployment.
-    pub deployment_id: Option<i64>,
+    /// Reviewers of the merge requests.
+    pub reviewer: ReviewerFilter,
+    /// Reviewers whose merge requests are excluded.
+    pub excluded_reviewer: ReviewerFilter,
+    /// Users who have approved.
+    pub approvals: ApprovalFilter,
+    /// Deployments that shipped the merge requests.
+    pub deployments: DeploymentFilter,
     pub order: IssuableOrder,
 }
 
@@ -72,7 +82,10 @@ fn conditions(
     scope: ListScope,
     filter: &MergeRequestFilter,
 ) -> Result<ConditionSet> {
-    let errors = filter_errors(backend, &filter.shared);
+    let mut errors = filter_errors(backend, &filter.shared);
+    let reviewer = filter.reviewer.parse("", &mut errors);
+    let excluded_reviewer = filter.excluded_reviewer.parse("not", &mut errors);
+    let approvers = filter.approvals.parse(&mut errors);
     if !errors.is_empty() {
         return Err(Error::InvalidParameters(errors.into()));
     }
@@ -105,13 +118,15 @@ fn conditions(
             |column| column.eq(id),
         ));
     }
-    if let Some(id) = filter.deployment_id {
-        let linked = Expr::col((DEPLOYMENT_LINKS, "deployment_id")).eq(id);
-        set.add(IndexedCondition::on_related_rows(
-            IssuableKind::MergeRequest,
-            DEPLOYMENT_LINKS,
-            all(linked),
-        ));
+    users::add_reviewer(reviewer, &mut set);
+    users::exclude_reviewer(excluded_reviewer, &mut set);
+    for approvers in approvers {
+        users::add_approvers(approvers, &mut set);
+    }
+    filter.deployments.add_to(scope, &mut set);
+    if filter.deployments.reads_deployments() {
+        let readable = projects_with_deployments(caller.viewer(), now().date_naive());
+        set.add_test(all(merge_requests::in_projects(readable)));
     }
     match filter.draft {
         None => {}
