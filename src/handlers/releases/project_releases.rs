@@ -19,7 +19,7 @@ use crate::handlers::patch::IntoPatch;
 use crate::views::releases::release as view;
 use contract::{
     CollectReleaseEvidenceRequest, CreateReleaseRequest, DeleteReleaseRequest, DownloadReleaseAssetRequest,
-    GetLatestReleasePathRequest, GetReleaseRequest, ListGroupReleasesRequest, ListReleasesRequest,
+    GetLatestReleasePathRequest, GetLatestReleaseRequest, GetReleaseRequest, ListGroupReleasesRequest, ListReleasesRequest,
     MaybeUndefined, Release, ReleaseOrder, SortDirection, UpdateReleaseRequest,
 };
 
@@ -57,6 +57,13 @@ impl App {
         view::release(&self.backend.instance.base_url, detail)
     }
 
+    fn read_release(&self, detail: ReleaseDetail, with_html: bool) -> Release {
+        match with_html {
+            true => view::release_with_html(&self.backend.instance.base_url, detail),
+            false => self.release(detail),
+        }
+    }
+
     /// Returns the redirect to a path below the latest release.
     async fn latest_release(&self, access: &ProjectAccess, suffix: &str) -> Result<Redirect> {
         let tag = listing::latest_tag(&self.backend, access).await?;
@@ -75,8 +82,9 @@ impl ReleasesApi for App {
         request: ListReleasesRequest,
         page: PageRequest,
     ) -> Result<Page<Release>> {
+        let with_html = request.include_html_description;
         let page = listing::list(&self.backend, &access, &filter(request), &page).await?;
-        Ok(page.map(|detail| self.release(detail)))
+        Ok(page.map(|detail| self.read_release(detail, with_html)))
     }
 
     async fn create_release(&self, access: ProjectAccess, request: CreateReleaseRequest) -> Result<Release> {
@@ -100,8 +108,16 @@ impl ReleasesApi for App {
         Ok(self.release(detail))
     }
 
-    async fn get_latest_release(&self, access: ProjectAccess) -> Result<Redirect> {
-        self.latest_release(&access, "").await
+    async fn get_latest_release(
+        &self,
+        access: ProjectAccess,
+        request: GetLatestReleaseRequest,
+    ) -> Result<Redirect> {
+        let query = match request.include_html_description {
+            true => "?include_html_description=true",
+            false => "",
+        };
+        self.latest_release(&access, query).await
     }
 
     async fn get_latest_release_path(
@@ -115,7 +131,7 @@ impl ReleasesApi for App {
 
     async fn get_release(&self, access: ProjectAccess, request: GetReleaseRequest) -> Result<Release> {
         let detail = listing::get(&self.backend, &access, &request.tag_name).await?;
-        Ok(self.release(detail))
+        Ok(self.read_release(detail, request.include_html_description))
     }
 
     async fn update_release(&self, access: ProjectAccess, request: UpdateReleaseRequest) -> Result<Release> {

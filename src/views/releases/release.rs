@@ -9,6 +9,7 @@ use storage::entities::release_links::LinkSummary;
 use crate::views::accounts::users::reference;
 use crate::views::code::commit::commit;
 use crate::views::enums::Convert;
+use crate::views::html;
 use crate::views::planning::milestone::milestone;
 use contract::{
     MaybeUndefined, MilestoneIssueStats, Release, ReleaseAssets, ReleaseEvidence, ReleaseLink,
@@ -51,6 +52,7 @@ pub fn release(base: &str, detail: ReleaseDetail) -> Release {
         tag_name: can_read_code.then(|| row.tag.clone()),
         name: row.name,
         description: row.description,
+        description_html: None,
         created_at: row.created_at.into(),
         released_at: row.released_at.into(),
         upcoming_release: detail.is_upcoming,
@@ -101,6 +103,17 @@ pub fn release(base: &str, detail: ReleaseDetail) -> Release {
         add_code(&mut release, code, &project_url, &detail.full_path, &tag);
     }
     release
+}
+
+/// Returns a release with its description as HTML.
+#[must_use]
+pub fn release_with_html(base: &str, detail: ReleaseDetail) -> Release {
+    let release = release(base, detail);
+    let description = release.description.as_deref().unwrap_or_default();
+    Release {
+        description_html: Some(html::escape(description)),
+        ..release
+    }
 }
 
 /// Adds the attributes for readers of the code.

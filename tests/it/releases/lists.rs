@@ -46,6 +46,30 @@ async fn list_releases_sorts_and_filters(server: TestServer) {
     assert_eq!(none.expect(200).json(), json!([]));
 }
 
+async fn releases_include_html_description_on_request(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let root = server.root();
+    let path = format!("/projects/{}", project.id);
+    let released_at = "2020-01-01";
+    release(&root, &path, "a", json!({ "description": "<b> & *x*", "released_at": released_at })).await;
+    let url = format!("{path}/releases");
+    let html = "include_html_description=true";
+    for query in ["", "?include_html_description=false"] {
+        let listed = root.get(&format!("{url}{query}")).await.expect(200).json();
+        assert_eq!((&listed[0]["description"], listed[0].get("description_html")), (&json!("<b> & *x*"), None));
+        let one = root.get(&format!("{url}/a{query}")).await.expect(200).json();
+        assert_eq!(one.get("description_html"), None, "{query}");
+    }
+    let listed = root.get(&format!("{url}?{html}")).await.expect(200).json();
+    assert_eq!(listed[0]["description_html"], "&lt;b&gt; &amp; *x*");
+    assert_eq!(root.get(&format!("{url}/a?{html}")).await.expect(200).json(), listed[0]);
+    let latest = root.get(&format!("{url}/permalink/latest?{html}")).await.expect(302);
+    assert!(latest.header("Location").ends_with(&format!("/projects/{}/releases/a?{html}", project.id)));
+    root.put(&format!("{url}/a"), json!({ "description": null })).await.expect(200);
+    assert_eq!(root.get(&format!("{url}/a?{html}")).await.expect(200).json()["description_html"], "");
+    root.get(&format!("{url}?include_html_description=x")).await.expect(400);
+}
+
 async fn list_releases_uses_constant_number_of_statements(server: TestServer) {
     let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let root = server.root();
@@ -69,4 +93,8 @@ async fn list_releases_uses_constant_number_of_statements(server: TestServer) {
     assert!(counts[0] <= 12, "{counts:?} statements");
 }
 
-on_every_database![list_releases_sorts_and_filters, list_releases_uses_constant_number_of_statements];
+on_every_database![
+    list_releases_sorts_and_filters,
+    releases_include_html_description_on_request,
+    list_releases_uses_constant_number_of_statements,
+];
