@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::memory_budget::MemoryNeed;
+use super::merge::EMPTY_TREE;
 use super::process::Program;
 use super::stream::{self, ByteStream};
-use super::{Oid, Repository, Result};
+use super::{Oid, Repository, Result, trees};
 
 /// Time limit for creating and sending an archive.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -48,6 +49,8 @@ pub struct ArchiveRequest {
     pub prefix: String,
     /// Literal path; only files at or below it are included.
     pub path: Option<String>,
+    /// Literal paths; files at or below them are excluded. Paths that do not exist have no effect.
+    pub excluded_paths: Vec<String>,
 }
 
 impl Repository {
@@ -60,16 +63,28 @@ impl Repository {
         let path = archive.path.unwrap_or_default();
         let path = path.trim_matches('/');
         self.is_file(archive.commit, path).await?;
+        let excluded: Vec<String> = archive
+            .excluded_paths
+            .iter()
+            .filter_map(|path| entry_path(path))
+            .collect();
+        let all_excluded = self.contains_only(archive.commit, excluded.clone()).await?;
         let program = Program::new("archive")
             .flag(archive.format.flag())
             .option("--prefix=", &safe_prefix(&archive.prefix))
-            .id(archive.commit)
             .memory(MemoryNeed::Repository)
             .time_limit(TIME_LIMIT);
-        let program = if path.is_empty() {
-            program
-        } else {
-            program.path(path)
+        let program = match all_excluded {
+            // Git rejects a path that excludes all entries.
+            true => program.id(Oid::from_str(EMPTY_TREE)?),
+            false => {
+                let program = program.id(archive.commit);
+                let program = match path.is_empty() {
+                    true => program,
+                    false => program.path(path),
+                };
+                excluded.into_iter().fold(program, Program::excluded_path)
+            }
         };
         let running = self.start_transfer(program).await?;
         let output = stream::output(self, running, Bytes::new());
@@ -78,6 +93,46 @@ impl Repository {
             ArchiveFormat::Tar | ArchiveFormat::TarGz | ArchiveFormat::Zip => output,
         })
     }
+
+    /// Returns whether all files of a commit are at or below one of several paths.
+    async fn contains_only(&self, commit: Oid, paths: Vec<String>) -> Result<bool> {
+        if paths.is_empty() {
+            return Ok(false);
+        }
+        self.git2(move |repository| {
+            let longest = paths.iter().map(String::len).max().unwrap_or_default();
+            let mut tree = trees::root(repository, commit)?;
+            let mut path = String::new();
+            // Only the first directories can contain all files, and each of them has a single entry.
+            while tree.len() == 1 && path.len() <= longest {
+                let entry = tree.iter().next().map(|entry| {
+                    let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
+                    (name, entry.kind(), entry.id())
+                });
+                let Some((name, kind, id)) = entry else {
+                    return Ok(false);
+                };
+                path.push_str(&name);
+                if paths.contains(&path) {
+                    return Ok(true);
+                }
+                if kind != Some(git2::ObjectType::Tree) {
+                    return Ok(false);
+                }
+                path.push('/');
+                tree = trees::find(repository, id)?;
+            }
+            Ok(false)
+        })
+        .await
+    }
+}
+
+/// Returns a path without empty components, or none if no entry of a tree can have this path.
+fn entry_path(path: &str) -> Option<String> {
+    let components: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let exists = !components.is_empty() && !components.iter().any(|part| matches!(*part, "." | ".."));
+    exists.then(|| components.join("/"))
 }
 
 /// Returns a relative directory with a trailing slash, or an empty string.
@@ -101,6 +156,7 @@ mod tests {
             format,
             prefix: "project-main".to_owned(),
             path: path.map(str::to_owned),
+            excluded_paths: Vec::new(),
         }
     }
 
@@ -168,6 +224,44 @@ mod tests {
             .archive(archive(&sample, ArchiveFormat::Tar, Some("absent")))
             .await;
         assert!(matches!(answer.err(), Some(Error::ObjectNotFound)));
+    }
+
+    #[tokio::test]
+    async fn archive_excludes_literal_paths() {
+        let sample = TestRepository::with_history();
+        let names = async |path: Option<&str>, excluded: &[&str]| {
+            let request = ArchiveRequest {
+                excluded_paths: excluded.iter().map(ToString::to_string).collect(),
+                ..archive(&sample, ArchiveFormat::Tar, path)
+            };
+            let files = files_of(&*collected(&sample, request).await);
+            files.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let all = names(None, &[]).await;
+        let outside: Vec<_> = all
+            .iter()
+            .filter(|name| !name.starts_with("project-main/src/"))
+            .cloned()
+            .collect();
+        assert!(!outside.is_empty() && outside.len() < all.len());
+        assert_eq!(names(None, &["/src/"]).await, outside);
+        assert_eq!(names(Some("src"), &["src"]).await, [""; 0]);
+        for ignored in ["absent", "*", "s?c", ":(glob)**", "..", "src/..", "./src", "/", "--help"] {
+            assert_eq!(names(None, &[ignored]).await, all, "{ignored}");
+        }
+        let top: Vec<&str> = all
+            .iter()
+            .filter_map(|name| name.strip_prefix("project-main/")?.split('/').next())
+            .collect();
+        assert_eq!(names(None, &top).await, [""; 0]);
+    }
+
+    #[test]
+    fn entry_path_has_no_relative_components() {
+        assert_eq!(entry_path("//a//b/"), Some("a/b".to_owned()));
+        for absent in ["", "/", ".", "a/../b", "./a"] {
+            assert_eq!(entry_path(absent), None, "{absent}");
+        }
     }
 
     #[test]

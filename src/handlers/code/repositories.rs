@@ -1,6 +1,6 @@
 //! Trees, blobs, comparisons, archives and contributors of a repository.
 
-use domain::code::repositories::{self, TreeFilter};
+use domain::code::repositories::{self, ArchiveSelection, TreeFilter};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::blob_content;
 use domain::kernel::download::Download;
@@ -58,7 +58,13 @@ impl RepositoriesApi for App {
 
     async fn get_archive(&self, access: ProjectAccess, request: GetArchiveRequest) -> Result<Download> {
         let format = request.format.unwrap_or(ArchiveFormat::TarGz);
-        self.archive(&access, request.sha, request.path, format).await
+        let selection = ArchiveSelection {
+            revision: request.sha,
+            path: request.path,
+            excluded_paths: request.exclude_paths.unwrap_or_default(),
+            format: archive_format(format),
+        };
+        self.archive(&access, selection).await
     }
 
     async fn get_archive_by_format(
@@ -66,8 +72,13 @@ impl RepositoriesApi for App {
         access: ProjectAccess,
         request: GetArchiveByFormatRequest,
     ) -> Result<Download> {
-        self.archive(&access, request.sha, request.path, request.format)
-            .await
+        let selection = ArchiveSelection {
+            revision: request.sha,
+            path: request.path,
+            excluded_paths: request.exclude_paths.unwrap_or_default(),
+            format: archive_format(request.format),
+        };
+        self.archive(&access, selection).await
     }
 
     async fn compare_refs(&self, access: ProjectAccess, request: CompareRefsRequest) -> Result<Comparison> {
@@ -102,25 +113,22 @@ impl RepositoriesApi for App {
 }
 
 impl App {
-    async fn archive(
-        &self,
-        access: &ProjectAccess,
-        revision: Option<String>,
-        path: Option<String>,
-        format: ArchiveFormat,
-    ) -> Result<Download> {
-        let format = match format {
-            ArchiveFormat::TarGz => repositories::ArchiveFormat::TarGz,
-            ArchiveFormat::TarBz2
-            | ArchiveFormat::Tbz
-            | ArchiveFormat::Tbz2
-            | ArchiveFormat::Tb2
-            | ArchiveFormat::Bz2 => repositories::ArchiveFormat::TarBz2,
-            ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
-            ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
-        };
-        let (revision, path) = (revision.as_deref(), path.as_deref());
-        let archive = repositories::create_archive(&self.backend, access, revision, path, format).await?;
+    async fn archive(&self, access: &ProjectAccess, selection: ArchiveSelection) -> Result<Download> {
+        let archive = repositories::create_archive(&self.backend, access, selection).await?;
         Ok(views::code::archive::download(archive))
+    }
+}
+
+/// Returns the format of an archive by its name.
+fn archive_format(format: ArchiveFormat) -> repositories::ArchiveFormat {
+    match format {
+        ArchiveFormat::TarGz => repositories::ArchiveFormat::TarGz,
+        ArchiveFormat::TarBz2
+        | ArchiveFormat::Tbz
+        | ArchiveFormat::Tbz2
+        | ArchiveFormat::Tb2
+        | ArchiveFormat::Bz2 => repositories::ArchiveFormat::TarBz2,
+        ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
+        ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
     }
 }

@@ -188,8 +188,13 @@ async fn answer(backend: &Backend, page: PageRequest, request: &Request) -> Resu
             format,
         } => {
             let access = project_access(backend, request, &project).await?;
-            let created =
-                repositories::create_archive(backend, &access, Some(&reference), None, format).await?;
+            let selection = repositories::ArchiveSelection {
+                revision: Some(reference),
+                path: None,
+                excluded_paths: Vec::new(),
+                format,
+            };
+            let created = repositories::create_archive(backend, &access, selection).await?;
             let found = archive::download(created);
             Ok(download::render(found, StatusCode::OK, request.headers()))
         }

@@ -19,6 +19,9 @@ const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 /// Maximum length of a ref, and of a path, in the directory name of an archive, in bytes.
 const MAX_ARCHIVE_NAME_BYTES: usize = 100;
 
+/// Maximum number of paths that an archive excludes. Git compares each of them with each entry.
+const MAX_EXCLUDED_PATHS: usize = 100;
+
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
 pub fn page_window(page: &PageRequest) -> git::PageWindow {
@@ -190,31 +193,50 @@ pub struct RepositoryArchive {
     pub stream: git::ByteStream,
 }
 
-/// Starts an archive of the files of a commit. With a path, the archive contains only files at or below it; an empty path is
-/// that of the root directory.
+/// Files of an archive, and its format.
+#[derive(Debug, Clone)]
+pub struct ArchiveSelection {
+    /// Branch, tag or commit; the default branch if absent.
+    pub revision: Option<String>,
+    /// Path of a directory or file that contains all files of the archive. An empty path is that of the root directory.
+    pub path: Option<String>,
+    /// Paths of directories and files that are not part of the archive.
+    pub excluded_paths: Vec<String>,
+    /// The format.
+    pub format: ArchiveFormat,
+}
+
+/// Starts an archive of the files of a commit.
 ///
 /// # Errors
-/// Returns `NotFound` if the revision or the path does not exist, and `Busy` if too many transfers are running.
+/// Returns `NotFound` if the revision or the path does not exist, and `Busy` if too many transfers are running. Returns
+/// `InvalidParameters` if too many paths are excluded.
 pub async fn create_archive(
     backend: &Backend,
     access: &ProjectAccess,
-    revision: Option<&str>,
-    path: Option<&str>,
-    format: ArchiveFormat,
+    selection: ArchiveSelection,
 ) -> Result<RepositoryArchive> {
+    if selection.excluded_paths.len() > MAX_EXCLUDED_PATHS {
+        return Err(Error::parameter(format!(
+            "exclude_paths has too many paths (maximum is {MAX_EXCLUDED_PATHS})"
+        )));
+    }
     let repository = repository_access::repository(backend, access)?;
+    let revision = selection.revision.as_deref();
     let commit = resolve(&repository, access, revision, "File").await?;
     let revision = revision.filter(|text| !text.is_empty());
     let revision = revision
         .or(access.project.default_branch.as_deref())
         .unwrap_or_default();
-    let path = path.unwrap_or_default().trim_matches('/');
+    let format = selection.format;
+    let path = selection.path.as_deref().unwrap_or_default().trim_matches('/');
     let prefix = archive_name(&access.project.path, revision, &commit.to_string(), path);
     let archive = git::ArchiveRequest {
         commit,
         format,
         prefix: prefix.clone(),
         path: Some(path.to_owned()),
+        excluded_paths: selection.excluded_paths,
     };
     let stream = repository.archive(archive).await.map_err(|error| match error {
         git::Error::ObjectNotFound => Error::not_found("File"),

@@ -71,6 +71,9 @@ const FIXED_CONFIG: [&str; 8] = [
 /// Variable with the largest allocation that Git attempts. Git checks it before it inflates an object.
 const MAX_ALLOCATION: &str = "GIT_ALLOC_LIMIT";
 
+/// Variable by which all paths are literal.
+const LITERAL_PATHS: &str = "GIT_LITERAL_PATHSPECS";
+
 /// Path of the program, found on the search path. Starting a program by path avoids copying this process's
 /// page tables, which takes longer the more memory is in use.
 static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -89,6 +92,7 @@ pub(super) struct Program {
     config: Vec<OsString>,
     arguments: Vec<OsString>,
     paths: Option<Vec<OsString>>,
+    excluded_paths: Vec<String>,
     environment: Vec<(OsString, OsString)>,
     input: Vec<u8>,
     time_limit: Duration,
@@ -108,6 +112,7 @@ impl Program {
             config: Vec::new(),
             arguments: Vec::new(),
             paths: None,
+            excluded_paths: Vec::new(),
             environment: Vec::new(),
             input: Vec::new(),
             time_limit: DEFAULT_TIME_LIMIT,
@@ -164,6 +169,12 @@ impl Program {
     /// Adds a path after the final `--`; it is matched literally.
     pub(super) fn path(mut self, path: impl Into<OsString>) -> Self {
         self.paths.get_or_insert_default().push(path.into());
+        self
+    }
+
+    /// Excludes a path from the paths of the run; it is matched literally.
+    pub(super) fn excluded_path(mut self, path: String) -> Self {
+        self.excluded_paths.push(path);
         self
     }
 
@@ -227,7 +238,7 @@ impl Program {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_ATTR_NOSYSTEM", "1")
             .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_LITERAL_PATHSPECS", "1")
+            .env(LITERAL_PATHS, "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .envs(
                 memory
@@ -244,15 +255,40 @@ impl Program {
             command.arg("-c").arg("core.bigFileThreshold=1m");
         }
         command.arg(self.name).args(&self.arguments);
-        if let Some(paths) = &self.paths {
-            command.arg("--").args(paths);
-        }
+        self.add_paths(&mut command);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         command
+    }
+
+    /// Adds the paths after the final `--`.
+    fn add_paths(&self, command: &mut Command) {
+        let included = self.paths.as_deref().unwrap_or_default();
+        if self.excluded_paths.is_empty() {
+            if self.paths.is_some() {
+                command.arg("--").args(included);
+            }
+            return;
+        }
+        // Only a prefix can exclude a path, and prefixes are part of the path while all paths are literal. So each path
+        // has a prefix, by which it is literal.
+        let with_prefix = |prefix: &str, path: &OsStr| {
+            let mut argument = OsString::from(prefix);
+            argument.push(path);
+            argument
+        };
+        command
+            .env(LITERAL_PATHS, "0")
+            .arg("--")
+            .args(included.iter().map(|path| with_prefix(":(literal)", path.as_os_str())))
+            .args(
+                self.excluded_paths
+                    .iter()
+                    .map(|path| with_prefix(":(exclude,literal)", OsStr::new(path))),
+            );
     }
 }
 

@@ -169,7 +169,71 @@ async fn get_archive_reads_path_literally(server: TestServer) {
     archive(&"x".repeat(4097)).await.expect(400);
 }
 
+async fn get_archive_excludes_literal_paths(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let anonymous = server.anonymous();
+    let files = async |query: &str| {
+        let answer = anonymous.get(&project.url(&format!("/archive.tar?{query}"))).await.expect(200);
+        let paths = tar_paths(&answer.body, "-t").into_iter();
+        paths.filter_map(|path| Some(path.split_once('/')?.1.to_owned())).collect::<Vec<_>>()
+    };
+    let all = files("").await;
+    let without = |excluded: &[&str]| {
+        let is_below = |path: &String| {
+            excluded.iter().any(|one| path == one || path.trim_end_matches('/') == *one || path.starts_with(&format!("{one}/")))
+        };
+        all.iter().filter(|path| !is_below(path)).cloned().collect::<Vec<_>>()
+    };
+    for (query, excluded) in [
+        ("exclude_paths=docs", &["docs"][..]),
+        ("exclude_paths=/docs/deep/,run.sh", &["docs/deep", "run.sh"]),
+        ("exclude_paths=docs%2Fguide.md", &["docs/guide.md"]),
+        ("exclude_paths=", &[]),
+        ("exclude_paths=none,doc,*,d%3Fcs,:(glob)**,:/,..,docs%2F..,--help,-l,DOCS", &[]),
+    ] {
+        assert_eq!(files(query).await, without(excluded), "{query}");
+    }
+    assert_eq!(files("path=docs&exclude_paths=docs/deep").await, ["", "docs/", "docs/guide.md"]);
+    assert!(files("path=docs&exclude_paths=docs").await.iter().all(String::is_empty));
+    // The other formats contain the same files.
+    let url = project.url("/archive.tar.gz?exclude_paths=docs,run.sh");
+    let names = tar_paths(&anonymous.get(&url).await.expect(200).body, "-tz");
+    let names: Vec<_> = names.iter().filter_map(|path| Some(path.split_once('/')?.1)).collect();
+    assert_eq!(names, without(&["docs", "run.sh"]));
+    let bzip2 = anonymous.get(&project.url("/archive?format=bz2&exclude_paths=docs")).await.expect(200);
+    assert!(bzip2.body.starts_with(b"BZh"));
+    let zip = anonymous.get(&project.url("/archive.zip?exclude_paths=docs")).await.expect(200);
+    let has = |name: &str| zip.body.windows(name.len()).any(|window| window == name.as_bytes());
+    assert!(has("/run.sh") && !has("/docs/guide.md"));
+}
+
+async fn get_archive_without_any_file_is_valid(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    project.import(&NewCommit { branch: "single", changes: file("only/deep/f", "x"), ..NewCommit::default() });
+    for excluded in ["only", "only/deep", "only/deep/f"] {
+        let url = project.url(&format!("/archive.tar?sha=single&exclude_paths={excluded}"));
+        let answer = server.anonymous().get(&url).await.expect(200);
+        let paths = tar_paths(&answer.body, "-t");
+        assert!(paths.iter().all(|path| !path.contains("only")), "{excluded}: {paths:?}");
+    }
+}
+
+async fn get_archive_rejects_too_many_excluded_paths(server: TestServer) {
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
+    let anonymous = server.anonymous();
+    let url = |count: usize| project.url(&format!("/archive.tar?exclude_paths={}", vec!["x"; count].join(",")));
+    anonymous.get(&url(100)).await.expect(200);
+    let message = anonymous.get(&url(101)).await.expect(400).message();
+    assert_eq!(message, "exclude_paths has too many paths (maximum is 100)");
+    for path in ["%00", "docs%00", "%FF", &"x".repeat(4097)] {
+        anonymous.get(&project.url(&format!("/archive?exclude_paths={path}"))).await.expect(400);
+    }
+}
+
 on_every_database![
+    get_archive_excludes_literal_paths,
+    get_archive_without_any_file_is_valid,
+    get_archive_rejects_too_many_excluded_paths,
     get_archive_of_path_contains_only_files_below_it,
     get_archive_reads_path_literally,
     get_archive_returns_files_of_default_branch,

@@ -82,6 +82,7 @@ async fn unread_archive_releases_memory_that_another_program_needs() {
         format: ArchiveFormat::Tar,
         prefix: "p".to_owned(),
         path: None,
+        excluded_paths: Vec::new(),
     };
     let mut response = of_user(&sample, 1).archive(request).await.unwrap();
     let first = response.next().await.unwrap().unwrap();
@@ -112,6 +113,7 @@ fn unread_bzip2_archives_occupy_no_threads() {
                     format: ArchiveFormat::TarBz2,
                     prefix: "p".to_owned(),
                     path: None,
+                    excluded_paths: Vec::new(),
                 };
                 let mut response = of_user(&sample, user).archive(request).await.unwrap();
                 response.next().await.unwrap().unwrap();
