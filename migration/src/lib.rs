@@ -106,6 +106,7 @@ mod m20261128_000110_create_gpg_keys;
 mod m20261129_000111_create_container_expiration_policies;
 mod m20261130_000112_store_access_levels_of_packages_and_releases;
 mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
+mod m20261130_000117_limit_uses_of_user_keys;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -212,6 +213,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261129_000111_create_container_expiration_policies::Migration),
             Box::new(m20261130_000112_store_access_levels_of_packages_and_releases::Migration),
             Box::new(m20261130_000116_index_deployments_by_time_and_environments_by_name::Migration),
+            Box::new(m20261130_000117_limit_uses_of_user_keys::Migration),
         ]
     }
 }

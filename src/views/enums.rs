@@ -4,7 +4,7 @@ use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, container_expiration_policies, deployments,
     environments, events, hook_deliveries, issues, merge_requests, milestones, namespaces,
     package_cleanup_policies, package_protection_rules, packages, pipelines, projects, release_links,
-    remote_mirrors, status_check_responses, todos, vulnerabilities,
+    remote_mirrors, status_check_responses, todos, user_keys, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
@@ -38,6 +38,7 @@ convert_enum! {
     contract::EventAction = events::EventAction {
         Approved, Closed, Commented, Created, Destroyed, Expired, Joined, Left, Merged, Pushed, Reopened, Updated
     }
+    contract::SshKeyUsage = user_keys::KeyUsage { AuthAndSigning, Auth, Signing }
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }

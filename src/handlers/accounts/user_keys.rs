@@ -1,18 +1,31 @@
 //! SSH keys of users.
 
+use domain::accounts::users::keys::NewKey;
 use domain::accounts::users::{key_lookups, keys};
 use domain::audit::Actor;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use storage::entities::user_keys::KeyUsage;
 
 use crate::api::routes::UserKeysApi;
 use crate::app::App;
+use crate::handlers::patch::IntoPatch;
 use crate::views::accounts::account::{found_key, key};
+use crate::views::enums::Convert;
 use contract::{
     CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, FindKeyRequest,
-    GetKeyRequest, GetOwnKeyRequest, GetUserKeyRequest, SshKey, UserKey,
+    GetKeyRequest, GetOwnKeyRequest, GetUserKeyRequest, SshKey, UserKey, UserKeyCreate,
 };
+
+fn new_key(body: UserKeyCreate) -> NewKey {
+    NewKey {
+        title: body.title,
+        key: body.key,
+        expires_at: body.expires_at.into_patch().into_value().map(|end| end.to_utc()),
+        usage_type: body.usage_type.map_or(KeyUsage::AuthAndSigning, Convert::convert),
+    }
+}
 
 impl UserKeysApi for App {
     async fn list_own_keys(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserKey>> {
@@ -26,8 +39,7 @@ impl UserKeysApi for App {
             &self.backend,
             &Actor::from(&access.caller),
             user.id,
-            body.title,
-            &body.key,
+            new_key(body),
         )
         .await
         .map(key)
@@ -61,8 +73,7 @@ impl UserKeysApi for App {
             &self.backend,
             &Actor::from(&access.caller),
             access.user.id,
-            body.title,
-            &body.key,
+            new_key(body),
         )
         .await
         .map(key)

@@ -5,6 +5,7 @@ use domain::accounts::users::memberships::{self, NamedMembership};
 use storage::entities::{gpg_keys, user_emails, user_keys, user_statuses};
 
 use crate::views::accounts::users::user;
+use crate::views::enums::Convert;
 use crate::views::html::escape;
 use contract::{
     DeployKeyProject, GpgKey, MembershipSource, SshKey, UserEmail, UserKey, UserMembership, UserStatus,
@@ -18,6 +19,8 @@ pub fn key(key: user_keys::Model) -> UserKey {
         title: key.title,
         key: key.key,
         created_at: key.created_at.into(),
+        expires_at: key.expires_at.map(Into::into),
+        usage_type: key.usage_type.convert(),
     }
 }
 
@@ -47,6 +50,9 @@ pub fn found_key(found: FoundKey, base: &str) -> SshKey {
         title: found.title,
         key: found.key,
         created_at: found.created_at.into(),
+        expires_at: found.expires_at.map(Into::into),
+        last_used_at: None,
+        usage_type: found.usage_type.convert(),
         user: found.user.map(|profile| user(profile, base)),
         deploy_keys_projects: projects.collect(),
     }

@@ -4,6 +4,18 @@ use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
+/// Use of an SSH key, with the values of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+pub enum KeyUsage {
+    /// Authentication and signatures.
+    AuthAndSigning,
+    /// Only authentication.
+    Auth,
+    /// Only signatures.
+    Signing,
+}
+
 /// SSH keys of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "user_keys")]
@@ -21,6 +33,10 @@ pub struct Model {
     pub fingerprint: String,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
+    /// When the key expires; none if it never does.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The use.
+    pub usage_type: KeyUsage,
 }
 
 /// Relations of the table.
@@ -42,6 +58,14 @@ impl Related<super::users::Entity> for Entity {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    /// Returns whether the key is expired at a time.
+    #[must_use]
+    pub fn is_expired_at(&self, time: DateTime<Utc>) -> bool {
+        self.expires_at.is_some_and(|end| end <= time)
+    }
+}
 
 /// Selects the keys of a user in creation order.
 pub fn of_user(user_id: i64) -> Select<Entity> {

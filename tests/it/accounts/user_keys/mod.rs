@@ -1,7 +1,9 @@
 //! SSH keys.
 
+use chrono::TimeDelta;
 use reqwest::Method;
-use sea_orm::{ActiveValue::Set, EntityTrait};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{now, user_keys};
 
@@ -38,6 +40,7 @@ async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
         created,
         json!({
             "id": created["id"], "title": "laptop", "key": format!("{KEY} ada@laptop"), "created_at": created["created_at"],
+            "expires_at": null, "usage_type": "auth_and_signing",
         })
     );
     let one = format!("/user/keys/{}", created["id"]);
@@ -51,6 +54,66 @@ async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
     for response in [ada.get(&one).await, ada.delete(&one).await] {
         assert_eq!((response.status, response.message()), (404, "404 Key Not Found".to_owned()));
     }
+}
+
+async fn keys_have_expiry_dates_and_uses(server: TestServer) {
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    let limited = json!({
+        "title": "laptop", "key": KEY, "expires_at": "2100-01-31T12:00:00+01:00", "usage_type": "signing",
+    });
+    let created = ada.client.post("/user/keys", limited).await.expect(201).json();
+    assert_eq!(
+        (&created["expires_at"], &created["usage_type"]),
+        (&json!("2100-01-31T11:00:00.000Z"), &json!("signing"))
+    );
+    assert_eq!(ada.client.get("/user/keys").await.expect(200).json(), json!([created]));
+    let found = root.get(&format!("/keys/{}", created["id"])).await.expect(200).json();
+    for name in ["expires_at", "usage_type"] {
+        assert_eq!(found[name], created[name]);
+    }
+    assert_eq!(found["last_used_at"], Value::Null);
+    let unlimited = json!({ "title": "rsa", "key": RSA, "expires_at": null, "usage_type": "auth" });
+    let path = format!("/users/{}/keys", ada.id);
+    let second = root.post(&path, unlimited).await.expect(201).json();
+    assert_eq!((&second["expires_at"], &second["usage_type"]), (&Value::Null, &json!("auth")));
+    assert_eq!(root.get(&path).await.expect(200).json(), json!([created, second]));
+}
+
+async fn create_key_rejects_expired_keys_and_unknown_uses(server: TestServer) {
+    let ada = server.create_user("ada").await.client;
+    let past = json!({ "title": "x", "key": KEY, "expires_at": "2000-01-01T00:00:00Z" });
+    let rejected = ada.post("/user/keys", past).await.expect(400).json();
+    assert_eq!(rejected["message"], json!({ "key": ["has expired"] }));
+    for (name, value, text) in [
+        ("expires_at", json!("soon"), "expires_at is invalid"),
+        ("usage_type", json!("login"), "usage_type does not have a valid value"),
+    ] {
+        let mut body = json!({ "title": "x", "key": KEY });
+        body[name] = value;
+        assert_eq!(ada.post("/user/keys", body).await.expect(400).message(), text);
+    }
+    assert_eq!(ada.get("/user/keys").await.expect(200).json(), json!([]));
+}
+
+async fn page_of_keys_contains_only_keys_for_authentication(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let page = async || server.anonymous().get("//ada.keys").await.expect(200).text();
+    let signing = json!({ "title": "a", "key": KEY, "usage_type": "signing" });
+    let signing = ada.client.post("/user/keys", signing).await.expect(201).json()["id"].clone();
+    assert_eq!(page().await, "");
+    ada.client.delete(&format!("/user/keys/{signing}")).await.expect(204);
+    let expiring = json!({ "title": "a", "key": KEY, "usage_type": "auth", "expires_at": "2100-01-01T00:00:00Z" });
+    ada.client.post("/user/keys", expiring).await.expect(201);
+    ada.client.post("/user/keys", json!({ "title": "b", "key": RSA })).await.expect(201);
+    assert_eq!(page().await, format!("{KEY}\n{RSA}\n"));
+    let end = Expr::value(now() - TimeDelta::seconds(1));
+    user_keys::Entity::update_many()
+        .col_expr(user_keys::Column::ExpiresAt, end)
+        .filter(user_keys::Column::Key.eq(KEY))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    assert_eq!(page().await, format!("{RSA}\n"));
 }
 
 async fn key_belongs_to_one_user_regardless_of_comment(server: TestServer) {
@@ -156,6 +219,7 @@ async fn administrators_find_keys_by_id_and_fingerprint(server: TestServer) {
     let key = root.post(&format!("/projects/{work}/deploy_keys"), body).await.expect(201).json();
     let found = root.get(&find(RSA_FINGERPRINT)).await.expect(200).json();
     assert_eq!((&found["key"], &found["user"]), (&json!(RSA), &Value::Null));
+    assert_eq!((&found["expires_at"], &found["usage_type"]), (&Value::Null, &json!("auth_and_signing")));
     let of_project = &found["deploy_keys_projects"][0];
     assert_eq!(
         (&of_project["project_id"], &of_project["deploy_key_id"], &of_project["can_push"]),
@@ -181,6 +245,9 @@ on_every_database![
     administrators_find_keys_by_id_and_fingerprint,
     create_key_over_limit_of_100_returns_400,
     user_keys_can_be_created_read_and_deleted,
+    keys_have_expiry_dates_and_uses,
+    create_key_rejects_expired_keys_and_unknown_uses,
+    page_of_keys_contains_only_keys_for_authentication,
     key_belongs_to_one_user_regardless_of_comment,
     create_key_rejects_invalid_keys,
     administrators_manage_keys_of_other_users,

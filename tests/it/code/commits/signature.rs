@@ -1,8 +1,10 @@
 //! Signatures of commits.
 
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, gpg_key_ids};
+use storage::entities::{AccessLevel, Visibility, gpg_key_ids, user_keys};
 
 use crate::support::code::Project;
 use crate::support::users::TestUser;
@@ -107,6 +109,41 @@ async fn key_of_another_user_is_not_verified(server: TestServer) {
     assert_eq!(signature(&server, &project, &sha).await["verification_status"], "unknown_key");
     server.finish_jobs().await;
     assert_eq!(signature(&server, &project, &sha).await["verification_status"], "unknown_key");
+}
+
+async fn key_verifies_only_signatures_within_its_limits(server: TestServer) {
+    let project = Project::with_commits(&server, "limits", Visibility::Public).await;
+    // The commit is from 2023-11-14T22:15:00Z.
+    let sha = signed_commit(&project, "Signed", SIGNATURE);
+    let ada = server.create_user("ada").await;
+    let status = async || signature(&server, &project, &sha).await;
+    let add = async |usage: &str| {
+        let body = json!({ "title": "Laptop", "key": KEY, "usage_type": usage });
+        ada.client.post("/user/keys", body).await.expect(201).json()
+    };
+    let remove = async |key: &Value| {
+        ada.client.delete(&format!("/user/keys/{}", key["id"])).await.expect(204);
+    };
+    let key = add("auth").await;
+    assert_eq!(status().await, expected("SSH", "unknown_key", json!({})));
+    remove(&key).await;
+    let mut key = add("signing").await;
+    assert_eq!(status().await, expected("SSH", "verified", json!({ "key": key })));
+    for (end, verified) in [("2023-11-14T22:15:00Z", false), ("2023-11-14T22:15:01Z", true)] {
+        let end: DateTime<Utc> = end.parse().expect("a time");
+        user_keys::Entity::update_many()
+            .col_expr(user_keys::Column::ExpiresAt, Expr::value(end))
+            .exec(server.backend.database.write())
+            .await
+            .expect("a change");
+        server.backend.database.invalidate();
+        key["expires_at"] = json!(end.format("%Y-%m-%dT%H:%M:%S.000Z").to_string());
+        let of_key = match verified {
+            true => expected("SSH", "verified", json!({ "key": key })),
+            false => expected("SSH", "unverified", json!({})),
+        };
+        assert_eq!(status().await, of_key, "{end}");
+    }
 }
 
 async fn signatures_in_other_formats_are_not_verified(server: TestServer) {
@@ -217,6 +254,7 @@ async fn reporter_id(client: &crate::support::Client) -> i64 {
 on_every_database![
     ssh_signature_of_the_committer_is_verified,
     key_of_another_user_is_not_verified,
+    key_verifies_only_signatures_within_its_limits,
     signatures_in_other_formats_are_not_verified,
     openpgp_signature_of_the_committer_is_verified,
     openpgp_key_must_state_the_address_of_the_committer,

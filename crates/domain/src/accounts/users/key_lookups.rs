@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::user_keys::KeyUsage;
 use storage::entities::{deploy_keys, project_deploy_keys, user_keys, users};
 
 use crate::accounts::users::listing::{UserProfile, full_profile};
@@ -20,6 +21,10 @@ pub struct FoundKey {
     pub key: String,
     /// When it was added.
     pub created_at: DateTime<Utc>,
+    /// When it expires. Deploy keys never do.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The use.
+    pub usage_type: KeyUsage,
     /// The user; `None` for a deploy key.
     pub user: Option<UserProfile>,
     /// The projects of a deploy key, oldest first.
@@ -67,6 +72,8 @@ pub async fn find(backend: &Backend, fingerprint: &str) -> Result<FoundKey> {
         title: key.title,
         key: key.key,
         created_at: key.created_at,
+        expires_at: None,
+        usage_type: KeyUsage::AuthAndSigning,
         user: None,
         projects,
     })
@@ -78,6 +85,8 @@ async fn of_user(backend: &Backend, key: user_keys::Model, user: users::Model) -
         title: key.title,
         key: key.key,
         created_at: key.created_at,
+        expires_at: key.expires_at,
+        usage_type: key.usage_type,
         user: Some(full_profile(backend, user).await?),
         projects: Vec::new(),
     })

@@ -1,12 +1,13 @@
 //! SSH keys of users.
 
+use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
     QuerySelect,
 };
 use storage::database::Violation;
 use storage::entities::taken_fingerprints::{self, FingerprintOwner};
-use storage::entities::user_keys::{self, Column, Entity, Model};
+use storage::entities::user_keys::{self, Column, Entity, KeyUsage, Model};
 use storage::entities::{now, users};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
@@ -28,7 +29,21 @@ pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result
     page_of(backend.database.read(), user_keys::of_user(user_id), page).await
 }
 
-/// Returns the public keys of the user with this name in the format of `authorized_keys`, one in each line.
+/// A key to add.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// The name given by its owner.
+    pub title: String,
+    /// The public key in OpenSSH format.
+    pub key: String,
+    /// When the key expires.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The use.
+    pub usage_type: KeyUsage,
+}
+
+/// Returns the public keys with which the user with this name can authenticate, in the format of `authorized_keys`, one
+/// in each line. Expired keys are omitted.
 ///
 /// # Errors
 /// Returns `NotFound` if the user does not exist.
@@ -36,8 +51,14 @@ pub async fn authorized_keys(backend: &Backend, username: &str) -> Result<String
     let db = backend.database.read();
     let user = users::by_username(db, username).await?;
     let user = user.ok_or_else(|| Error::not_found("User"))?;
-    let keys = user_keys::of_user(user.id).limit(MAX_KEYS).all(db).await?;
-    Ok(keys.into_iter().map(|key| format!("{}\n", key.key)).collect())
+    let keys = user_keys::of_user(user.id)
+        .filter(Column::UsageType.ne(KeyUsage::Signing))
+        .limit(MAX_KEYS)
+        .all(db)
+        .await?;
+    let now = now();
+    let valid = keys.into_iter().filter(|key| !key.is_expired_at(now));
+    Ok(valid.map(|key| format!("{}\n", key.key)).collect())
 }
 
 /// Returns a key of a user.
@@ -55,16 +76,22 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds a key to a user.
 ///
 /// # Errors
-/// Returns a validation error for an invalid key, for one that is already registered, and beyond the maximum
+/// Returns a validation error for an invalid or expired key, for one that is already registered, and beyond the maximum
 /// number. Returns `NotFound` if the user was deleted in the meantime.
-pub async fn add(backend: &Backend, actor: &Actor, user_id: i64, title: String, key: &str) -> Result<Model> {
-    let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
+pub async fn add(backend: &Backend, actor: &Actor, user_id: i64, new: NewKey) -> Result<Model> {
+    let key = PublicKey::parse(&new.key).ok_or_else(|| malformed(""))?;
+    let at = now();
+    if new.expires_at.is_some_and(|end| end <= at) {
+        return Err(Error::attribute("key", "has expired"));
+    }
     let row = user_keys::ActiveModel {
         user_id: Set(user_id),
-        title: Set(title),
+        title: Set(new.title),
         key: Set(key.text),
         fingerprint: Set(key.fingerprint),
-        created_at: Set(now()),
+        created_at: Set(at),
+        expires_at: Set(new.expires_at),
+        usage_type: Set(new.usage_type),
         ..Default::default()
     };
     backend

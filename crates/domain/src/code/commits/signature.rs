@@ -2,6 +2,7 @@
 
 use git::CommitSignature;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::user_keys::KeyUsage;
 use storage::entities::{fold, gpg_key_ids, gpg_keys, user_emails, user_keys, users};
 
 use crate::code::commits::ssh_signatures;
@@ -103,7 +104,7 @@ pub async fn get_signature(
         repository.commit_signature(id).await?.ok_or_else(missing)?;
     let text = String::from_utf8_lossy(&signature);
     let format = SignatureFormat::of(&text).ok_or_else(missing)?;
-    let email = repository.commit(id).await?.committer.email;
+    let committer = repository.commit(id).await?.committer;
     let mut found = VerifiedSignature {
         format,
         status: VerificationStatus::Unverified,
@@ -112,10 +113,10 @@ pub async fn get_signature(
     };
     match format {
         SignatureFormat::Ssh => {
-            (found.status, found.key) = verify_ssh(backend, &text, &content, &email).await?
+            (found.status, found.key) = verify_ssh(backend, &text, &content, &committer).await?
         }
         SignatureFormat::OpenPgp => {
-            (found.status, found.openpgp) = verify_openpgp(backend, &text, content, &email).await?;
+            (found.status, found.openpgp) = verify_openpgp(backend, &text, content, &committer.email).await?;
         }
         SignatureFormat::X509 => {}
     }
@@ -126,18 +127,24 @@ async fn verify_ssh(
     backend: &Backend,
     text: &str,
     content: &[u8],
-    email: &str,
+    committer: &git::Signature,
 ) -> Result<(VerificationStatus, Option<user_keys::Model>)> {
     let checked = ssh_signatures::check(text, GIT_NAMESPACE, content);
     let Some(checked) = checked.filter(|checked| checked.is_valid) else {
         return Ok((VerificationStatus::Unverified, None));
     };
     let db = backend.database.read();
-    let keys = user_keys::Entity::find().filter(user_keys::Column::Fingerprint.eq(checked.fingerprint));
+    let keys = user_keys::Entity::find()
+        .filter(user_keys::Column::Fingerprint.eq(checked.fingerprint))
+        .filter(user_keys::Column::UsageType.ne(KeyUsage::Auth));
     let Some((key, user)) = users::find_with_user(db, keys).await? else {
         return Ok((VerificationStatus::UnknownKey, None));
     };
-    let is_owner = is_confirmed(backend, &user, email).await?;
+    // The signature contains no time, so the time of the commit counts, as for Git.
+    if key.is_expired_at(committer.time.to_utc()) {
+        return Ok((VerificationStatus::Unverified, None));
+    }
+    let is_owner = is_confirmed(backend, &user, &committer.email).await?;
     let status = match is_owner {
         true => VerificationStatus::Verified,
         false => VerificationStatus::OtherUser,
