@@ -1,6 +1,7 @@
 //! User accounts.
 
 use domain::accounts::avatars;
+use domain::accounts::custom_attributes;
 use domain::accounts::uploads::UploadedFile;
 use domain::accounts::users::listing::{self, UserFilter};
 use domain::accounts::users::memberships::{self, MembershipFilter};
@@ -15,7 +16,7 @@ use crate::api::routes::UsersApi;
 use crate::app::App;
 use crate::views;
 use contract::{
-    CreateUserRequest, CurrentUser, DeleteUserIdentityRequest, DeleteUserRequest, ListUserMembershipsRequest,
+    CreateUserRequest, CurrentUser, DeleteUserIdentityRequest, DeleteUserRequest, GetUserRequest, ListUserMembershipsRequest,
     ListUsersRequest, MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate,
     UserDetails, UserMembership, UserOrder, UserUpdate,
 };
@@ -37,8 +38,18 @@ impl UsersApi for App {
         request: ListUsersRequest,
         page: PageRequest,
     ) -> Result<Page<User>> {
+        let with_attributes = request.with_custom_attributes;
         let found = listing::list(&self.backend, &access.caller, filter(request), &page).await?;
-        Ok(found.map(|profile| views::accounts::users::user(profile, &self.backend.instance.base_url)))
+        let ids = found.items.iter().map(|profile| profile.user.id);
+        let mut attached = match with_attributes {
+            true => custom_attributes::of_users(&self.backend, &access.caller, ids).await?,
+            false => None,
+        };
+        Ok(found.map(|profile| {
+            let own = attached.as_mut().map(|all| all.remove(&profile.user.id));
+            let own = own.map(Option::unwrap_or_default);
+            views::accounts::users::user_with_attributes(profile, own, &self.backend.instance.base_url)
+        }))
     }
 
     async fn create_user(
@@ -61,10 +72,17 @@ impl UsersApi for App {
         ))
     }
 
-    async fn get_user(&self, access: UserAccess) -> Result<User> {
+    async fn get_user(&self, access: UserAccess, request: GetUserRequest) -> Result<User> {
+        let id = access.user.id;
+        let attached = match request.with_custom_attributes {
+            true => custom_attributes::of_users(&self.backend, &access.caller, [id]).await?,
+            false => None,
+        };
+        let own = attached.map(|mut all| all.remove(&id).unwrap_or_default());
         let profile = listing::get(&self.backend, &access.caller, access.user).await?;
-        Ok(views::accounts::users::user(
+        Ok(views::accounts::users::user_with_attributes(
             profile,
+            own,
             &self.backend.instance.base_url,
         ))
     }
@@ -176,6 +194,7 @@ fn filter(request: ListUsersRequest) -> UserFilter {
         without_projects: request.without_projects,
         created_after: request.created_after.map(|time| time.to_utc()),
         created_before: request.created_before.map(|time| time.to_utc()),
+        custom_attributes: request.custom_attributes.unwrap_or_default().into_iter().collect(),
         order: Some((sorting, ascending)),
     }
 }

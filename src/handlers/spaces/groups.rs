@@ -35,6 +35,7 @@ fn group_filter(filter: GroupFilter, within: HierarchyPart) -> groups::GroupFilt
         owned: filter.owned,
         min_access_level: filter.min_access_level,
         top_level_only: false,
+        custom_attributes: filter.custom_attributes.unwrap_or_default().into_iter().collect(),
         statistics: filter.statistics,
         order: match filter.order_by {
             None | Some(GroupOrder::Name) => groups::GroupOrder::Name,

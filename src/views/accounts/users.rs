@@ -3,8 +3,10 @@
 use chrono::{DateTime, Utc};
 use domain::accounts::users::listing::{ProfileDetail, UserExtras, UserProfile};
 use domain::spaces::projects::stars;
+use storage::entities::custom_attributes;
 use storage::entities::users::{self, Model, UserSummary};
 
+use crate::views::accounts::custom_attribute::custom_attribute;
 use crate::views::links;
 use contract::MaybeUndefined;
 use contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
@@ -150,6 +152,7 @@ pub fn without_profile(base: &str, user: impl Into<UserSummary>) -> User {
         private_profile: None,
         note: MaybeUndefined::Undefined,
         is_admin: None,
+        custom_attributes: None,
     }
 }
 
@@ -167,6 +170,19 @@ pub fn user(profile: UserProfile, base: &str) -> User {
         }
     }
     view
+}
+
+/// Returns a user with custom attributes, if an administrator requested them.
+#[must_use]
+pub fn user_with_attributes(
+    profile: UserProfile,
+    custom_attributes: Option<Vec<custom_attributes::Model>>,
+    base: &str,
+) -> User {
+    User {
+        custom_attributes: custom_attributes.map(|rows| rows.iter().map(custom_attribute).collect()),
+        ..user(profile, base)
+    }
 }
 
 fn add_public(view: &mut User, user: Model) {

@@ -1,9 +1,11 @@
 //! Custom attributes: keys and values that administrators attach to projects, groups and users.
 
+use std::collections::{BTreeMap, HashMap};
+
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
-    QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait,
+    PaginatorTrait, QueryFilter,
 };
 use storage::database::Violation;
 
@@ -13,11 +15,61 @@ use storage::entities::custom_attributes::{self, Column, Model};
 use storage::entities::now;
 
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::query::page_of;
 
 /// Maximum attributes of one owner.
 const MAX_ATTRIBUTES: u64 = 100;
+
+/// Maximum number of attributes in a filter.
+const MAX_FILTERED: usize = 50;
+
+/// Checks the number of attributes in a filter of a list.
+///
+/// # Errors
+/// Returns a validation error for too many attributes.
+pub(crate) fn check_filter(filter: &BTreeMap<String, String>) -> Result<()> {
+    match filter.len() > MAX_FILTERED {
+        true => Err(Error::parameter("custom_attributes is invalid")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the condition that a resource has all of these attributes, or none without attributes. `id` is the column of
+/// its ID, and `owner` is the column that references it.
+pub(crate) fn has_all(
+    filter: &BTreeMap<String, String>,
+    id: impl ColumnTrait,
+    owner: Column,
+) -> Option<Condition> {
+    let owners = |(key, value): (&String, &String)| {
+        id.in_subquery(custom_attributes::owners_with(owner, key, value))
+    };
+    let conditions = filter.iter().map(owners);
+    (!filter.is_empty()).then(|| conditions.fold(Condition::all(), Condition::add))
+}
+
+/// Returns the attributes of users, by user ID, in one statement. Returns `None` if the caller may not see them.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn of_users(
+    backend: &Backend,
+    caller: &Caller,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Option<HashMap<i64, Vec<Model>>>> {
+    if !caller.is_admin() {
+        return Ok(None);
+    }
+    let mut found: HashMap<i64, Vec<Model>> = HashMap::new();
+    for row in custom_attributes::of_users(backend.database.read(), ids).await? {
+        if let Some(user) = row.user_id {
+            found.entry(user).or_default().push(row);
+        }
+    }
+    Ok(Some(found))
+}
 
 /// Returns a page of the attributes of an owner, by key.
 ///

@@ -94,6 +94,17 @@ pub async fn of_groups(
     all(db, Column::NamespaceId.is_in(ids)).await
 }
 
+/// Returns the attributes of several users in one statement, ordered by key.
+///
+/// # Errors
+/// Any database error.
+pub async fn of_users(
+    db: &impl ConnectionTrait,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Vec<Model>, DbErr> {
+    all(db, Column::UserId.is_in(ids)).await
+}
+
 async fn all(db: &impl ConnectionTrait, which: Expr) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(which)

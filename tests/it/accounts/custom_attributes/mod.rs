@@ -120,6 +120,73 @@ async fn group_lists_show_attributes_only_to_administrators(server: TestServer) 
     assert_eq!(cost().await, few);
 }
 
+async fn group_and_user_attribute_filters_require_administrator(server: TestServer) {
+    let root = server.root();
+    let (ada, ben) = (server.create_user("ada").await, server.create_user("ben").await);
+    let outer = group(&ada.client, "outer", json!({})).await;
+    let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
+    for (path, key, value) in [
+        (format!("/groups/{outer}"), "centre", "1"),
+        (format!("/groups/{inner}"), "centre", "1"),
+        (format!("/groups/{inner}"), "area", "x"),
+        (format!("/users/{}", ada.id), "centre", "1"),
+        (format!("/users/{}", ben.id), "centre", "1"),
+        (format!("/users/{}", ben.id), "area", "x"),
+    ] {
+        root.put(&format!("{path}/custom_attributes/{key}"), json!({"value": value})).await.expect(200);
+    }
+    let names = async |client: &Client, path: &str, attribute: &str, query: &str| {
+        client.get(&format!("{path}?order_by=id&sort=asc&{query}")).await.expect(200).pluck(attribute)
+    };
+    for (query, groups, users) in [
+        ("custom_attributes[centre]=1", &["outer", "inner"][..], &["ada", "ben"][..]),
+        ("custom_attributes[centre]=1&custom_attributes[area]=x", &["inner"], &["ben"]),
+        ("custom_attributes[centre]=2", &[], &[]),
+    ] {
+        assert_eq!(names(&root, "/groups", "path", query).await, groups, "{query}");
+        assert_eq!(names(&root, "/users", "username", query).await, users, "{query}");
+    }
+    let below = format!("/groups/{outer}/subgroups");
+    assert_eq!(names(&root, &below, "path", "custom_attributes[area]=x").await, ["inner"]);
+    assert_eq!(names(&root, &below, "path", "custom_attributes[area]=y").await, Vec::<Value>::new());
+    // The filters are ignored for other callers.
+    let ignored = "custom_attributes[centre]=2";
+    assert_eq!(names(&ada.client, "/groups", "path", ignored).await, ["outer", "inner"]);
+    assert_eq!(names(&ada.client, "/users", "username", ignored).await.len(), 3);
+    let many: String = (0..51).map(|number| format!("custom_attributes[k{number}]=1&")).collect();
+    for path in ["/groups", "/users"] {
+        root.get(&format!("{path}?{many}")).await.expect(400);
+    }
+}
+
+async fn users_show_attributes_only_to_administrators(server: TestServer) {
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    let one = format!("/users/{}", ada.id);
+    for key in ["centre", "area"] {
+        root.put(&format!("{one}/custom_attributes/{key}"), json!({"value": "1"})).await.expect(200);
+    }
+    let both = json!([{"key": "area", "value": "1"}, {"key": "centre", "value": "1"}]);
+    let with = "with_custom_attributes=true";
+    assert_eq!(root.get(&format!("{one}?{with}")).await.expect(200).json()["custom_attributes"], both);
+    let listed = root.get(&format!("/users?order_by=id&{with}")).await.expect(200).pluck("custom_attributes");
+    assert_eq!(listed, [both, json!([])]);
+    for path in [one.clone(), "/users".to_owned()] {
+        assert!(!root.get(&path).await.expect(200).text().contains("custom_attributes"), "{path}");
+        let hidden = ada.client.get(&format!("{path}?{with}")).await.expect(200).text();
+        assert!(!hidden.contains("custom_attributes"), "{path}");
+    }
+    let cost = async || {
+        let before = server.statements();
+        root.get(&format!("/users?{with}")).await.expect(200);
+        server.statements() - before
+    };
+    let few = cost().await;
+    for name in ["ben", "cy"] {
+        server.create_user(name).await;
+    }
+    assert_eq!(cost().await, few);
+}
+
 async fn attributes_are_limited_to_100_and_survive_concurrent_writes(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -143,5 +210,7 @@ on_every_database![
     custom_attribute_lifecycle,
     project_attribute_filters_require_administrator,
     group_lists_show_attributes_only_to_administrators,
+    group_and_user_attribute_filters_require_administrator,
+    users_show_attributes_only_to_administrators,
     attributes_are_limited_to_100_and_survive_concurrent_writes,
 ];

@@ -1,16 +1,18 @@
 //! Lists of users, and the level of detail that a caller can see.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ColumnTrait, Condition, EntityTrait, JoinType, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     RelationTrait, Select,
 };
+use storage::entities::custom_attributes::Column as Attribute;
 use storage::entities::related_rows::{PartKey, RelatedRowSets, RelatedRows};
 use storage::entities::users::{self, Column, UserState};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
+use crate::accounts::custom_attributes;
 use crate::identity::password_attempts::LockableAccounts;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -82,6 +84,8 @@ pub struct UserFilter {
     pub created_after: Option<DateTime<Utc>>,
     /// Only users created before this time; ignored unless the caller is an administrator.
     pub created_before: Option<DateTime<Utc>>,
+    /// Only users with all of these attributes; ignored unless the caller is an administrator.
+    pub custom_attributes: BTreeMap<String, String>,
     /// The sort order, and whether it is ascending; ignored unless the caller is an administrator.
     pub order: Option<(UserOrder, bool)>,
 }
@@ -105,7 +109,8 @@ pub enum UserOrder {
 ///
 /// # Errors
 /// Returns `Forbidden` for anonymous callers without a user name filter, and for filters that require an
-/// administrator. Returns a validation error if only one part of an identity is given.
+/// administrator. Returns a validation error if only one part of an identity is given, and for too many custom
+/// attributes.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -117,6 +122,7 @@ pub async fn list(
             "extern_uid, provider provide all or none of parameters",
         ));
     }
+    custom_attributes::check_filter(&filter.custom_attributes)?;
     if !caller.is_signed_in() && filter.username.as_deref().is_none_or(str::is_empty) {
         return Err(Error::Unauthorized);
     }
@@ -243,6 +249,10 @@ fn select(filter: UserFilter, admin: bool, addresses: SearchableAddresses) -> Se
         query = query.filter(Column::Id.in_subquery(holder.into_query()));
     }
     if admin {
+        let attributes = &filter.custom_attributes;
+        if let Some(condition) = custom_attributes::has_all(attributes, Column::Id, Attribute::UserId) {
+            query = query.filter(condition);
+        }
         if filter.admins {
             query = query.filter(Column::Admin.eq(true));
         }

@@ -1,6 +1,6 @@
 //! Lists of groups.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -8,10 +8,12 @@ use sea_orm::{
     QueryOrder, QuerySelect, Select,
 };
 use storage::entities::access::{Viewer, groups_with_level, visible_groups};
+use storage::entities::custom_attributes::Column as Attribute;
 use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, namespace_ancestors, now, package_files, projects};
 
 use super::GroupSummary;
+use crate::accounts::custom_attributes;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -61,6 +63,8 @@ pub struct GroupFilter {
     pub min_access_level: Option<i64>,
     /// Whether only top-level groups are included.
     pub top_level_only: bool,
+    /// Only groups with all of these attributes; ignored unless the caller is an administrator.
+    pub custom_attributes: BTreeMap<String, String>,
     /// Whether sizes are included, for administrators.
     pub statistics: bool,
     /// Sort order.
@@ -81,13 +85,14 @@ pub struct StorageSizes {
 /// Returns a page of groups.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns a validation error for too many custom attributes, and an error if the database fails.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
     filter: &GroupFilter,
     page: &PageRequest,
 ) -> Result<Page<GroupSummary>> {
+    custom_attributes::check_filter(&filter.custom_attributes)?;
     let db = backend.database.read();
     let page = page_of(db, filter.select(caller), page).await?;
     let ids: Vec<i64> = page.items.iter().map(|group| group.id).collect();
@@ -120,9 +125,13 @@ impl GroupFilter {
         let role_condition = self.role_condition(caller);
         // A role on a group implies that the group is visible.
         let viewer = role_condition.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
+        let attributes = caller
+            .is_admin()
+            .then(|| custom_attributes::has_all(&self.custom_attributes, Column::Id, Attribute::NamespaceId))
+            .flatten();
         let select = namespaces::Entity::find()
             .filter(visible_groups(viewer, now().date_naive()))
-            .filter(Condition::all().add_option(role_condition))
+            .filter(Condition::all().add_option(role_condition).add_option(attributes))
             .filter(self.of_group())
             .order_by(column, direction);
         match self.order {

@@ -13,17 +13,19 @@ use storage::entities::access::{
     visible_projects,
 };
 use storage::entities::columns;
+use storage::entities::custom_attributes::Column as Attribute;
 use storage::entities::projects::{self, Column, FeatureAccess};
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
-    AccessLevel, Visibility, custom_attributes, fold, job_token_allowlist_entries, namespace_ancestors,
+    AccessLevel, Visibility, fold, job_token_allowlist_entries, namespace_ancestors,
     namespaces, now, project_languages, project_shares, project_stars, project_texts, project_topics,
     unexpired,
 };
 
 use super::ProjectDetail;
 use super::row::load_details;
+use crate::accounts::custom_attributes;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -33,8 +35,6 @@ use crate::kernel::query::{PageTotal, contains, contains_in, ends_with, starts_w
 
 /// Maximum number of records that offset pagination reaches.
 const MAX_OFFSET: i64 = 50_000;
-/// Maximum number of custom attributes in a filter.
-const MAX_ATTRIBUTES: usize = 50;
 /// Maximum number of topics in a filter.
 const MAX_TOPICS: usize = 20;
 
@@ -133,9 +133,7 @@ pub async fn list(
     filter: &ProjectFilter,
     page: &PageRequest,
 ) -> Result<Page<ProjectDetail>> {
-    if filter.custom_attributes.len() > MAX_ATTRIBUTES {
-        return Err(Error::parameter("custom_attributes is invalid"));
-    }
+    custom_attributes::check_filter(&filter.custom_attributes)?;
     if filter.topics().count() > MAX_TOPICS {
         return Err(Error::parameter("topic is invalid"));
     }
@@ -391,18 +389,17 @@ impl ProjectFilter {
         let language = self.with_programming_language.as_deref();
         let language = language.filter(|name| !name.is_empty());
         let checks = self.checksum_failed && backend.instance.plan >= InstancePlan::Premium;
-        let carried = |(key, value): (&String, &String)| {
-            let carriers = custom_attributes::owners_with(custom_attributes::Column::ProjectId, key, value);
-            Column::Id.in_subquery(carriers)
-        };
-        let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
+        let attributes = caller
+            .is_admin()
+            .then(|| custom_attributes::has_all(&self.custom_attributes, Column::Id, Attribute::ProjectId))
+            .flatten();
         let topics = self.topics();
         let topics = topics.map(|topic| Column::Id.in_subquery(project_topics::projects_with(topic)));
         let condition = Condition::all()
             .add_option(language.map(|name| uses_language(name, caller)))
-            .add_option(checks.then(nothing));
-        let condition = topics.fold(condition, Condition::add);
-        attributes.map(carried).fold(condition, Condition::add)
+            .add_option(checks.then(nothing))
+            .add_option(attributes);
+        topics.fold(condition, Condition::add)
     }
 }
 
