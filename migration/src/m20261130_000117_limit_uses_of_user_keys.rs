@@ -32,10 +32,7 @@ impl MigrationTrait for Migration {
         let is_limited = Condition::any()
             .add(Expr::col(EXPIRES).is_not_null())
             .add(Expr::col(USAGE).ne(ALL_USES));
-        let limited = Query::delete()
-            .from_table(KEYS)
-            .cond_where(is_limited)
-            .to_owned();
+        let limited = Query::delete().from_table(KEYS).cond_where(is_limited).to_owned();
         manager.get_connection().execute(&limited).await?;
         for column in [USAGE, EXPIRES] {
             let remove = Table::alter().table(KEYS).drop_column(column).to_owned();

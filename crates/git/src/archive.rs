@@ -246,7 +246,17 @@ mod tests {
         assert!(!outside.is_empty() && outside.len() < all.len());
         assert_eq!(names(None, &["/src/"]).await, outside);
         assert_eq!(names(Some("src"), &["src"]).await, [""; 0]);
-        for ignored in ["absent", "*", "s?c", ":(glob)**", "..", "src/..", "./src", "/", "--help"] {
+        for ignored in [
+            "absent",
+            "*",
+            "s?c",
+            ":(glob)**",
+            "..",
+            "src/..",
+            "./src",
+            "/",
+            "--help",
+        ] {
             assert_eq!(names(None, &[ignored]).await, all, "{ignored}");
         }
         let top: Vec<&str> = all

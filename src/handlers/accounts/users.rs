@@ -16,9 +16,9 @@ use crate::api::routes::UsersApi;
 use crate::app::App;
 use crate::views;
 use contract::{
-    CreateUserRequest, CurrentUser, DeleteUserIdentityRequest, DeleteUserRequest, GetUserRequest, ListUserMembershipsRequest,
-    ListUsersRequest, MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate,
-    UserDetails, UserMembership, UserOrder, UserUpdate,
+    CreateUserRequest, CurrentUser, DeleteUserIdentityRequest, DeleteUserRequest, GetUserRequest,
+    ListUserMembershipsRequest, ListUsersRequest, MembershipSource, SortDirection, TwoFactorFilter,
+    UpdateUserRequest, User, UserCreate, UserDetails, UserMembership, UserOrder, UserUpdate,
 };
 
 impl UsersApi for App {
@@ -194,7 +194,11 @@ fn filter(request: ListUsersRequest) -> UserFilter {
         without_projects: request.without_projects,
         created_after: request.created_after.map(|time| time.to_utc()),
         created_before: request.created_before.map(|time| time.to_utc()),
-        custom_attributes: request.custom_attributes.unwrap_or_default().into_iter().collect(),
+        custom_attributes: request
+            .custom_attributes
+            .unwrap_or_default()
+            .into_iter()
+            .collect(),
         order: Some((sorting, ascending)),
     }
 }

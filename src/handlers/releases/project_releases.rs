@@ -19,8 +19,8 @@ use crate::handlers::patch::IntoPatch;
 use crate::views::releases::release as view;
 use contract::{
     CollectReleaseEvidenceRequest, CreateReleaseRequest, DeleteReleaseRequest, DownloadReleaseAssetRequest,
-    GetLatestReleasePathRequest, GetLatestReleaseRequest, GetReleaseRequest, ListGroupReleasesRequest, ListReleasesRequest,
-    MaybeUndefined, Release, ReleaseOrder, SortDirection, UpdateReleaseRequest,
+    GetLatestReleasePathRequest, GetLatestReleaseRequest, GetReleaseRequest, ListGroupReleasesRequest,
+    ListReleasesRequest, MaybeUndefined, Release, ReleaseOrder, SortDirection, UpdateReleaseRequest,
 };
 
 /// Returns the filter of a list.

@@ -43,9 +43,8 @@ pub(crate) fn has_all(
     id: impl ColumnTrait,
     owner: Column,
 ) -> Option<Condition> {
-    let owners = |(key, value): (&String, &String)| {
-        id.in_subquery(custom_attributes::owners_with(owner, key, value))
-    };
+    let owners =
+        |(key, value): (&String, &String)| id.in_subquery(custom_attributes::owners_with(owner, key, value));
     let conditions = filter.iter().map(owners);
     (!filter.is_empty()).then(|| conditions.fold(Condition::all(), Condition::add))
 }

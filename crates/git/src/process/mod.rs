@@ -283,7 +283,11 @@ impl Program {
         command
             .env(LITERAL_PATHS, "0")
             .arg("--")
-            .args(included.iter().map(|path| with_prefix(":(literal)", path.as_os_str())))
+            .args(
+                included
+                    .iter()
+                    .map(|path| with_prefix(":(literal)", path.as_os_str())),
+            )
             .args(
                 self.excluded_paths
                     .iter()

@@ -180,7 +180,9 @@ async fn get_archive_excludes_literal_paths(server: TestServer) {
     let all = files("").await;
     let without = |excluded: &[&str]| {
         let is_below = |path: &String| {
-            excluded.iter().any(|one| path == one || path.trim_end_matches('/') == *one || path.starts_with(&format!("{one}/")))
+            excluded
+                .iter()
+                .any(|one| path == one || path.trim_end_matches('/') == *one || path.starts_with(&format!("{one}/")))
         };
         all.iter().filter(|path| !is_below(path)).cloned().collect::<Vec<_>>()
     };

@@ -154,7 +154,10 @@ async fn list_merge_requests_rejects_invalid_reviewers_and_approvers(server: Tes
         ("reviewer_id=me", "reviewer_id should be an integer, 'None' or 'Any'"),
         ("not[reviewer_id]=me", "not[reviewer_id] should be an integer, 'None' or 'Any'"),
         ("approved_by_ids=me", "approved_by_ids should be an array of integers, 'None' or 'Any'"),
-        ("approved_by_ids[]=1&approved_by_ids[]=Any", "approved_by_ids should be an array of integers, 'None' or 'Any'"),
+        (
+            "approved_by_ids[]=1&approved_by_ids[]=Any",
+            "approved_by_ids should be an array of integers, 'None' or 'Any'",
+        ),
         ("deployed_after=soon", "deployed_after is invalid"),
     ] {
         let rejected = root.get(&format!("/projects/{id}/merge_requests?{query}")).await.expect(400).json();
@@ -190,7 +193,10 @@ async fn list_merge_requests_looks_up_reviewers_approvals_and_deployments(server
         let plan = plan(&server, few[0], None).await;
         // PostgreSQL reads tables with a few rows in any order.
         let is_fixed = server.backend.database.read().get_database_backend() == DbBackend::Sqlite;
-        assert!(!is_fixed && table == "deployments" || plan.iter().any(|line| line.contains(index)), "{query}: {plan:#?}");
+        assert!(
+            !is_fixed && table == "deployments" || plan.iter().any(|line| line.contains(index)),
+            "{query}: {plan:#?}"
+        );
     }
 }
 

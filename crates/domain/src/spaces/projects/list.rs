@@ -18,9 +18,8 @@ use storage::entities::projects::{self, Column, FeatureAccess};
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
-    AccessLevel, Visibility, fold, job_token_allowlist_entries, namespace_ancestors,
-    namespaces, now, project_languages, project_shares, project_stars, project_texts, project_topics,
-    unexpired,
+    AccessLevel, Visibility, fold, job_token_allowlist_entries, namespace_ancestors, namespaces, now,
+    project_languages, project_shares, project_stars, project_texts, project_topics, unexpired,
 };
 
 use super::ProjectDetail;

@@ -13,7 +13,8 @@ use sea_orm::{
 };
 
 pub(crate) use conditions::{
-    NO_LABEL, between_times, condition_set, filter_errors, parse_number, parse_presence, projects_of, users_named,
+    NO_LABEL, between_times, condition_set, filter_errors, parse_number, parse_presence, projects_of,
+    users_named,
 };
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
