@@ -227,6 +227,46 @@ async fn flag_of_packages_becomes_access_level(db: DatabaseConnection) {
     );
 }
 
+async fn keys_without_limits_remain(db: DatabaseConnection) {
+    up_before(&db, "m20261130_000117_limit_uses_of_user_keys").await;
+    let time = "'2026-01-31 12:00:00+00:00'";
+    let user = format!(
+        "INSERT INTO users (id, username, username_key, name, email, email_key, created_at, updated_at)
+         VALUES (1, 'u', 'u', 'u', 'u@x', 'u@x', {time}, {time})"
+    );
+    db.execute_unprepared(&user).await.unwrap();
+    for id in 1..=3 {
+        let key = format!(
+            "INSERT INTO user_keys (id, user_id, title, key, fingerprint, created_at)
+             VALUES ({id}, 1, 't', 'k{id}', 'f{id}', {time})"
+        );
+        db.execute_unprepared(&key).await.unwrap();
+    }
+    let found = async |expression: &str| {
+        let sql = format!("SELECT {expression} AS found FROM user_keys ORDER BY id");
+        let rows = db.query_all_raw(Statement::from_string(db.get_database_backend(), sql));
+        let rows = rows.await.unwrap();
+        let texts = rows.iter().map(|row| row.try_get::<String>("", "found").unwrap());
+        texts.collect::<Vec<_>>()
+    };
+    Migrator::up(&db, Some(1)).await.unwrap();
+    assert_eq!(found("usage_type").await, ["auth_and_signing"; 3]);
+    let unknown = "UPDATE user_keys SET usage_type = 'login' WHERE id = 1";
+    assert!(
+        db.execute_unprepared(unknown).await.is_err(),
+        "a key has an unknown use"
+    );
+    for change in [
+        "usage_type = 'signing' WHERE id = 1".to_owned(),
+        format!("expires_at = {time} WHERE id = 2"),
+    ] {
+        let update = format!("UPDATE user_keys SET {change}");
+        db.execute_unprepared(&update).await.unwrap();
+    }
+    Migrator::down(&db, Some(1)).await.unwrap();
+    assert_eq!(found("key").await, ["k3"]);
+}
+
 /// A test on an empty database.
 type Check = fn(DatabaseConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -306,9 +346,18 @@ async fn flag_of_packages_becomes_access_level_on_postgresql() {
     .await;
 }
 
+async fn keys_without_limits_remain_on_sqlite() {
+    on_sqlite(|db| Box::pin(keys_without_limits_remain(db))).await;
+}
+
+async fn keys_without_limits_remain_on_postgresql() {
+    on_postgresql("keys", |db| Box::pin(keys_without_limits_remain(db))).await;
+}
+
 harness::tests![
     every_migration_is_reversible_on_sqlite,
     flag_of_packages_becomes_access_level_on_sqlite,
+    keys_without_limits_remain_on_sqlite,
     numbers_of_approvals_become_rules_on_sqlite,
     protected_branches_preserve_their_roles_on_sqlite,
     provisioned_users_become_unconfirmed_on_sqlite
@@ -317,6 +366,7 @@ harness::tests![
     requires harness::postgresql::missing;
     every_migration_is_reversible_on_postgresql,
     flag_of_packages_becomes_access_level_on_postgresql,
+    keys_without_limits_remain_on_postgresql,
     numbers_of_approvals_become_rules_on_postgresql,
     protected_branches_preserve_their_roles_on_postgresql,
     provisioned_users_become_unconfirmed_on_postgresql
