@@ -32,7 +32,7 @@ pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeReg
         let repositories = backend.repositories.clone();
         let recorded = tokio::task::spawn_blocking(move || repositories.record_lone_start());
         recorded.await.map_err(Error::internal)??;
-        let released = jobs::requeue_abandoned(backend.database.write()).await?;
+        let released = jobs::requeue_abandoned(&backend.database).await?;
         if released > 0 {
             tracing::warn!(released, "requeued the jobs of a killed server");
         }

@@ -26,7 +26,7 @@ pub struct Model {
     pub locked_by: Option<String>,
     /// When the lock expires unless it is renewed.
     pub locked_until: Option<DateTime<Utc>>,
-    /// The last error.
+    /// The last error, or the reason why the job was postponed.
     pub last_error: Option<String>,
     /// When it failed permanently.
     pub dead_at: Option<DateTime<Utc>>,

@@ -1,4 +1,4 @@
-//! Statements on the table of jobs. Each operation is a single statement and therefore atomic.
+//! Statements on the table of jobs. Each operation is a single statement or a transaction, and therefore atomic.
 //!
 //! A job waits (unlocked), runs (locked until its lease expires) or is dead (kept for the operator). A
 //! finished job has no row. Timestamps come from the clocks of the nodes, which may differ by less than a
@@ -7,15 +7,15 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
     ActiveValue::Set,
-    ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, ExprTrait, FromQueryResult, PaginatorTrait,
-    QueryFilter,
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, ExprTrait,
+    FromQueryResult, PaginatorTrait, QueryFilter,
     sea_query::{Expr, Func, LockBehavior, LockType, OnConflict, Order, Query, SubQueryStatement},
 };
 
 use super::Job;
 use crate::{
     clock::scheduling_time,
-    database::{self, Violation},
+    database::{self, Database, Violation},
     entities::{
         self,
         jobs::{ActiveModel, Column, Entity, Model},
@@ -45,8 +45,8 @@ pub async fn enqueue<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), E
 }
 
 /// Enqueues a job that runs no earlier than an instant. Jobs with the same key are merged into one with the
-/// earliest instant and the latest payload. If the waiting job has failed before, its delay does not change, and it
-/// has all attempts of a new job.
+/// earliest instant and the latest payload. If the waiting job has failed or was postponed, its delay does not change,
+/// and it has all attempts of a new job.
 ///
 /// # Errors
 /// Returns [`EnqueueError`] if the payload cannot be serialized or a database query fails.
@@ -64,7 +64,7 @@ pub async fn enqueue_at<J: Job>(
         created_at: Set(scheduling_time()),
         ..Default::default()
     };
-    let renew = merge_into_waiting(earliest_after_retry_delay())
+    let renew = merge_into_waiting(earliest_after_delay())
         .update_column(Column::Payload)
         .to_owned();
     Entity::insert(row)
@@ -86,14 +86,33 @@ pub async fn enqueue_at<J: Job>(
 /// time.
 pub(super) fn merge_into_waiting(run_at: Expr) -> OnConflict {
     let attempts = Expr::col((Entity, Column::Attempts)).add(Expr::col((EXCLUDED, Column::MaxAttempts)));
+    if_equivalent_waits()
+        .value(Column::RunAt, run_at)
+        .value(Column::MaxAttempts, attempts)
+        .to_owned()
+}
+
+/// Returns the action for a released job that is inserted again if an equivalent job waits, which was enqueued while
+/// the released one ran. The result is the same as if that job had been enqueued after the release: it waits for the
+/// delay of the released job, has the used attempts of both, and has all its own attempts left.
+fn merge_released_into_waiting() -> OnConflict {
+    let plus_released =
+        |column: Column| Expr::col((Entity, column)).add(Expr::col((EXCLUDED, Column::Attempts)));
+    if_equivalent_waits()
+        .value(Column::Attempts, plus_released(Column::Attempts))
+        .value(Column::MaxAttempts, plus_released(Column::MaxAttempts))
+        .update_columns([Column::RunAt, Column::LastError])
+        .to_owned()
+}
+
+/// Returns the conflict of an inserted job with an equivalent job that waits.
+fn if_equivalent_waits() -> OnConflict {
     OnConflict::columns([Column::Kind, Column::DedupKey])
         .target_and_where(
             Expr::col(Column::LockedBy)
                 .is_null()
                 .and(Expr::col(Column::DeadAt).is_null()),
         )
-        .value(Column::RunAt, run_at)
-        .value(Column::MaxAttempts, attempts)
         .to_owned()
 }
 
@@ -107,10 +126,11 @@ pub(super) fn earliest() -> Expr {
     .into()
 }
 
-/// Returns [`earliest`], or the instant of the waiting job if it waits after a failure.
-fn earliest_after_retry_delay() -> Expr {
+/// Returns [`earliest`], or the instant of the waiting job if it waits after an attempt without success. A postponed
+/// job may have no attempts, but it has an error.
+fn earliest_after_delay() -> Expr {
     Expr::case(
-        Expr::col((Entity, Column::Attempts)).gt(0),
+        Expr::col((Entity, Column::LastError)).is_not_null(),
         Expr::col((Entity, Column::RunAt)),
     )
     .finally(earliest())
@@ -303,36 +323,39 @@ pub(super) async fn complete(db: &impl ConnectionTrait, job: &Model) -> Result<(
 
 /// Releases a claimed job for another attempt no earlier than an instant.
 pub(super) async fn retry(
-    db: &impl ConnectionTrait,
+    db: &Database,
     job: &Model,
     run_at: DateTime<Utc>,
     error: &str,
 ) -> Result<(), DbErr> {
-    let row = ActiveModel {
-        run_at: Set(run_at),
-        last_error: Set(Some(truncate(error))),
-        ..unlocked()
+    let release = Release {
+        run_at,
+        last_error: Some(truncate(error)),
+        ..Release::counted(job)
     };
-    requeue(db, job, row).await
+    requeue(db, job, release).await
 }
 
 /// Releases a claimed job as if it had not been claimed, and runs it no earlier than an instant.
 pub(super) async fn postpone(
-    db: &impl ConnectionTrait,
+    db: &Database,
     job: &Model,
     run_at: DateTime<Utc>,
+    reason: &str,
 ) -> Result<(), DbErr> {
-    let row = ActiveModel {
-        run_at: Set(run_at),
-        ..unclaimed(job)
+    let release = Release {
+        run_at,
+        last_error: Some(truncate(reason)),
+        ..Release::unclaimed(job)
     };
-    requeue(db, job, row).await
+    requeue(db, job, release).await
 }
 
 /// Releases all jobs of a runner as if they had not been claimed.
-pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
-    for job in Entity::find().filter(Column::LockedBy.eq(runner)).all(db).await? {
-        requeue(db, &job, unclaimed(&job)).await?;
+pub(super) async fn requeue_all(db: &Database, runner: &str) -> Result<(), DbErr> {
+    let claimed = Entity::find().filter(Column::LockedBy.eq(runner));
+    for job in claimed.all(db.write()).await? {
+        requeue(db, &job, Release::unclaimed(&job)).await?;
     }
     Ok(())
 }
@@ -342,17 +365,17 @@ pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Resu
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn requeue_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
+pub async fn requeue_abandoned(db: &Database) -> Result<u64, DbErr> {
     let claimed = Entity::find()
         .filter(Column::LockedBy.is_not_null())
         .filter(Column::DeadAt.is_null())
         // A job in its last attempt is not started again; it fails permanently when the lease expires.
         .filter(Expr::col(Column::Attempts).lt(Expr::col(Column::MaxAttempts)))
-        .all(db)
+        .all(db.write())
         .await?;
     let count = claimed.len() as u64;
     for job in claimed {
-        requeue(db, &job, unlocked()).await?;
+        requeue(db, &job, Release::counted(&job)).await?;
     }
     Ok(count)
 }
@@ -462,21 +485,80 @@ fn unlocked() -> ActiveModel {
     }
 }
 
-/// Returns the values of a claimed job as if it had not been claimed.
-fn unclaimed(job: &Model) -> ActiveModel {
-    ActiveModel {
-        attempts: Set(job.attempts - 1),
-        ..unlocked()
+/// Values of a claimed job that returns to the waiting state.
+struct Release {
+    run_at: DateTime<Utc>,
+    attempts: i32,
+    last_error: Option<String>,
+}
+
+impl Release {
+    /// Returns the values of a job whose current attempt counts.
+    fn counted(job: &Model) -> Self {
+        Self {
+            run_at: job.run_at,
+            attempts: job.attempts,
+            last_error: job.last_error.clone(),
+        }
+    }
+
+    /// Returns the values of a job as if it had not been claimed.
+    fn unclaimed(job: &Model) -> Self {
+        Self {
+            attempts: job.attempts - 1,
+            ..Self::counted(job)
+        }
     }
 }
 
 /// Returns a claimed job to the waiting state. If a job with the same key waits already, the claimed one is
-/// deleted.
-async fn requeue(db: &impl ConnectionTrait, job: &Model, row: ActiveModel) -> Result<(), DbErr> {
-    match update_claimed(db, job, row).await {
-        Err(error) if Violation::is_unique(&error, "uq_jobs_kind_dedup_key") => complete(db, job).await,
+/// merged into it.
+async fn requeue(db: &Database, job: &Model, release: Release) -> Result<(), DbErr> {
+    let row = ActiveModel {
+        run_at: Set(release.run_at),
+        attempts: Set(release.attempts),
+        last_error: Set(release.last_error.clone()),
+        ..unlocked()
+    };
+    match update_claimed(db.write(), job, row).await {
+        Err(error) if Violation::is_unique(&error, "uq_jobs_kind_dedup_key") => {
+            db.transaction(async |transaction| merge_claimed(transaction, job, release).await)
+                .await
+        }
         outcome => outcome.map(drop),
     }
+}
+
+/// Merges a claimed job into the waiting job with the same key. If that job was canceled meanwhile, the claimed job
+/// waits instead, in a new row. Has no effect if another runner has taken over the claim.
+async fn merge_claimed(
+    transaction: &DatabaseTransaction,
+    job: &Model,
+    release: Release,
+) -> Result<(), DbErr> {
+    let removed = Entity::delete_many()
+        .filter(claimed(job))
+        .exec(transaction)
+        .await?;
+    if removed.rows_affected == 0 {
+        return Ok(());
+    }
+    let row = ActiveModel {
+        kind: Set(job.kind.clone()),
+        payload: Set(job.payload.clone()),
+        dedup_key: Set(job.dedup_key.clone()),
+        run_at: Set(release.run_at),
+        attempts: Set(release.attempts),
+        max_attempts: Set(job.max_attempts),
+        last_error: Set(release.last_error),
+        created_at: Set(job.created_at),
+        ..Default::default()
+    };
+    Entity::insert(row)
+        .on_conflict(merge_released_into_waiting())
+        .exec_without_returning(transaction)
+        .await
+        .map(drop)
 }
 
 async fn update_claimed(db: &impl ConnectionTrait, job: &Model, row: ActiveModel) -> Result<bool, DbErr> {

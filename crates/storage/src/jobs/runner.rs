@@ -213,7 +213,7 @@ impl JobRunner {
         }
         tracing::warn!(jobs = running.len(), "shutdown timed out with jobs still running");
         running.shutdown().await;
-        if let Err(error) = queue::requeue_all(self.db.write(), &self.id).await {
+        if let Err(error) = queue::requeue_all(&self.db, &self.id).await {
             tracing::error!(%error, "failed to release jobs; they restart when their leases expire");
         }
     }
@@ -230,7 +230,7 @@ struct RunnerClock {
 enum JobResult {
     Done,
     Retry(DateTime<Utc>, String),
-    Postponed(DateTime<Utc>),
+    Postponed(DateTime<Utc>, String),
     Dead(String),
 }
 
@@ -240,7 +240,7 @@ impl JobResult {
         match self {
             Self::Done => "success",
             Self::Retry(..) => "retry",
-            Self::Postponed(_) => "postponed",
+            Self::Postponed(..) => "postponed",
             Self::Dead(_) => "failure",
         }
     }
@@ -341,7 +341,7 @@ impl JobExecution {
         let run_at = |wait| scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         if let FailureKind::Postponed(wait) = failure.kind {
             tracing::debug!(reason, ?wait, "postponed the job");
-            return JobResult::Postponed(run_at(wait));
+            return JobResult::Postponed(run_at(wait), reason);
         }
         if failure.kind == FailureKind::Permanent || self.job.attempts >= self.job.max_attempts {
             tracing::error!(reason, "job failed permanently");
@@ -357,8 +357,10 @@ impl JobExecution {
         let db = self.db.write();
         match result {
             JobResult::Done => queue::complete(db, &self.job).await,
-            JobResult::Retry(run_at, reason) => queue::retry(db, &self.job, *run_at, reason).await,
-            JobResult::Postponed(run_at) => queue::postpone(db, &self.job, *run_at).await,
+            JobResult::Retry(run_at, reason) => queue::retry(&self.db, &self.job, *run_at, reason).await,
+            JobResult::Postponed(run_at, reason) => {
+                queue::postpone(&self.db, &self.job, *run_at, reason).await
+            }
             JobResult::Dead(reason) => queue::mark_dead(db, &self.job, scheduling_time(), reason).await,
         }
     }

@@ -232,24 +232,6 @@ async fn jobs_of_same_key_do_not_run_concurrently(kind: DatabaseKind) {
     .await;
 }
 
-async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: DatabaseKind) {
-    on_migrated(kind, async |db| {
-        let now = entities::now();
-        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
-            .await
-            .unwrap();
-        let first = claim(&db, "a", now).await.unwrap();
-        enqueue_at(db.write(), &Refresh { project: 1, round: 2 }, now)
-            .await
-            .unwrap();
-        queue::retry(db.write(), &first, now, "failed").await.unwrap();
-        let remaining = all(&db).await;
-        assert_eq!(remaining.len(), 1);
-        assert_eq!(remaining[0].payload, r#"{"project":1,"round":2}"#);
-    })
-    .await;
-}
-
 async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
@@ -574,7 +556,6 @@ on_every_database![
     waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not,
     waiting_job_cannot_be_claimed_during_transaction_that_updates_it,
     jobs_of_same_key_do_not_run_concurrently,
-    failed_job_is_replaced_by_newer_job_of_same_key,
     claim_returns_due_jobs_of_known_kinds_in_order,
     claim_ends_with_its_lease_and_lost_claim_changes_nothing,
     job_lost_in_last_attempt_becomes_dead,

@@ -369,7 +369,7 @@ async fn killed_tag_deletion_resumes(site: Site) {
         assert!(left().await > 9, "the job ended before it was killed");
         killed += 1;
         // Requeues the jobs of the killed worker, as a sole server does when it starts.
-        jobs::requeue_abandoned(database.write()).await.unwrap();
+        jobs::requeue_abandoned(&database).await.unwrap();
     }
     let mut worker = site.command(&["worker"]).spawn().unwrap();
     loop {
