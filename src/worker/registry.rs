@@ -56,7 +56,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(merge_requests::run_create_merge_request)
         .run(process_commit_messages::run)
         .run(refresh_closing_issues::run)
-        .attempt(pipeline_schedules::run_job)
+        .run(pipeline_schedules::run_job)
         .run(deployments::run_job)
         .run(sweep_expired_access::run)
         .registry

@@ -101,7 +101,7 @@ async fn stop_interrupts_sweep_and_schedules_run_during_sweep(server: TestServer
     let stop = CancellationToken::new();
     let running = tokio::spawn(holdfast::worker::recur(server.backend.clone(), stop.clone()));
     if server.backend.database.backend() == DatabaseBackend::Postgres {
-        let job = RunSchedule { schedule_id: id(&schedule) };
+        let job = RunSchedule { schedule_id: id(&schedule), next_run_at: None };
         let enqueued = async {
             while !is_scheduled(server.backend.database.read(), &job).await.expect("a query") {
                 sleep(Duration::from_millis(5)).await;

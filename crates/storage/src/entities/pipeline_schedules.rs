@@ -61,8 +61,8 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// Returns the IDs of at most `most` schedules that are due at `now`, longest overdue first. Excludes schedules for
-/// which a job of this kind waits or runs; the key of such a job is the ID of the schedule.
+/// Returns the IDs and the times of at most `most` schedules that are due at `now`, longest overdue first. Excludes
+/// schedules for which a job of this kind waits or runs; the key of such a job is the ID of the schedule.
 ///
 /// # Errors
 /// Any database error.
@@ -71,7 +71,7 @@ pub async fn due(
     kind: &str,
     now: DateTime<Utc>,
     most: u64,
-) -> Result<Vec<i64>, DbErr> {
+) -> Result<Vec<(i64, DateTime<Utc>)>, DbErr> {
     // The keys are converted and not the IDs: this query does not depend on the schedule and runs once.
     let with_job = Query::select()
         .expr(Expr::col((jobs::Entity, jobs::Column::DedupKey)).cast_as("bigint"))
@@ -83,6 +83,7 @@ pub async fn due(
     Entity::find()
         .select_only()
         .column(Column::Id)
+        .column(Column::NextRunAt)
         .filter(Column::Active.eq(true))
         .filter(Column::NextRunAt.lte(now))
         .filter(Column::Id.not_in_subquery(with_job))

@@ -6,6 +6,7 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 
+use super::Job;
 use super::queue::{earliest, merge_into_waiting};
 use crate::database;
 use crate::entities::jobs::{ActiveModel, Column, Entity, Model};
@@ -27,6 +28,26 @@ pub async fn list_failed(
         failed = failed.filter(Column::Kind.eq(kind));
     }
     failed.order_by_asc(Column::Id).limit(limit).all(db).await
+}
+
+/// Returns the failed jobs of a kind with these keys. Omits jobs whose payload has the format of another version.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn failed_with_keys<J: Job>(db: &impl ConnectionTrait, keys: Vec<String>) -> Result<Vec<J>, DbErr> {
+    let payloads: Vec<String> = Entity::find()
+        .select_only()
+        .column(Column::Payload)
+        .filter(Column::Kind.eq(J::KIND))
+        .filter(Column::DedupKey.is_in(keys))
+        .filter(Column::DeadAt.is_not_null())
+        .into_tuple()
+        .all(db)
+        .await?;
+    let jobs = payloads.iter();
+    Ok(jobs
+        .filter_map(|payload| serde_json::from_str(payload).ok())
+        .collect())
 }
 
 /// Deletes a failed job and returns it, or `None` if no failed job has this ID. Of several concurrent calls, one

@@ -23,7 +23,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error_chain::error_chain;
 
-pub use failed::{discard_failed, list_failed, retry_failed};
+pub use failed::{discard_failed, failed_with_keys, list_failed, retry_failed};
 pub use queue::{
     EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, is_scheduled, purge_dead,
     requeue_abandoned,

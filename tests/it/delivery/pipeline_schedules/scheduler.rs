@@ -216,10 +216,45 @@ async fn schedule_whose_attempts_all_fail_has_one_job_and_waits_for_next_time(se
     };
     last.update(db).await.expect("a change");
     run_until(&server, |job| job.dead_at.is_some()).await;
+    assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 0);
     let found = rows::Entity::find_by_id(number).one(db).await.expect("a query").expect("a schedule");
     assert!(found.active && found.next_run_at > Utc::now(), "{found:?}");
     assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 0);
     assert_eq!((run_jobs(&server).await.len(), all_pipelines(&server).await), (1, Vec::new()));
+}
+
+async fn run_whose_runner_was_lost_in_last_attempt_is_skipped(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "lost", Visibility::Private).await;
+    let number = schedule(&root, &format!("/projects/{}", project.id)).await;
+    let db = server.backend.database.write();
+    let next_run_at = async || {
+        let found = rows::Entity::find_by_id(number).one(db).await.expect("a query").expect("a schedule");
+        assert!(found.active);
+        found.next_run_at
+    };
+    let fail = async || {
+        assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 1);
+        let dead = jobs::Entity::update_many()
+            .col_expr(jobs::Column::DeadAt, Expr::value(storage::entities::now()))
+            .filter(jobs::Column::Kind.eq("run_schedule"));
+        dead.exec(db).await.expect("a change");
+    };
+    due_since(&server, number, minutes_ago(2)).await;
+    fail().await;
+    // The schedule was changed, and is due at another time than the failed run.
+    due_since(&server, number, minutes_ago(1)).await;
+    fail().await;
+    assert_eq!(run_jobs(&server).await.len(), 2);
+    for _ in 0..2 {
+        assert_eq!(enqueue_due(&server.backend).await.expect("a look"), 0);
+        assert!(next_run_at().await > Utc::now());
+    }
+    assert_eq!((run_jobs(&server).await.len(), all_pipelines(&server).await), (2, Vec::new()));
+    // The failed jobs do not prevent the next run.
+    due_since(&server, number, minutes_ago(0)).await;
+    assert_eq!(tick(&server).await, 1);
+    assert_eq!(all_pipelines(&server).await.len(), 1);
 }
 
 async fn schedules_of_blocked_and_deleted_users_are_deactivated(server: TestServer) {
@@ -284,6 +319,7 @@ on_every_database![
     play_creates_pipeline_of_caller_and_preserves_next_run,
     schedule_that_cannot_run_is_skipped_until_the_next_time,
     schedule_whose_attempts_all_fail_has_one_job_and_waits_for_next_time,
+    run_whose_runner_was_lost_in_last_attempt_is_skipped,
     schedules_of_blocked_and_deleted_users_are_deactivated,
     update_and_delete_of_due_schedule_prevent_its_run,
 ];

@@ -4,7 +4,10 @@
 //! (`jobs::run_schedule`). The job is deduplicated across nodes. A run is one transaction that locks the
 //! project and the schedule, creates the pipeline and stores the next time. It is therefore atomic, and a
 //! concurrent second run finds a later next time. A schedule that became due while no node was running runs
-//! once. If all attempts of the job fail, the run is skipped.
+//! once. If all attempts of the job fail, the next search skips the run: otherwise the schedule would remain due, and a
+//! new job would be enqueued for it at once.
+
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -14,7 +17,7 @@ use storage::entities::pipeline_schedules::{self, Entity, Model};
 use storage::entities::pipelines::PipelineSource;
 use storage::entities::users::{self, UserState};
 use storage::entities::{now, projects};
-use storage::jobs::{self, Job, JobAttempt, JobFailure};
+use storage::jobs::{self, Job, JobFailure};
 
 use super::{find, variables};
 use crate::delivery::access::check_can_create;
@@ -129,22 +132,46 @@ async fn finish(
         .await
 }
 
-/// Enqueues a job for each due schedule whose job neither waits nor runs, and returns their number.
+/// Enqueues a job for each due schedule whose job neither waits nor runs, and returns their number. Skips the runs
+/// whose jobs failed permanently, for example because their runners were lost.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
     let due =
         pipeline_schedules::due(backend.database.read(), RunSchedule::KIND, now(), MAX_ENQUEUED).await?;
-    for schedule_id in &due {
-        let job = RunSchedule {
-            schedule_id: *schedule_id,
-        };
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let due = due.into_iter().map(|(schedule_id, next_run_at)| RunSchedule {
+        schedule_id,
+        next_run_at: Some(next_run_at),
+    });
+    let due: Vec<RunSchedule> = due.collect();
+    let keys = due.iter().filter_map(Job::dedup_key).collect();
+    let failed: Vec<RunSchedule> = jobs::failed_with_keys(backend.database.read(), keys).await?;
+    let failed: HashSet<RunSchedule> = failed.into_iter().collect();
+    let mut enqueued = 0;
+    for job in due {
+        if failed.contains(&job) {
+            skip_run(backend, &job).await?;
+            continue;
+        }
         jobs::enqueue(backend.database.write(), &job)
             .await
             .map_err(Error::internal)?;
+        enqueued += 1;
     }
-    Ok(due.len())
+    Ok(enqueued)
+}
+
+/// Skips the run of a job that failed permanently, unless the schedule has changed.
+async fn skip_run(backend: &Backend, job: &RunSchedule) -> Result<()> {
+    let due = find_due(backend, job.schedule_id).await?;
+    match due.filter(|due| Some(due.next_run_at) == job.next_run_at) {
+        Some(schedule) => finish(backend, &schedule, DueAction::Skip("all attempts failed"), None).await,
+        None => Ok(()),
+    }
 }
 
 /// Corrects the next times of active schedules after the clock of the system was set back, and returns the number of
@@ -227,26 +254,10 @@ async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Opt
     Ok(found.one(transaction).await?)
 }
 
-/// Runs the job. A schedule that is not due is skipped. If the last attempt fails, the run is skipped: otherwise the
-/// schedule would remain due, and a new job would be enqueued for it at once.
+/// Runs the job. A schedule that is not due is skipped.
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: RunSchedule, attempt: JobAttempt) -> Result<(), JobFailure> {
-    let Err(failure) = run_due(&backend, job.schedule_id).await else {
-        return Ok(());
-    };
-    if attempt.is_last()
-        && let Err(error) = skip_run(&backend, job.schedule_id).await
-    {
-        tracing::error!(%error, schedule = job.schedule_id, "failed to skip a run of a pipeline schedule");
-    }
-    Err(failure.into())
-}
-
-async fn skip_run(backend: &Backend, id: i64) -> Result<()> {
-    match find_due(backend, id).await? {
-        Some(schedule) => finish(backend, &schedule, DueAction::Skip("all attempts failed"), None).await,
-        None => Ok(()),
-    }
+pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), JobFailure> {
+    Ok(run_due(&backend, job.schedule_id).await?)
 }

@@ -41,6 +41,26 @@ async fn failed_jobs_are_listed_in_parts_and_by_kind(kind: DatabaseKind) {
     .await;
 }
 
+async fn failed_jobs_are_found_by_keys(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        for project in 1..=3 {
+            fail(&db, &Refresh { project, round: 1 }).await;
+        }
+        // A job that waits, and a failed job of another kind with this key.
+        enqueue(db.write(), &Refresh { project: 4, round: 1 })
+            .await
+            .unwrap();
+        let other = rows::Entity::update_many()
+            .col_expr(rows::Column::Kind, sea_orm::sea_query::Expr::value("greet"))
+            .filter(rows::Column::DedupKey.eq("3"));
+        other.exec(db.write()).await.unwrap();
+        let keys = ["2", "3", "4", "5"].map(str::to_owned).to_vec();
+        let found: Vec<Refresh> = failed_with_keys(db.read(), keys).await.unwrap();
+        assert_eq!(found, [Refresh { project: 2, round: 1 }]);
+    })
+    .await;
+}
+
 async fn retried_job_has_all_attempts_again(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let failed = fail(&db, &Refresh { project: 1, round: 1 }).await;
@@ -95,6 +115,7 @@ async fn only_failed_job_is_discarded_and_only_once(kind: DatabaseKind) {
 
 on_every_database![
     failed_jobs_are_listed_in_parts_and_by_kind,
+    failed_jobs_are_found_by_keys,
     retried_job_has_all_attempts_again,
     retried_job_gives_way_to_newer_job_of_same_key,
     only_failed_job_is_discarded_and_only_once,
