@@ -38,7 +38,7 @@ const CALLERS: &[(&str, usize, &str)] = &[
 /// Source files that change HEAD of a repository, with the reason.
 const HEAD_CHANGES: &[(&str, usize, &str)] = &[
     ("crates/domain/src/code/jobs/set_head.rs", 1, "change_of_default_branch_moves_no_ref"),
-    ("crates/domain/src/code/ref_updates.rs", 2, "a formerly empty repository"),
+    ("crates/domain/src/code/ref_updates.rs", 1, "a formerly empty repository"),
     ("crates/domain/src/mirrors/pull_mirrors/update.rs", 1, "a formerly empty repository"),
     ("crates/domain/src/spaces/repository_import.rs", 1, "only the command line, with access to all files, calls it"),
 ];

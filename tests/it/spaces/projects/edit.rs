@@ -142,6 +142,31 @@ async fn head_follows_default_branch_after_kill(server: TestServer) {
     }
 }
 
+async fn default_branch_deleted_before_its_commit_is_replaced(server: TestServer) {
+    let root = server.root();
+    let repository = |id| server.backend.repositories.repository(&git::RepositoryId::of_project(id));
+    // HEAD names a branch that exists, or one that was deleted, too.
+    for (name, deleted, expected) in [("head", &["next"][..], "main"), ("first", &["next", "main"][..], "other")] {
+        let work = project(&root, name, json!({"initialize_with_readme": true})).await;
+        let one = format!("/projects/{work}");
+        let repository = repository(work);
+        for branch in ["next", "other"] {
+            repository.create_branch(branch, "main").await.expect("a branch");
+        }
+        root.put(&one, json!({"default_branch": "next"})).await.expect(200);
+        // As if the branch had been deleted between the check of the request and its commit, by the former rules.
+        repository.set_default_branch("main").await.expect("the former HEAD");
+        for branch in deleted {
+            repository.delete_branch(branch, None).await.expect("a deletion");
+        }
+        server.finish_jobs().await;
+        assert_eq!(root.get(&one).await.expect(200).json()["default_branch"], expected, "{name}");
+        assert_eq!(repository.default_branch().await.expect("HEAD"), expected, "{name}");
+        let refused = root.delete(&format!("{one}/repository/branches/{expected}")).await;
+        assert_ne!(refused.status, 204, "{name}");
+    }
+}
+
 async fn concurrent_updates_of_default_branch_leave_head_of_last_one(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
@@ -176,6 +201,7 @@ on_every_database![
     update_project_rejects_invalid_attributes_and_changes_nothing,
     update_default_branch_changes_repository_head,
     head_follows_default_branch_after_kill,
+    default_branch_deleted_before_its_commit_is_replaced,
     concurrent_updates_of_default_branch_leave_head_of_last_one,
     archive_and_unarchive_are_idempotent,
 ];

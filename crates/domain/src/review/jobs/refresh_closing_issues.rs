@@ -2,9 +2,9 @@
 
 use storage::jobs::JobFailure;
 
+use crate::code::jobs::refresh_closing_issues::RefreshClosingIssues;
 use crate::kernel::Backend;
 use crate::review::merge_requests::closing_issues;
-use crate::spaces::jobs::refresh_closing_issues::RefreshClosingIssues;
 
 /// Runs the job.
 ///

@@ -2,5 +2,4 @@
 
 pub mod delete_project;
 pub mod fork_repository;
-pub mod refresh_closing_issues;
 pub mod sweep_expired_access;

@@ -14,13 +14,13 @@ use super::ProjectSettings;
 use super::create::{check_available, check_names, check_visibility, map_unique_violation};
 use super::expiration_policy;
 use super::settings::replace_topics;
+use crate::code::jobs::refresh_closing_issues::RefreshClosingIssues;
 use crate::code::jobs::set_head::{SetHead, set_head};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::spaces::jobs::refresh_closing_issues::RefreshClosingIssues;
 
 /// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -148,7 +148,7 @@ pub async fn update(
     if head.is_some() {
         repository.check_head_unlocked().await?;
     }
-    let (project, namespace) = backend
+    let (mut project, namespace) = backend
         .database
         .transaction(async |transaction| {
             let namespace = namespaces::lock(transaction, access.namespace.id).await?;
@@ -227,10 +227,14 @@ pub async fn update(
         })
         .await?;
     // After the transaction, which must not wait for a repository. If this fails, the job sets HEAD.
-    if let Some(job) = &head
-        && let Err(error) = set_head(backend, job).await
-    {
-        tracing::warn!(project = project.id, %error, "failed to set HEAD of a repository");
+    if let Some(job) = &head {
+        match set_head(backend, job).await {
+            Ok(None) => {}
+            Ok(replacement) => project.default_branch = replacement,
+            Err(error) => {
+                tracing::warn!(project = project.id, %error, "failed to set HEAD of a repository");
+            }
+        }
     }
     Ok(ProjectAccess {
         caller,
