@@ -14,6 +14,7 @@ use storage::entities::now;
 
 use super::context::{CommandResult, CommonOptions, error_text};
 use super::report::{BATCH, Outcome, OutputOptions, Row, time_text};
+use crate::worker;
 
 /// A subcommand of `admin jobs`.
 #[derive(Debug, Subcommand)]
@@ -124,8 +125,10 @@ pub(super) async fn run(command: JobsCommand) -> CommandResult {
     match command {
         JobsCommand::List(options) => list(options).await,
         JobsCommand::Retry(options) => {
-            let retry =
-                async |backend: &Backend, id| failed_jobs::retry(backend, &Actor::command_line(), id).await;
+            let retry = async |backend: &Backend, id| {
+                let registry = worker::registry(backend);
+                failed_jobs::retry(backend, &Actor::command_line(), &registry, id).await
+            };
             change(options, retry, "queued again").await
         }
         JobsCommand::Discard(options) => {

@@ -1,7 +1,7 @@
 //! Jobs that failed permanently, for the command line.
 
 use storage::entities::{jobs::Model, now};
-use storage::jobs;
+use storage::jobs::{self, JobRegistry};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind, AuditTarget};
 use crate::kernel::Backend;
@@ -15,16 +15,16 @@ pub async fn list_after(backend: &Backend, kind: Option<&str>, after: i64, limit
     Ok(jobs::list_failed(backend.database.read(), kind, after, limit).await?)
 }
 
-/// Queues a failed job again with all its attempts, and returns it as it was. If an equivalent job waits already, that
-/// job runs instead.
+/// Queues a failed job again with all attempts of a new job, and returns it as it was. If an equivalent job waits
+/// already, that job runs instead. `registry` has the maximum number of attempts of each kind.
 ///
 /// # Errors
 /// Returns `NotFound` if no failed job has this ID.
-pub async fn retry(backend: &Backend, actor: &Actor, id: i64) -> Result<Model> {
+pub async fn retry(backend: &Backend, actor: &Actor, registry: &JobRegistry, id: i64) -> Result<Model> {
     backend
         .database
         .transaction(async |transaction| {
-            let job = jobs::retry_failed(transaction, id, now()).await?;
+            let job = jobs::retry_failed(transaction, id, now(), registry).await?;
             let job = job.ok_or_else(|| Error::not_found("Failed job"))?;
             audit::record(transaction, actor, event(AuditKind::JobRetried, &job)).await?;
             Ok(job)

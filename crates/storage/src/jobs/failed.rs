@@ -6,8 +6,8 @@ use sea_orm::{
     QueryOrder, QuerySelect,
 };
 
-use super::Job;
 use super::queue::{earliest, merge_into_waiting};
+use super::{Job, JobRegistry};
 use crate::database;
 use crate::entities::jobs::{ActiveModel, Column, Entity, Model};
 
@@ -64,8 +64,8 @@ pub async fn discard_failed(transaction: &DatabaseTransaction, id: i64) -> Resul
     Ok(removed.into_iter().next())
 }
 
-/// Queues a failed job again with all its attempts, and returns it as it was. If an equivalent job waits already, that
-/// job runs instead, with its own, newer payload. Returns `None` if no failed job has this ID.
+/// Queues a failed job again with all attempts of a new job, and returns it as it was. If an equivalent job waits
+/// already, that job runs instead, with its own, newer payload. Returns `None` if no failed job has this ID.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -73,6 +73,7 @@ pub async fn retry_failed(
     transaction: &DatabaseTransaction,
     id: i64,
     now: DateTime<Utc>,
+    registry: &JobRegistry,
 ) -> Result<Option<Model>, DbErr> {
     let Some(job) = discard_failed(transaction, id).await? else {
         return Ok(None);
@@ -82,7 +83,8 @@ pub async fn retry_failed(
         payload: Set(job.payload.clone()),
         dedup_key: Set(job.dedup_key.clone()),
         run_at: Set(now),
-        max_attempts: Set(job.max_attempts),
+        // The maximum in the row has grown if the job was enqueued again after failures.
+        max_attempts: Set(registry.max_attempts(&job.kind).unwrap_or(job.max_attempts)),
         last_error: Set(job.last_error.clone()),
         created_at: Set(job.created_at),
         ..Default::default()

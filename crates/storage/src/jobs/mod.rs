@@ -129,6 +129,7 @@ type JobHandler = Arc<dyn Fn(&str, JobAttempt) -> BoxFuture<'static, Result<(), 
 struct RegisteredHandler {
     work: JobHandler,
     timeout: Duration,
+    max_attempts: u16,
 }
 
 impl JobRegistry {
@@ -152,6 +153,7 @@ impl JobRegistry {
             RegisteredHandler {
                 work,
                 timeout: J::TIMEOUT,
+                max_attempts: J::MAX_ATTEMPTS,
             },
         );
         self
@@ -165,6 +167,11 @@ impl JobRegistry {
             .into_iter()
             .partition(|(kind, _)| kinds.contains(kind));
         (Self { handlers: those }, Self { handlers: others })
+    }
+
+    /// Returns the maximum number of attempts of a new job of a kind, or `None` without a handler of the kind.
+    fn max_attempts(&self, kind: &str) -> Option<i32> {
+        self.get(kind).map(|(_, handler)| i32::from(handler.max_attempts))
     }
 
     fn kinds(&self) -> Vec<&'static str> {

@@ -13,8 +13,13 @@ async fn fail(db: &Database, job: &Refresh) -> rows::Model {
     jobs.into_iter().find(|row| row.id == claimed.id).unwrap()
 }
 
+/// Returns the handlers of the kinds in these tests.
+pub(super) fn registry() -> JobRegistry {
+    JobRegistry::default().handle(|_: Refresh, _| async { Ok(()) })
+}
+
 async fn retry(db: &Database, id: i64) -> Option<rows::Model> {
-    db.transaction(async |transaction| retry_failed(transaction, id, entities::now()).await)
+    db.transaction(async |transaction| retry_failed(transaction, id, entities::now(), &registry()).await)
         .await
         .unwrap()
 }
@@ -82,6 +87,39 @@ async fn retried_job_has_all_attempts_again(kind: DatabaseKind) {
     .await;
 }
 
+async fn retried_job_has_attempts_of_new_job_after_its_maximum_has_grown(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        let maximum = i32::from(Refresh::MAX_ATTEMPTS);
+        let job = Refresh { project: 1, round: 1 };
+        enqueue(db.write(), &job).await.unwrap();
+        let claimed = claim(&db, "node", entities::now()).await.unwrap();
+        queue::retry(&db, &claimed, entities::now(), "no luck")
+            .await
+            .unwrap();
+        let failed = fail(&db, &job).await;
+        assert_eq!(failed.max_attempts, maximum + 1);
+        // A node of another version has no handler of the kind.
+        let unknown = JobRegistry::default();
+        let retried = db
+            .transaction(async |transaction| {
+                retry_failed(transaction, failed.id, entities::now(), &unknown).await
+            })
+            .await
+            .unwrap();
+        assert!(retried.is_some());
+        assert_eq!(all(&db).await[0].max_attempts, maximum + 1);
+
+        let claimed = claim(&db, "node", entities::now()).await.unwrap();
+        queue::mark_dead(db.write(), &claimed, entities::now(), "no luck")
+            .await
+            .unwrap();
+        assert!(retry(&db, claimed.id).await.is_some());
+        let waiting = all(&db).await;
+        assert_eq!((waiting[0].attempts, waiting[0].max_attempts), (0, maximum));
+    })
+    .await;
+}
+
 async fn retried_job_gives_way_to_newer_job_of_same_key(kind: DatabaseKind) {
     on_migrated(kind, async |db| {
         let failed = fail(&db, &Refresh { project: 1, round: 1 }).await;
@@ -117,6 +155,7 @@ on_every_database![
     failed_jobs_are_listed_in_parts_and_by_kind,
     failed_jobs_are_found_by_keys,
     retried_job_has_all_attempts_again,
+    retried_job_has_attempts_of_new_job_after_its_maximum_has_grown,
     retried_job_gives_way_to_newer_job_of_same_key,
     only_failed_job_is_discarded_and_only_once,
 ];

@@ -12,9 +12,7 @@ async fn enqueued_job_has_all_attempts_and_waits_for_delay_of_waiting_retry(kind
             .unwrap();
         for round in 1..=12 {
             let failed = claim(&db, "a", now).await.unwrap();
-            queue::retry(&db, &failed, now + delay, "failed")
-                .await
-                .unwrap();
+            queue::retry(&db, &failed, now + delay, "failed").await.unwrap();
             // The second one of each round finds a row that the first one changed.
             for _ in 0..2 {
                 enqueue_at(
@@ -147,7 +145,9 @@ async fn job_retried_by_operator_runs_before_delay_of_waiting_retry(kind: Databa
             .await
             .unwrap();
         let retried = db
-            .transaction(async |transaction| retry_failed(transaction, dead.id, now).await)
+            .transaction(async |transaction| {
+                retry_failed(transaction, dead.id, now, &failed::registry()).await
+            })
             .await
             .unwrap();
         assert!(retried.is_some());
