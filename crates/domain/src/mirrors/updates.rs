@@ -93,7 +93,8 @@ pub(super) fn take_share(
 /// recorded in the mirror, and is no failure of the job.
 ///
 /// # Errors
-/// Returns an error if the update is tried again, or runs later because another update of the project runs.
+/// Returns an error if the update is tried again, or runs later because other updates of the project or of its user
+/// run.
 pub async fn run_job(
     backend: Backend,
     job: UpdateRemoteMirror,

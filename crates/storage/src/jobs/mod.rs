@@ -66,7 +66,7 @@ impl JobAttempt {
     }
 }
 
-/// The reason why an attempt failed. An error leads to a retry unless it is marked as permanent.
+/// The reason why an attempt did not succeed. An error of another type is transient: it leads to a retry.
 #[derive(Debug)]
 pub struct JobFailure {
     reason: String,

@@ -87,7 +87,8 @@ impl From<git::Error> for UpdateResult {
 /// Runs the job. A failure is recorded in the mirror, and is no failure of the job: a later update tries again.
 ///
 /// # Errors
-/// Returns an error if the database fails, or if the update runs later because other updates of its user run.
+/// Returns an error if the database fails, or if the update runs later because other updates of the project or of its
+/// user run.
 pub async fn run_job(backend: Backend, job: UpdatePullMirror) -> Result<(), JobFailure> {
     let db = backend.database.read();
     let Some(mirror) = Entity::find_by_id(job.mirror_id).one(db).await? else {
