@@ -235,6 +235,21 @@ impl ProjectAccess {
 }
 
 impl ProjectAccess {
+    /// Checks the access against the rule of an operation.
+    ///
+    /// # Errors
+    /// Returns `Error::Forbidden` or `Error::InsufficientScope` if the caller may not perform the operation,
+    /// `Error::Unauthorized` if the caller must sign in, and `Error::NotFound` if its gate is closed.
+    pub async fn check(&self, backend: &Backend, rule: &OperationRule<'_>) -> Result<()> {
+        let actors = GateActors {
+            caller: &self.caller,
+            project_id: Some(self.project.id),
+            namespace_id: Some(self.namespace.id),
+        };
+        let (visibility, archived) = (self.project.visibility, self.project.archived);
+        check_rule(backend, actors, rule, self.role, visibility, archived).await
+    }
+
     /// Returns the caller's access to projects that the caller can see, by ID.
     ///
     /// # Errors
@@ -440,14 +455,7 @@ impl Authorize for ProjectAccess {
         rule: &OperationRule<'_>,
     ) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
-        let project = &access.project;
-        let actors = GateActors {
-            caller: &access.caller,
-            project_id: Some(project.id),
-            namespace_id: Some(access.namespace.id),
-        };
-        let (visibility, archived) = (project.visibility, project.archived);
-        check_rule(backend, actors, rule, access.role, visibility, archived).await?;
+        access.check(backend, rule).await?;
         Ok(access)
     }
 }

@@ -10,8 +10,9 @@ use storage::entities::users;
 
 use crate::audit::{Actor, AuditKind};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{caller_of_basic_token, check_account_active, identify_again};
+use crate::identity::authentication::{caller_of_basic_token, check_account_active};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
+use crate::identity::reauthorization::renew_access;
 use crate::identity::two_factor::requirement;
 use crate::identity::{attempt_events, known_addresses, password_attempts};
 use crate::instance::settings;
@@ -150,16 +151,14 @@ pub async fn authorize(
     }
 }
 
-/// Authorizes a caller again for changes of the repository, by the current state of the database. The project may have
-/// been renamed or transferred.
+/// Authorizes a caller again for changes of the repository, by the current state of the database.
 ///
 /// # Errors
-/// Returns the errors of [`identify_again`]. Returns `Error::NotFound` if the caller cannot see the project, and
-/// `Error::Forbidden` if the caller may not change the repository; the text is for the user.
+/// Returns the errors of [`renew_access`], and `Error::Forbidden` if the caller may not change the repository; the text
+/// is for the user.
 pub async fn authorize_push_again(backend: &Backend, access: &ProjectAccess) -> Result<ProjectAccess> {
     // The scopes of a token never change.
-    let caller = identify_again(backend, &access.caller).await?;
-    let access = ProjectAccess::find(backend, caller, &access.project.id.to_string()).await?;
+    let access = renew_access(backend, access).await?;
     check_service(&access, TransportService::ReceivePack)?;
     Ok(access)
 }

@@ -12,6 +12,7 @@ mod known_addresses;
 pub mod oauth;
 pub mod password_attempts;
 pub mod passwords;
+pub mod reauthorization;
 pub mod sessions;
 pub mod space_access;
 pub mod two_factor;

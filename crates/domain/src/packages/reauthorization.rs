@@ -1,8 +1,8 @@
 //! Authorization of an upload again, after its content was stored.
 
 use super::access::check_access;
-use crate::identity::access::{Authorize, OperationRule, ProjectAccess};
-use crate::identity::authentication::identify_again;
+use crate::identity::access::{OperationRule, ProjectAccess};
+use crate::identity::reauthorization::renew_access;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::policy::{AccessRule, InstancePlan, MinimumAccess, ResourceKind};
@@ -32,9 +32,8 @@ pub const UPLOAD: OperationRule<'static> = OperationRule {
 /// Returns `Unauthorized` or `InvalidToken` if the credentials are no longer valid, and `NotFound` if the caller cannot
 /// see the project any more. Returns `Forbidden` or `InsufficientScope` if the caller may not upload packages any more.
 pub(super) async fn authorize_again(backend: &Backend, access: &ProjectAccess) -> Result<ProjectAccess> {
-    let caller = identify_again(backend, &access.caller).await?;
-    let project = access.project.id.to_string();
-    let access = ProjectAccess::authorize(backend, caller, Some(&project), &UPLOAD).await?;
+    let access = renew_access(backend, access).await?;
+    access.check(backend, &UPLOAD).await?;
     check_access(&access)?;
     Ok(access)
 }

@@ -1,8 +1,7 @@
 //! Authorization of a push again, after its body was received.
 
 use super::repositories::{RepositoryPath, name_unknown};
-use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::identify_again;
+use crate::identity::reauthorization::renew_access;
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
@@ -18,17 +17,13 @@ pub(super) async fn check_push_again(
     backend: &Backend,
     repository_path: &RepositoryPath,
 ) -> Result<(), RegistryError> {
-    let access = &repository_path.access;
     let denied = |reason: &'static str| RegistryError::new(RegistryErrorCode::Denied, reason);
-    let caller = match identify_again(backend, &access.caller).await {
+    let access = match renew_access(backend, &repository_path.access).await {
         Err(error)
             if error.is_forbidden() || matches!(error, Error::Unauthorized | Error::InvalidToken(_)) =>
         {
             return Err(denied("the credentials are no longer valid"));
         }
-        caller => caller?,
-    };
-    let access = match ProjectAccess::find(backend, caller, &access.project.id.to_string()).await {
         Err(Error::NotFound(_)) => return Err(name_unknown(&repository_path.name)),
         access => access?,
     };
