@@ -128,16 +128,11 @@ pub async fn enqueue_due(backend: &Backend) -> Result<()> {
         let job = CleanUpPackages {
             project_id: policy.project_id,
         };
-        backend
-            .database
-            .transaction(async |transaction| {
-                // Another node can have enqueued the job.
-                match package_cleanup_policies::advance(transaction, policy.id, at, INTERVAL).await? {
-                    true => jobs::enqueue(transaction, &job).await.map_err(Error::internal),
-                    false => Ok(()),
-                }
-            })
-            .await?;
+        jobs::enqueue_claimed(&backend.database, &job, async |transaction| {
+            package_cleanup_policies::advance(transaction, policy.id, at, INTERVAL).await
+        })
+        .await
+        .map_err(Error::internal)?;
     }
     Ok(())
 }

@@ -27,16 +27,11 @@ pub async fn enqueue_due(backend: &Backend) -> Result<()> {
         let job = RunExpirationPolicy {
             project_id: policy.project_id,
         };
-        backend
-            .database
-            .transaction(async |transaction| {
-                // Another node can have enqueued the job.
-                match container_expiration_policies::advance(transaction, &policy, at).await? {
-                    true => jobs::enqueue(transaction, &job).await.map_err(Error::internal),
-                    false => Ok(()),
-                }
-            })
-            .await?;
+        jobs::enqueue_claimed(&backend.database, &job, async |transaction| {
+            container_expiration_policies::advance(transaction, &policy, at).await
+        })
+        .await
+        .map_err(Error::internal)?;
     }
     Ok(())
 }

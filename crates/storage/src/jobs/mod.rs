@@ -7,6 +7,7 @@
 //!
 //! For the reasons against a library, see `docs/adr/0004-store-background-jobs-in-the-database.md`.
 
+mod claimed;
 mod failed;
 mod queue;
 mod runner;
@@ -23,6 +24,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error_chain::error_chain;
 
+pub use claimed::enqueue_claimed;
 pub use failed::{discard_failed, failed_with_keys, list_failed, retry_failed};
 pub use queue::{
     EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, is_scheduled, purge_dead,

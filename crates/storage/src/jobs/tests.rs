@@ -1,5 +1,6 @@
 //! Tests of the queue and the runner, on both databases.
 
+mod claimed;
 mod clock;
 mod failed;
 mod lost;

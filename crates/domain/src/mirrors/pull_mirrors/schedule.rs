@@ -35,22 +35,18 @@ pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
     let due = pull_mirrors::due(backend.database.read(), now, longest, MAX_ENQUEUED).await?;
     let mut enqueued = 0;
     for mirror_id in due {
-        enqueued += backend
-            .database
-            .transaction(async |transaction| {
-                let claimed = Entity::update_many()
-                    .col_expr(Column::NextUpdateAt, Expr::value(now + interval))
-                    .col_expr(Column::UpdateStatus, scheduled_status())
-                    .filter(Column::Id.eq(mirror_id))
-                    .filter(pull_mirrors::is_due(now, longest))
-                    .exec(transaction)
-                    .await?;
-                if claimed.rows_affected > 0 {
-                    enqueue(transaction, mirror_id).await?;
-                }
-                Ok::<_, Error>(usize::from(claimed.rows_affected > 0))
-            })
-            .await?;
+        let job = UpdatePullMirror { mirror_id };
+        let is_enqueued = jobs::enqueue_claimed(&backend.database, &job, async |transaction| {
+            let claimed = Entity::update_many()
+                .col_expr(Column::NextUpdateAt, Expr::value(now + interval))
+                .col_expr(Column::UpdateStatus, scheduled_status())
+                .filter(Column::Id.eq(mirror_id))
+                .filter(pull_mirrors::is_due(now, longest))
+                .exec(transaction)
+                .await?;
+            Ok(claimed.rows_affected > 0)
+        });
+        enqueued += usize::from(is_enqueued.await.map_err(Error::internal)?);
     }
     Ok(enqueued)
 }
@@ -75,15 +71,11 @@ pub(super) async fn schedule_now(
         .exec_with_returning(transaction)
         .await?;
     // The delay of a waiting retry would remain.
-    jobs::cancel(transaction, &UpdatePullMirror { mirror_id }).await?;
-    enqueue(transaction, mirror_id).await?;
+    let job = UpdatePullMirror { mirror_id };
+    jobs::cancel(transaction, &job).await?;
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
     let mirror = updated.into_iter().next();
     mirror.ok_or_else(|| Error::not_found("Project"))
-}
-
-async fn enqueue(transaction: &DatabaseTransaction, mirror_id: i64) -> Result<()> {
-    let job = UpdatePullMirror { mirror_id };
-    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
 /// Returns the status of a mirror whose update is scheduled. A running update keeps its status until it ends.
