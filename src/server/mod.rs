@@ -32,6 +32,7 @@ use domain::operations::startup::{self, NodeRegistration};
 use domain::operations::{data_directory, git_program, git_sandbox};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
+use domain::spaces::jobs::import_repository::ImportRepository;
 use domain::transfers::jobs::import_group::ImportGroup;
 use git::{RepositoryStore, StoreLimits};
 use storage::database::{self, Database};
@@ -66,7 +67,7 @@ const QUIET_TIME: Duration = Duration::from_millis(500);
 const MAX_DELIVERIES: usize = 64;
 /// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
 const MAX_MIRROR_UPDATES: usize = 4;
-/// Number of concurrent updates of pull mirrors. Each can receive a pack, which Git then checks.
+/// Number of concurrent updates of pull mirrors and imports of projects. Each can receive a pack, which Git then checks.
 const MAX_PULL_MIRROR_UPDATES: usize = 4;
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
@@ -371,7 +372,7 @@ async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     // Remote repositories may be slow too.
     let (mirrors, others) = others.divide(&[UpdateRemoteMirror::KIND]);
-    let (pulls, others) = others.divide(&[UpdatePullMirror::KIND]);
+    let (pulls, others) = others.divide(&[UpdatePullMirror::KIND, ImportRepository::KIND]);
     let mirrorer = RunnerOptions {
         concurrency: MAX_MIRROR_UPDATES,
         ..options.clone()

@@ -6,7 +6,7 @@ use domain::code::jobs::{
 use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
-use domain::mirrors::{pull_mirrors, updates};
+use domain::mirrors::{project_imports, pull_mirrors, updates};
 use domain::packages::cleanup;
 use domain::packages::jobs::collect_package_garbage;
 use domain::planning::jobs::process_commit_messages;
@@ -49,6 +49,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(merge_requests::run_update_head_ref)
         .attempt(updates::run_job)
         .run(pull_mirrors::update::run_job)
+        .attempt(project_imports::run_job)
         .run(maintain_repository::run)
         .run(prune_repository::run)
         .run(set_head::run)

@@ -9,6 +9,7 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::lifecycle::{deletion, transfer};
+use domain::secrets::Secret;
 use domain::spaces::projects::{self, ExpirationPolicyChange, NewProject, ProjectGroupFilter, ProjectUpdate};
 use storage::entities::AccessLevel;
 
@@ -18,15 +19,33 @@ use crate::handlers::patch::IntoPatch;
 use crate::views;
 use crate::views::enums::Convert;
 use crate::views::spaces::group::project_group;
-use crate::views::spaces::project::{self, languages, project};
+use crate::views::spaces::project::{self, languages, project, project_import};
 use contract::MaybeUndefined;
 use contract::timestamp::Timestamp;
 use contract::{
-    ContainerExpirationPolicyInput, CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages,
-    ListProjectGroupsRequest, ListProjectsRequest, ListUserProjectsRequest, Message, Project, ProjectFilter,
-    ProjectGroup, ProjectOrder, ProjectSettings, ProjectViewOptions, SortDirection, TransferProjectRequest,
-    UpdateProjectRequest,
+    ContainerExpirationPolicyInput, CreateProjectForUserRequest, CreateProjectRequest, DeleteProjectRequest,
+    GetProjectRequest, Languages, ListProjectGroupsRequest, ListProjectsRequest, ListUserProjectsRequest,
+    Message, NewProjectAttributes, Project, ProjectFilter, ProjectGroup, ProjectImport, ProjectOrder,
+    ProjectSettings, ProjectViewOptions, SortDirection, TransferProjectRequest, UpdateProjectRequest,
 };
+
+/// Returns the project in a body.
+fn new_project(
+    name: Option<String>,
+    attributes: NewProjectAttributes,
+    settings: ProjectSettings,
+) -> NewProject {
+    NewProject {
+        name,
+        path: attributes.path,
+        namespace_id: attributes.namespace_id,
+        visibility: attributes.visibility.map(Convert::convert),
+        default_branch: attributes.default_branch,
+        with_readme: attributes.initialize_with_readme,
+        import_url: attributes.import_url.map(Secret::new),
+        settings: project_settings(attributes.description.into_patch(), settings),
+    }
+}
 
 /// Returns the settings in a body.
 fn project_settings(description: Patch<String>, settings: ProjectSettings) -> projects::ProjectSettings {
@@ -210,17 +229,29 @@ impl ProjectsApi for App {
 
     async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {
         let body = request.body;
-        let new = NewProject {
-            settings: project_settings(body.description.into_patch(), body.project_settings),
-            name: body.name,
-            path: body.path,
-            namespace_id: body.namespace_id,
-            visibility: body.visibility.map(Convert::convert),
-            default_branch: body.default_branch,
-            with_readme: body.initialize_with_readme,
-        };
+        let new = new_project(body.name, body.new_project_attributes, body.project_settings);
         let created = projects::create(&self.backend, &access.caller, new).await?;
         self.changed(created, true).await
+    }
+
+    async fn create_project_for_user(
+        &self,
+        access: UserAccess,
+        request: CreateProjectForUserRequest,
+    ) -> Result<Project> {
+        let body = request.body;
+        let new = new_project(
+            Some(body.name),
+            body.new_project_attributes,
+            body.project_settings,
+        );
+        let created = projects::create_for_user(&self.backend, &access, new).await?;
+        self.changed(created, true).await
+    }
+
+    async fn get_project_import(&self, access: ProjectAccess) -> Result<ProjectImport> {
+        let row = projects::get(&self.backend, access, false).await?;
+        Ok(project_import(&row))
     }
 
     async fn get_project(&self, access: ProjectAccess, request: GetProjectRequest) -> Result<Project> {

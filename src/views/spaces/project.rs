@@ -16,7 +16,7 @@ use crate::views::registry::expiration_policy;
 use crate::views::spaces::namespace::namespace;
 use contract::MaybeUndefined;
 use contract::{
-    Languages, Project, ProjectAccess, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
+    Languages, Project, ProjectAccess, ProjectImport, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
     ProjectStatistics, SharedGroup, SimpleProject,
 };
 
@@ -49,7 +49,6 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
     let on = |feature: FeatureAccess| Some(row.has_feature(feature));
     let issues = row.has_feature(project.issues_access_level);
     let merge_requests = row.has_feature(project.merge_requests_access_level);
-    let maintains = row.effective_access.has_role(AccessLevel::Maintainer);
     let full = Project {
         empty_repo: Some(project.default_branch.is_none()),
         visibility: Some(project.visibility.convert()),
@@ -83,7 +82,8 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         creator_id: nullable(project.creator_id),
         forked_from_project: row.forked_from.as_deref().map(|source| simple(instance, source)),
         import_status: Some(project.import_status.convert()),
-        import_error: nullable(project.import_error.clone().filter(|_| maintains)),
+        import_type: nullable(import_type(row)),
+        import_error: nullable(import_error(row)),
         permissions: Some(permissions(row)),
         license_url: if_requested(parts.license, license_url(instance, row)),
         license: if_requested(parts.license, row.license.as_ref().map(license)),
@@ -167,6 +167,36 @@ fn license(found: &DetectedLicense) -> ProjectLicense {
         html_url: Some(license.html_url.clone()),
         source_url: license.source_url.map(str::to_owned),
     }
+}
+
+/// Returns the import that created a project.
+#[must_use]
+pub fn project_import(row: &ProjectDetail) -> ProjectImport {
+    let project = &row.project;
+    ProjectImport {
+        id: project.id,
+        description: project.description.clone(),
+        name: project.name.clone(),
+        name_with_namespace: format!("{} / {}", row.namespace_name, project.name),
+        path: project.path.clone(),
+        path_with_namespace: format!("{}/{}", row.namespace.full_path, project.path),
+        created_at: project.created_at.into(),
+        import_status: project.import_status.convert(),
+        import_type: import_type(row),
+        import_error: import_error(row),
+    }
+}
+
+/// Returns the kind of the source from which a project was imported.
+fn import_type(row: &ProjectDetail) -> Option<String> {
+    let is_imported = row.project.import_url_encrypted.is_some();
+    is_imported.then(|| "git".to_owned())
+}
+
+/// Returns the reason why an import failed, for Maintainers.
+fn import_error(row: &ProjectDetail) -> Option<String> {
+    let maintains = row.effective_access.has_role(AccessLevel::Maintainer);
+    row.project.import_error.clone().filter(|_| maintains)
 }
 
 /// Returns languages with their percentages, in order.
@@ -275,6 +305,7 @@ fn short(instance: &Instance, row: &ProjectDetail) -> Project {
         creator_id: MaybeUndefined::Undefined,
         forked_from_project: None,
         import_status: None,
+        import_type: MaybeUndefined::Undefined,
         import_error: MaybeUndefined::Undefined,
         permissions: None,
         license_url: MaybeUndefined::Undefined,

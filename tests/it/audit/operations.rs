@@ -117,6 +117,7 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("share_project", "project_shared"),
     ("unshare_project", "project_unshared"),
     ("create_project", "project_created"),
+    ("create_project_for_user", "project_created"),
     ("update_project", "project_setting_changed"),
     ("delete_project", "project_deletion_scheduled"),
     ("archive_project", "project_archived"),

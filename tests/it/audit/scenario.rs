@@ -244,6 +244,8 @@ impl Scenario<'_> {
     async fn projects(&mut self, ada: &TestUser) {
         let created = self.post("create_project", "/projects", json!({ "path": "work" })).await;
         let work = id(&created);
+        let of_user = format!("/projects/user/{}", ada.id);
+        self.post("create_project_for_user", &of_user, json!({ "name": "Of Ada" })).await;
         let path = format!("/projects/{work}");
         self.put("update_project", &path, json!({ "merge_method": "ff" })).await;
         self.members(&path, ada, ["add_project_member", "update_project_member", "remove_project_member"]).await;

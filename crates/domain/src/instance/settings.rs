@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 use storage::entities::{Visibility, settings};
 
 use crate::audit::{self, Actor, AuditEntity, AuditEvent, AuditKind};
+use crate::integrations::git_remotes::RejectedRemote;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::settings::InstanceSettings;
+use crate::kernel::settings::{ALLOW_LOCAL_REQUESTS, InstanceSettings};
 
 /// Changes to the settings. `None` keeps a setting.
 #[derive(Debug, Clone, Default)]
@@ -78,6 +79,15 @@ pub(crate) async fn allows_local_requests(backend: &Backend) -> Result<bool> {
         return Ok(true);
     }
     Ok(get(backend).await?.allow_local_requests_from_hooks_and_services)
+}
+
+/// Returns the error for a URL of a remote repository that is not accepted. It names the setting that forbids local hosts.
+pub(crate) fn rejected_remote(attribute: &'static str, rejected: RejectedRemote) -> Error {
+    let error = Error::attribute(attribute, rejected.to_string());
+    match rejected {
+        RejectedRemote::Local => error.because_of(ALLOW_LOCAL_REQUESTS),
+        _ => error,
+    }
 }
 
 async fn look_up(db: &impl ConnectionTrait) -> Result<InstanceSettings> {

@@ -1,8 +1,10 @@
 //! Remote mirrors: repositories to which projects push their branches and tags. This module has their settings; [`schedule`]
-//! decides when a mirror is updated, and [`updates`] pushes. [`pull_mirrors`] are repositories from which projects fetch.
+//! decides when a mirror is updated, and [`updates`] pushes. [`pull_mirrors`] are repositories from which projects fetch, and
+//! [`project_imports`] fetch a repository once, into a new project.
 
 pub mod jobs;
 mod plan;
+pub mod project_imports;
 pub mod pull_mirrors;
 pub mod schedule;
 pub mod updates;
@@ -17,14 +19,13 @@ use url::Url;
 
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
-use crate::instance::settings::allows_local_requests;
+use crate::instance::settings::{allows_local_requests, rejected_remote};
 use crate::integrations::git_remotes::{RejectedRemote, RemoteUrl};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
-use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::secrets::{EncryptedColumn, EncryptionContext};
 
 /// Maximum number of remote mirrors of a project.
@@ -220,11 +221,7 @@ fn credentials_context(mirror_id: i64) -> EncryptionContext {
     EncryptedColumn::RemoteMirrorCredentials.context(&[&mirror_id])
 }
 
-/// Returns the error for a URL that is not accepted. It names the setting that forbids local hosts.
+/// Returns the error for a URL that is not accepted.
 fn url_error(rejected: RejectedRemote) -> Error {
-    let error = Error::attribute("url", rejected.to_string());
-    match rejected {
-        RejectedRemote::Local => error.because_of(ALLOW_LOCAL_REQUESTS),
-        _ => error,
-    }
+    rejected_remote("url", rejected)
 }

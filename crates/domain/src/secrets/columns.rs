@@ -10,7 +10,7 @@ use sea_orm::{EnumIter, Iterable};
 pub enum EncryptedColumn {
     /// The registration token for runners of a project.
     ProjectRunnersToken,
-    /// The URL that a project is imported from. No value is written yet.
+    /// The URL that a project is imported from. After the import, its username and password are masked.
     ProjectImportUrl,
     /// The registration token for runners of a group.
     GroupRunnersToken,

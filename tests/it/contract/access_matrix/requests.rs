@@ -230,6 +230,7 @@ impl Fixture<'_> {
             "create_deployment" => body["sha"] = json!(space.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),
             "create_project" => body = json!({ "path": format!("project-{number}") }),
+            "create_project_for_user" => body = json!({ "name": format!("project-{number}") }),
             "fork_project" => body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") }),
             "share_project" => body["group_id"] = json!(MISSING),
             // No update of a server that does not exist.

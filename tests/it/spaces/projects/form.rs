@@ -37,7 +37,7 @@ const SIMPLE: [&str; 18] = [
 
 /// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
 /// that are returned on request: `license`, `license_url` and `statistics`.
-const FULL: [&str; 55] = [
+const FULL: [&str; 56] = [
     "visibility",
     "owner",
     "issues_enabled",
@@ -53,6 +53,7 @@ const FULL: [&str; 55] = [
     "creator_id",
     "namespace",
     "import_status",
+    "import_type",
     "import_error",
     "permissions",
     "archived",

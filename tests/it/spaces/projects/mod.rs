@@ -2,11 +2,13 @@
 
 mod avatar;
 mod create;
+mod create_for_user;
 mod delete;
 mod edit;
 mod features;
 mod form;
 mod groups;
+mod import;
 mod inherited_items;
 mod languages;
 mod list;

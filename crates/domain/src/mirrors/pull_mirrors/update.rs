@@ -51,12 +51,19 @@ const EMPTY_PACK: &[u8] =
 /// Text if the URL of the mirror changes during an update. Its result is not recorded, unless the URL changes back.
 const URL_CHANGED: &str = "the URL of the mirror has changed during the update";
 
+/// Text if too many Git transfers are in progress.
+const BUSY: &str = "too many Git transfers are in progress";
+
 /// Result of an update.
-enum UpdateResult {
+pub(in crate::mirrors) enum UpdateResult {
+    /// The update succeeded.
     Finished,
     /// The update succeeded, but these refs did not move.
     Incomplete(String),
+    /// The update failed.
     Failed(String),
+    /// Too many Git transfers are in progress.
+    Busy,
 }
 
 impl From<RemoteFailure> for UpdateResult {
@@ -69,9 +76,9 @@ impl From<Error> for UpdateResult {
     fn from(error: Error) -> Self {
         match error {
             Error::Rejected(text) => Self::Failed(text.into_owned()),
-            Error::Busy => Self::Failed("too many Git transfers are in progress".to_owned()),
+            Error::Busy => Self::Busy,
             error => {
-                tracing::warn!(%error, "failed to update a pull mirror");
+                tracing::warn!(%error, "failed to fetch a remote repository");
                 Self::Failed("the server failed to update the repository".to_owned())
             }
         }
@@ -159,14 +166,12 @@ async fn record(
     result: &UpdateResult,
 ) -> Result<()> {
     let ended_at = now();
+    let more_failures = mirror.failures.saturating_add(1);
     let (status, error, failures) = match result {
         UpdateResult::Finished => (MirrorStatus::Finished, None, 0),
-        UpdateResult::Incomplete(text) => (MirrorStatus::Failed, Some(text), 0),
-        UpdateResult::Failed(text) => (
-            MirrorStatus::Failed,
-            Some(text),
-            mirror.failures.saturating_add(1),
-        ),
+        UpdateResult::Incomplete(text) => (MirrorStatus::Failed, Some(text.as_str()), 0),
+        UpdateResult::Failed(text) => (MirrorStatus::Failed, Some(text.as_str()), more_failures),
+        UpdateResult::Busy => (MirrorStatus::Failed, Some(BUSY), more_failures),
     };
     let mut row = ActiveModel {
         update_status: Set(status),
@@ -196,21 +201,34 @@ async fn update(
     project: &projects::Model,
     deadline: Instant,
 ) -> Result<UpdateResult, UpdateResult> {
-    let access = mirror_access(backend, project).await?;
+    let access = push_access(backend, project.id, project.mirror_user_id, &MIRROR_USER).await?;
     let url = stored_url(backend, mirror);
     let remote = RemoteRepository {
         url: url.shown,
         credentials: url.credentials,
         local: allows_local_requests(backend).await?,
     };
-    let refs = backend.git_remotes.remote_refs(&remote).await?;
+    pull(backend, &access, &remote, Some(mirror), deadline).await
+}
+
+/// Fetches the differences from a remote repository and pushes them to a project. Without a mirror, for an import, all
+/// branches and tags are fetched, none is deleted, and no targets are recorded.
+pub(in crate::mirrors) async fn pull(
+    backend: &Backend,
+    access: &ProjectAccess,
+    remote: &RemoteRepository,
+    mirror: Option<&Model>,
+    deadline: Instant,
+) -> Result<UpdateResult, UpdateResult> {
+    let project = &access.project;
+    let refs = backend.git_remotes.remote_refs(remote).await?;
     let targets: Refs = parsed(refs.refs.iter().map(|found| (&found.name, &found.id)));
     // Without this, an accident in the remote repository would delete the copy too.
     if targets.is_empty() {
         return Ok(UpdateResult::Finished);
     }
     let db = backend.database.read();
-    let rules = match project.only_mirror_protected_branches {
+    let rules = match mirror.is_some() && project.only_mirror_protected_branches {
         true => Some(branch_protection::rules_of(db, project).await?),
         false => None,
     };
@@ -219,18 +237,19 @@ async fn update(
         .into_iter()
         .filter(|(name, _)| is_selected(name))
         .collect();
-    let recorded = pull_mirror_refs::of_mirror(db, mirror.id)
-        .await
-        .map_err(Error::from)?;
-    let mut recorded: Refs = parsed(recorded.iter());
+    let mut recorded = Refs::new();
+    if let Some(mirror) = mirror {
+        let found = pull_mirror_refs::of_mirror(db, mirror.id).await;
+        recorded = parsed(found.map_err(Error::from)?.iter());
+    }
     recorded.retain(|name, _| is_selected(name));
-    let repository = repository_access::open(backend, &access);
+    let repository = repository_access::open(backend, access);
     let local: Refs = repository.branches_and_tags().await?.into_iter().collect();
     let compared = ComparedRefs {
         local: &local,
         remote: &selected,
         recorded: &recorded,
-        overwrites: project.mirror_overwrites_diverged_branches,
+        overwrites: mirror.is_some() && project.mirror_overwrites_diverged_branches,
     };
     let plan = plan::compare(&compared, refs.head.as_deref());
     let equal = plan
@@ -239,12 +258,12 @@ async fn update(
         .filter_map(|name| Some((name, selected.get(name)?)));
     let equal: Vec<(String, String)> = equal.map(|(name, id)| (name.clone(), id.to_string())).collect();
     record_targets(backend, mirror, &equal, &plan.forgotten).await?;
-    let mut work = MirrorPull {
+    let mut work = RemotePull {
         backend,
         mirror,
-        access: &access,
+        access,
         repository: &repository,
-        remote: &remote,
+        remote,
         refs: &refs,
         deadline,
         present: local.values().copied().collect(),
@@ -264,7 +283,10 @@ async fn update(
 }
 
 /// Checks that the URL of a mirror has not changed since the start of an update.
-async fn check_url(backend: &Backend, mirror: &Model) -> Result<(), UpdateResult> {
+async fn check_url(backend: &Backend, mirror: Option<&Model>) -> Result<(), UpdateResult> {
+    let Some(mirror) = mirror else {
+        return Ok(());
+    };
     let found = pull_mirrors::of_project(mirror.project_id)
         .one(backend.database.read())
         .await
@@ -280,10 +302,13 @@ async fn check_url(backend: &Backend, mirror: &Model) -> Result<(), UpdateResult
 /// branches and tags.
 async fn record_targets(
     backend: &Backend,
-    mirror: &Model,
+    mirror: Option<&Model>,
     targets: &[(String, String)],
     deleted: &[String],
 ) -> Result<(), UpdateResult> {
+    let Some(mirror) = mirror else {
+        return Ok(());
+    };
     if targets.is_empty() && deleted.is_empty() {
         return Ok(());
     }
@@ -310,9 +335,27 @@ fn is_same_remote(found: Option<&Model>, mirror: &Model) -> bool {
     found.is_some_and(|found| found.id == mirror.id && found.url == mirror.url)
 }
 
-/// Returns the access of the user of the mirror, who is authorized as for a push.
-async fn mirror_access(backend: &Backend, project: &projects::Model) -> Result<ProjectAccess, UpdateResult> {
-    let user = match project.mirror_user_id {
+/// Texts about the user on whose behalf a remote repository is fetched.
+pub(in crate::mirrors) struct PushUserTexts {
+    /// The user does not exist.
+    pub(in crate::mirrors) missing: &'static str,
+    /// The user cannot push.
+    pub(in crate::mirrors) forbidden: &'static str,
+}
+
+const MIRROR_USER: PushUserTexts = PushUserTexts {
+    missing: "the user of the mirror does not exist; save the mirror as another user",
+    forbidden: "the user of the mirror cannot push to the project",
+};
+
+/// Returns the access of a user, who is authorized as for a push.
+pub(in crate::mirrors) async fn push_access(
+    backend: &Backend,
+    project_id: i64,
+    user_id: Option<i64>,
+    texts: &PushUserTexts,
+) -> Result<ProjectAccess, UpdateResult> {
+    let user = match user_id {
         Some(id) => {
             let found = users::Entity::find_by_id(id).one(backend.database.read()).await;
             found.map_err(Error::from)?
@@ -320,17 +363,15 @@ async fn mirror_access(backend: &Backend, project: &projects::Model) -> Result<P
         None => None,
     };
     let Some(user) = user else {
-        return Err(UpdateResult::Failed(
-            "the user of the mirror does not exist; save the mirror as another user".to_owned(),
-        ));
+        return Err(UpdateResult::Failed(texts.missing.to_owned()));
     };
     let authorizing = async {
-        let access = ProjectAccess::find(backend, Caller::user(user), &project.id.to_string()).await?;
+        let access = ProjectAccess::find(backend, Caller::user(user), &project_id.to_string()).await?;
         git_access::authorize_push_again(backend, &access).await
     };
     authorizing.await.map_err(|error| match error {
         Error::Unauthorized | Error::Forbidden(_) | Error::NotFound(_) => {
-            UpdateResult::Failed("the user of the mirror cannot push to the project".to_owned())
+            UpdateResult::Failed(texts.forbidden.to_owned())
         }
         error => error.into(),
     })
@@ -342,9 +383,10 @@ fn parsed<'a>(refs: impl Iterator<Item = (&'a String, &'a String)>) -> Refs {
 }
 
 /// The pushes of one update.
-struct MirrorPull<'a> {
+struct RemotePull<'a> {
     backend: &'a Backend,
-    mirror: &'a Model,
+    /// The mirror; none in an import.
+    mirror: Option<&'a Model>,
     access: &'a ProjectAccess,
     repository: &'a Repository,
     remote: &'a RemoteRepository,
@@ -360,7 +402,7 @@ struct MirrorPull<'a> {
     refused: Vec<(String, String)>,
 }
 
-impl MirrorPull<'_> {
+impl RemotePull<'_> {
     /// Returns the commands that the user of the mirror may execute, and the branches among them that require a
     /// fast-forward.
     async fn permitted(
@@ -369,7 +411,7 @@ impl MirrorPull<'_> {
     ) -> Result<(Vec<RefCommand>, HashSet<String>), UpdateResult> {
         let updates: Vec<ProposedUpdate> = commands.iter().map(ProposedUpdate::from).collect();
         let verdicts = push_decision::verdicts(self.backend, self.access, &updates).await?;
-        let overwrites = self.access.project.mirror_overwrites_diverged_branches;
+        let overwrites = self.mirror.is_some() && self.access.project.mirror_overwrites_diverged_branches;
         let targets = commands.iter().filter_map(|command| command.new).collect();
         let known: HashSet<Oid> = self
             .repository

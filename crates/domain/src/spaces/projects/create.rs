@@ -7,7 +7,6 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
-use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
@@ -17,21 +16,21 @@ use storage::entities::{
 use storage::jobs;
 
 use super::ProjectSettings;
-use super::expiration_policy;
+use super::creation_jobs::CreationJobs;
+use super::{expiration_policy, imports};
 use super::row::runners_token_context;
 use super::settings::replace_topics;
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
-use crate::code::jobs::create_repository::CreateRepository;
 use crate::code::ref_updates::{UpdateAuthority, update_refs};
 use crate::code::repository_access::ensure_repository;
-use crate::identity::access::ProjectAccess;
+use crate::identity::access::{ProjectAccess, UserAccess};
 use crate::instance::settings;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
-use crate::secrets::Token;
+use crate::secrets::{Secret, Token};
 use crate::spaces::jobs::delete_project::DeleteProject;
 
 /// Attributes of a new project.
@@ -49,20 +48,46 @@ pub struct NewProject {
     pub default_branch: Option<String>,
     /// Whether to create an initial commit.
     pub with_readme: bool,
+    /// The URL of the repository to import, with its credentials; none by default, and if it is blank.
+    pub import_url: Option<Secret<String>>,
     /// All other settings.
     pub settings: ProjectSettings,
 }
 
-/// Creates a project with its repository.
-///
-/// The row is inserted first. The same transaction enqueues a job that creates the repository in case the
-/// server is killed. If the repository cannot be created, the row is deleted.
+/// Creates a project with its repository on behalf of the caller.
 ///
 /// # Errors
 /// Returns a validation error for invalid names, paths, namespaces and values. Returns `Forbidden` beyond the
 /// caller's project limit.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Result<ProjectAccess> {
-    let user = caller.signed_in()?.clone();
+    create_as(backend, caller, caller, new).await
+}
+
+/// Creates a project with its repository for a user, who becomes the creator. The namespace must be one in which the user
+/// can create projects; the caller is an administrator, and may set each visibility.
+///
+/// # Errors
+/// Returns the errors of [`create`], with the project limit of the user.
+pub async fn create_for_user(
+    backend: &Backend,
+    access: &UserAccess,
+    new: NewProject,
+) -> Result<ProjectAccess> {
+    let creator = Caller::user(access.user.clone());
+    create_as(backend, &access.caller, &creator, new).await
+}
+
+/// Creates a project for a creator at the request of a caller.
+///
+/// The row is inserted first. The same transaction enqueues a job that creates the repository in case the
+/// server is killed. If the repository cannot be created, the row is deleted.
+async fn create_as(
+    backend: &Backend,
+    caller: &Caller,
+    creator: &Caller,
+    new: NewProject,
+) -> Result<ProjectAccess> {
+    let user = creator.signed_in()?.clone();
     let (name, path) = names(new.name, new.path)?;
     if let Some(branch) = &new.default_branch {
         git::check_branch_name(branch)
@@ -73,6 +98,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     if let Some(expiration) = &expiration {
         expiration.check().await?;
     }
+    let import_url = imports::checked_url(backend, new.import_url, new.with_readme).await?;
     let in_force = settings::get(backend).await?;
     let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
     let visibility_given = new.visibility.is_some();
@@ -82,10 +108,10 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         Some(id) => id,
         None => personal_namespace(backend, user.id).await?,
     };
-    let (project, namespace, repair) = backend
+    let (project, namespace, scheduled) = backend
         .database
         .transaction(async |transaction| {
-            let namespace = namespace(transaction, caller, &user, namespace_id).await?;
+            let namespace = namespace(transaction, creator, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
             if !visibility_given && namespace.kind == NamespaceKind::Group {
                 row.visibility = Set(visibility.min(namespace.visibility));
@@ -108,30 +134,23 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
                 ..NewEvent::new(project.id, user.id, EventAction::Created)
             };
             events::record(transaction, event).await?;
-            let repair = CreateRepository {
-                project_id: project.id,
-                default_branch: match new.default_branch {
-                    Some(branch) => branch,
-                    None => default_branch(transaction, &namespace, &in_force).await?,
-                },
+            let default_branch = match new.default_branch {
+                Some(branch) => branch,
+                None => default_branch(transaction, &namespace, &in_force).await?,
             };
-            jobs::enqueue_at(
-                transaction,
-                &repair,
-                scheduling_time() + CreateRepository::GRACE_PERIOD,
-            )
-            .await
-            .map_err(Error::internal)?;
-            Ok::<_, Error>((project, namespace, repair))
+            if let Some(url) = &import_url {
+                imports::store(backend, transaction, project.id, url).await?;
+            }
+            let jobs = CreationJobs::schedule(transaction, project.id, default_branch, import_url.is_some()).await?;
+            Ok::<_, Error>((project, namespace, jobs))
         })
         .await?;
-    if let Err(error) =
-        create_repository(backend, &project, &user, &repair.default_branch, new.with_readme).await
-    {
-        delete_incomplete(backend, &repair).await?;
+    let branch = &scheduled.repair.default_branch;
+    if let Err(error) = create_repository(backend, &project, &user, branch, new.with_readme).await {
+        delete_incomplete(backend, &scheduled).await?;
         return Err(error);
     }
-    jobs::cancel(backend.database.write(), &repair).await?;
+    scheduled.continue_now(backend).await?;
     ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
         .await
         .map(|access| ProjectAccess { namespace, ..access })
@@ -503,15 +522,15 @@ fn readme(project: &projects::Model) -> String {
 }
 
 /// Deletes a project whose repository could not be created or filled. A job deletes the files if the server is killed.
-async fn delete_incomplete(backend: &Backend, repair: &CreateRepository) -> Result<()> {
-    let project_id = repair.project_id;
+async fn delete_incomplete(backend: &Backend, scheduled: &CreationJobs) -> Result<()> {
+    let project_id = scheduled.repair.project_id;
     backend
         .database
         .transaction(async |transaction| {
             projects::Entity::delete_by_id(project_id)
                 .exec(transaction)
                 .await?;
-            jobs::cancel(transaction, repair).await?;
+            scheduled.cancel(transaction).await?;
             let job = DeleteProject {
                 project_id,
                 marked_on: None,

@@ -1,6 +1,6 @@
 //! Forks of projects.
 
-use super::auditing;
+use super::{auditing, imports};
 use crate::audit;
 use futures_util::TryStreamExt;
 use git::RepositoryId;
@@ -319,16 +319,15 @@ pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
 /// # Errors
 /// Returns an error if a database query or a Git operation fails; the fork is not finished then.
 pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<()> {
-    let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
     let project = projects::not_deleted()
         .filter(Column::Id.eq(job.project_id))
-        .filter(Column::ImportStatus.is_in(waiting))
+        .filter(Column::ImportStatus.is_in(imports::WAITING))
         .one(backend.database.write())
         .await?;
     if project.is_none() {
         return Ok(());
     }
-    set_status(backend, job.project_id, ImportStatus::Started, None).await?;
+    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Started, None).await?;
     let update = RefUpdate::new(job.project_id, job.user_id, ref_updates::RefUpdateKind::Api);
     let repositories = backend.repositories.clone();
     let (source, id) = (
@@ -359,7 +358,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         let id = RepositoryId::of_project(job.project_id);
         return Ok(backend.repositories.remove(&id).await?);
     }
-    set_status(backend, job.project_id, ImportStatus::Finished, None).await
+    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Finished, None).await
 }
 
 /// Marks a fork as failed: its repository stays empty, and the reason is stored.
@@ -370,22 +369,7 @@ pub async fn mark_failed(backend: &Backend, job: &ForkRepository) -> Result<()> 
     let settings = settings::get(backend).await?;
     ensure_repository(backend, job.project_id, &settings.default_branch_name).await?;
     let why = "The repository could not be copied";
-    set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
-}
-
-async fn set_status(
-    backend: &Backend,
-    project_id: i64,
-    status: ImportStatus,
-    error: Option<&str>,
-) -> Result<()> {
-    projects::Entity::update_many()
-        .col_expr(Column::ImportStatus, Expr::value(status))
-        .col_expr(Column::ImportError, Expr::value(error))
-        .filter(Column::Id.eq(project_id))
-        .exec(backend.database.write())
-        .await?;
-    Ok(())
+    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Failed, Some(why)).await
 }
 
 /// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
