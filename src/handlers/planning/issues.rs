@@ -25,7 +25,7 @@ use crate::views::accounts::users::reference;
 use crate::views::planning::issue::{IssueViewOptions, issue, state_filter, time_stats};
 use contract::timestamp::Timestamp;
 use contract::{
-    AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
+    AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueByIdRequest, GetIssueRequest,
     GetIssueTimeStatsRequest, Issue, IssueStateEvent, ListGroupIssuesRequest,
     ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
     ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
@@ -201,6 +201,11 @@ impl IssuesApi for App {
 
     async fn get_issue(&self, access: ProjectAccess, request: GetIssueRequest) -> Result<Issue> {
         let detail = issues::get(&self.backend, &access, request.issue_iid).await?;
+        Ok(self.issue(detail))
+    }
+
+    async fn get_issue_by_id(&self, access: InstanceAccess, request: GetIssueByIdRequest) -> Result<Issue> {
+        let detail = issues::get_by_id(&self.backend, &access.caller, request.id).await?;
         Ok(self.issue(detail))
     }
 

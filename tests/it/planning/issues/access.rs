@@ -160,7 +160,27 @@ fn free_plan_allows_one_assignee_and_no_weight_options() -> ConfigOptions {
     ConfigOptions { plan: Some("free".parse().expect("a plan")), ..ConfigOptions::default() }
 }
 
+async fn administrators_read_issues_by_id(server: TestServer) {
+    let root = server.root();
+    let ada = server.create_user("ada").await;
+    let work = project(&ada.client, "work", json!({})).await;
+    let body = json!({ "title": "Secret", "confidential": true, "labels": "bug" });
+    let created = ada.client.post(&format!("/projects/{work}/issues"), body).await.expect(201).json();
+    let path = format!("/issues/{}", created["id"]);
+    let read = root.get(&path).await.expect(200).json();
+    let expected = root.get(&format!("/projects/{work}/issues/1")).await.expect(200).json();
+    assert_eq!((&read, &read["title"]), (&expected, &json!("Secret")));
+    ada.client.get(&path).await.expect(403);
+    ada.client.get("/issues/999999").await.expect(403);
+    server.anonymous().get(&path).await.expect(401);
+    assert_eq!(root.get("/issues/999999").await.expect(404).message(), "404 Issue Not Found");
+    root.get("/issues/x").await.expect(400);
+    ada.client.delete(&format!("/projects/{work}")).await.expect(202);
+    root.get(&path).await.expect(404);
+}
+
 on_every_database![
+    administrators_read_issues_by_id,
     confidential_issue_is_hidden_from_guests_and_non_members,
     issue_write_permissions_depend_on_role,
     issues_of_private_projects_and_disabled_features_are_hidden,

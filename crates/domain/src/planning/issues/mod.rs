@@ -18,7 +18,7 @@ pub use create::{NewIssue, create};
 pub use delete::delete;
 pub use list::{IssueFilter, IssueOrder, list};
 pub use metadata::IssueMetadata;
-pub use row::{IssueDetail, get};
+pub use row::{IssueDetail, get, get_by_id};
 pub(crate) use row::{decorate, with_associations};
 pub use statistics::{StateCounts, count_by_state};
 pub(crate) use update::close_by_reference;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::issues;
+use storage::entities::{issues, now};
 use storage::entities::labels::LabelSummary;
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
@@ -48,6 +48,19 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
     let db = backend.database.read();
     let found = find_with_milestone(db, access, iid).await?;
     load_one(db, &access.caller, found).await
+}
+
+/// Returns an issue of any project.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+pub async fn get_by_id(backend: &Backend, caller: &Caller, id: i64) -> Result<IssueDetail> {
+    let found = issues::Entity::find_by_id(id)
+        .filter(issues::visible(caller.viewer(), now().date_naive()))
+        .one(backend.database.read())
+        .await?;
+    let issue = found.ok_or_else(|| Error::not_found("Issue"))?;
+    load_detail(backend, caller, issue).await
 }
 
 /// Loads the related rows of one issue, and whether the caller is subscribed.
