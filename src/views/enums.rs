@@ -2,7 +2,7 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, container_expiration_policies, deployments,
-    environments, events, hook_deliveries, issues, merge_requests, milestones, namespaces,
+    environments, events, hook_deliveries, issue_links, issues, merge_requests, milestones, namespaces,
     package_cleanup_policies, package_protection_rules, packages, pipelines, projects, release_links,
     remote_mirrors, status_check_responses, todos, user_keys, vulnerabilities,
 };
@@ -41,6 +41,7 @@ convert_enum! {
     contract::SshKeyUsage = user_keys::KeyUsage { AuthAndSigning, Auth, Signing }
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
     contract::IssueState = issues::IssueState { Opened, Closed }
+    contract::IssueLinkType = issue_links::IssueLinkType { RelatesTo, Blocks, IsBlockedBy }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }
     contract::PackageProtectionLevel = package_protection_rules::ProtectionLevel { Maintainer, Owner, Admin }
     contract::ContainerExpirationCadence = container_expiration_policies::Cadence { V1d, V7d, V14d, V1month, V3month }

@@ -4,6 +4,7 @@ pub mod boards;
 pub mod epic_issues;
 pub mod epics;
 pub mod issuables;
+pub mod issue_links;
 pub mod issues;
 pub mod labels;
 pub mod milestones;

@@ -102,6 +102,10 @@ pub fn issue(instance: &Instance, detail: IssueDetail, options: IssueViewOptions
         subscribed,
         epic_issue_id: None,
         relative_position: None,
+        issue_link_id: None,
+        link_type: None,
+        link_created_at: None,
+        link_updated_at: None,
         title: issue.title,
         description: issue.description,
     }

@@ -3,5 +3,6 @@
 pub mod board;
 pub mod epic;
 pub mod issue;
+pub mod issue_link;
 pub mod label;
 pub mod milestone;

@@ -215,6 +215,8 @@ const UNRECORDED: &[(&str, &[&str])] = &[
             "update_issue",
             "delete_issue",
             "move_issue",
+            "create_issue_link",
+            "delete_issue_link",
             "subscribe_to_issue",
             "unsubscribe_from_issue",
             "set_issue_time_estimate",

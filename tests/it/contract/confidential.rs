@@ -98,6 +98,8 @@ impl Fixture {
         let shown = epics::epic(&root, in_group, "shown", json!({})).await;
         let global = spaces::id(&root.get(&on_secret).await.expect(200).json());
         root.post(&format!("{of_group}/epics/{}/issues/{global}", shown.0), json!({})).await.expect(201);
+        let link = json!({"target_project_id": id, "target_issue_iid": secret});
+        let link = Self::write(&root, &format!("{on_open}/links"), link).await;
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
         let variable = json!({"key": "K", "value": format!("{SECRET}-value")});
@@ -121,6 +123,7 @@ impl Fixture {
             author: 1,
             values: vec![
                 ("issue_iid", vec![open, secret]),
+                ("issue_link_id", vec![link]),
                 ("note_id", vec![on_note, confidential_note, on_epic]),
                 ("award_id", awards),
                 ("merge_request_iid", vec![merge_request]),
@@ -246,6 +249,8 @@ async fn no_route_leaks_confidential_text(server: TestServer) {
         "list_group_issues",
         "list_project_issues",
         "get_issue",
+        "list_issue_links",
+        "get_issue_link",
         "list_issue_notes",
         "get_issue_note",
         "list_project_milestone_issues",

@@ -59,6 +59,7 @@ pub mod instances;
 pub mod issuables;
 pub mod issue_assignees;
 pub mod issue_labels;
+pub mod issue_links;
 pub mod issues;
 pub mod job_token_allowlist_entries;
 pub mod job_tokens;

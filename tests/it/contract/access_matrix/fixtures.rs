@@ -49,6 +49,8 @@ pub struct Space<'a> {
     pub milestone: i64,
     /// IID within the project.
     pub issue: i64,
+    /// A link from the issue to another issue of the project.
+    pub issue_link: i64,
     /// IID within the project.
     pub merge_request: i64,
     pub merge_request_version: i64,
@@ -147,6 +149,10 @@ pub async fn create_space<'a>(
         variables::variable(&root, &format!("{path}/variables"), "there").await;
     }
     let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
+    let other_issue = issues::open(&root, project.id, json!({"title": "other"})).await;
+    let link = json!({ "target_project_id": project.id, "target_issue_iid": other_issue });
+    let link = root.post(&format!("/projects/{}/issues/{issue}/links", project.id), link).await.expect(201);
+    let issue_link = spaces::id(&link.json());
     let merge_request = merge_requests::propose(&root, project.id, "feature/x", "main", json!({})).await;
     let on_issue = format!("/projects/{}/issues/{issue}", project.id);
     let note = comment(server, &on_issue).await;
@@ -220,6 +226,7 @@ pub async fn create_space<'a>(
         label,
         group_label,
         issue,
+        issue_link,
         merge_request,
         merge_request_version: spaces::id(&versions[0]),
         note,

@@ -1,5 +1,6 @@
 mod access;
 mod lifecycle;
+mod links;
 mod list_filters;
 mod lists;
 mod move_issue;

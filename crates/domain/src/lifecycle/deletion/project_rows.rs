@@ -45,6 +45,8 @@ const OF_ISSUES: &[Referrer] = &[
     referrer("subscriptions", "issue_id"),
     referrer("issue_labels", "issue_id"),
     referrer("issue_assignees", "issue_id"),
+    referrer("issue_links", "source_id"),
+    referrer("issue_links", "target_id"),
     referrer("closing_merge_requests", "issue_id"),
 ];
 

@@ -3,6 +3,7 @@
 mod create;
 mod delete;
 mod events;
+pub mod links;
 pub mod list;
 mod metadata;
 mod move_issue;

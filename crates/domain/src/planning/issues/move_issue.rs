@@ -9,7 +9,9 @@ use sea_orm::{
 };
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, notes, now, projects};
+use storage::entities::{
+    Scope, award_emoji, epic_issues, issue_links, issues, milestones, notes, now, projects,
+};
 
 use super::row::{self, IssueDetail};
 use super::{find, lock};
@@ -77,6 +79,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
             epic_issues::reassign(transaction, target.namespace.id, old.id, new.id).await?;
+            issue_links::reassign(transaction, old.id, new.id).await?;
             let new = lock_copy(transaction, new.id).await?;
             let at = now();
             let mut row = old.clone().into_active_model();
