@@ -25,7 +25,7 @@ GROUPS = {
     "variables clusters feature_flags feature_flag_user_lists feature_flag_clients metrics_dashboards releases release_links",
     "packages": "packages package_protection_rules generic_packages npm_packages python_packages maven_packages "
     "cargo_packages",
-    "planning": "issues issue_links epics epic_issues labels milestones boards",
+    "planning": "issues issue_links resource_events epics epic_issues labels milestones boards",
     "review": "merge_requests merges merge_request_versions approvals approval_rules external_status_checks notes award_emoji todos events",
     "other": "container_registry vulnerabilities group_transfers project_hooks openapi webhooks webhook_parts parameters "
     "parameter_groups responses headers schemas security arazzo samples",

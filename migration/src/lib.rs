@@ -108,6 +108,7 @@ mod m20261130_000112_store_access_levels_of_packages_and_releases;
 mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
 mod m20261130_000117_limit_uses_of_user_keys;
 mod m20261130_000119_create_issue_links;
+mod m20261130_000120_create_resource_events;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -216,6 +217,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000116_index_deployments_by_time_and_environments_by_name::Migration),
             Box::new(m20261130_000117_limit_uses_of_user_keys::Migration),
             Box::new(m20261130_000119_create_issue_links::Migration),
+            Box::new(m20261130_000120_create_resource_events::Migration),
         ]
     }
 }

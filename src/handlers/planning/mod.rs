@@ -8,3 +8,4 @@ pub mod issue_links;
 pub mod issues;
 pub mod labels;
 pub mod milestones;
+pub mod resource_events;

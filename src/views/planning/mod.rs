@@ -6,3 +6,4 @@ pub mod issue;
 pub mod issue_link;
 pub mod label;
 pub mod milestone;
+pub mod resource_event;

@@ -16,8 +16,8 @@ use crate::views::registry::expiration_policy;
 use crate::views::spaces::namespace::namespace;
 use contract::MaybeUndefined;
 use contract::{
-    Languages, Project, ProjectAccess, ProjectImport, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
-    ProjectStatistics, SharedGroup, SimpleProject,
+    Languages, Project, ProjectAccess, ProjectImport, ProjectLicense, ProjectLinks, ProjectOwner,
+    ProjectPermissions, ProjectStatistics, SharedGroup, SimpleProject,
 };
 
 /// Default notification level of callers: their global setting.

@@ -5,3 +5,4 @@ pub mod epics;
 pub mod issues;
 pub mod labels;
 pub mod milestones;
+mod resource_events;

@@ -37,11 +37,7 @@ const CREATOR: PushUserTexts = PushUserTexts {
 /// # Errors
 /// Returns an error if the database or the file system fails, or if the import runs later because other updates of its user
 /// run.
-pub async fn run_job(
-    backend: Backend,
-    job: ImportRepository,
-    attempt: JobAttempt,
-) -> Result<(), JobFailure> {
+pub async fn run_job(backend: Backend, job: ImportRepository, attempt: JobAttempt) -> Result<(), JobFailure> {
     let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(job.project_id))
         .filter(projects::Column::ImportStatus.is_in(imports::WAITING))

@@ -130,6 +130,7 @@ pub mod release_links;
 pub mod release_milestones;
 pub mod releases;
 pub mod remote_mirrors;
+pub mod resource_events;
 mod row_bytes;
 pub mod row_changes;
 pub mod row_conditions;

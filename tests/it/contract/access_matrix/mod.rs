@@ -33,13 +33,19 @@ const FINGERPRINT: &str = "SHA256:LZJ2f+fWkE6KROMr6AoFjpP+uFcWfJrvl4vhaMuy7HU";
 
 /// Reads of resources that most callers lack, and of project resources whose path does not name the project.
 /// They return 404 and have their own tests.
-const OWN_THINGS: [&str; 13] = [
+const OWN_THINGS: [&str; 19] = [
     "get_own_email",
     "get_own_key",
     "get_own_gpg_key",
     "get_commit_signature",
     "get_vulnerability",
     "get_issue_by_id",
+    "get_issue_label_event",
+    "get_issue_state_event",
+    "get_issue_milestone_event",
+    "get_merge_request_label_event",
+    "get_merge_request_state_event",
+    "get_merge_request_milestone_event",
     "download_group_export",
     // Guests of a private group cannot read the packages of its projects.
     "get_group_npm_package",
@@ -120,13 +126,19 @@ const SERVICE_RULES: [(&str, Caller, Visibility, &str); 16] = [
 ];
 
 /// Reads on merge requests, which return 404 to Guests of a private project because they cannot read the code.
-const FOR_READERS_OF_CODE: [&str; 6] = [
+const FOR_READERS_OF_CODE: [&str; 12] = [
     "list_merge_request_notes",
     "get_merge_request_note",
     "list_merge_request_award_emoji",
     "get_merge_request_award_emoji",
     "list_merge_request_note_award_emoji",
     "get_merge_request_note_award_emoji",
+    "list_merge_request_label_events",
+    "list_merge_request_state_events",
+    "list_merge_request_milestone_events",
+    "get_merge_request_label_event",
+    "get_merge_request_state_event",
+    "get_merge_request_milestone_event",
 ];
 
 const ACTIVE_USERS_STAY: &str = "a recently active user cannot be deactivated";

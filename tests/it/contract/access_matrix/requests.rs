@@ -95,6 +95,7 @@ impl Fixture<'_> {
             ("token_id", _) => number(space.access_token),
             ("issue_iid", _) => number(space.issue),
             ("issue_link_id", _) => number(space.issue_link),
+            ("event_id", _) => MISSING.to_string(),
             ("merge_request_iid", _) => number(space.merge_request),
             ("version_id", _) => number(space.merge_request_version),
             ("epic_iid", _) => number(space.epic.0),

@@ -46,23 +46,33 @@ async fn issue_links_are_created_listed_and_deleted(server: TestServer) {
     assert_eq!(listed.pluck("issue_link_id"), [created["id"].clone(), blocking["id"].clone()]);
     assert!(listed.json()[0]["link_created_at"].is_string() && listed.json()[0]["link_updated_at"].is_string());
     let reversed = root.get(&format!("/projects/{here}/issues/2/links")).await.expect(200);
-    assert_eq!((reversed.pluck("title"), reversed.pluck("link_type")), (vec![json!("One")], vec![json!("is_blocked_by")]));
+    assert_eq!(
+        (reversed.pluck("title"), reversed.pluck("link_type")),
+        (vec![json!("One")], vec![json!("is_blocked_by")])
+    );
     let far = root.get(&format!("/projects/{there}/issues/1/links")).await.expect(200);
-    assert_eq!((far.pluck("issue_link_id"), far.pluck("link_type")), (vec![created["id"].clone()], vec![json!("relates_to")]));
+    assert_eq!(
+        (far.pluck("issue_link_id"), far.pluck("link_type")),
+        (vec![created["id"].clone()], vec![json!("relates_to")])
+    );
     // The issue itself does not include its links.
     let alone = root.get(&format!("/projects/{here}/issues/1")).await.expect(200).json();
     assert_eq!((alone.get("issue_link_id"), alone.get("link_type")), (None, None));
     let one = format!("{list}/{}", created["id"]);
     let seen = root.get(&one).await.expect(200).json();
     assert_eq!(seen, created);
-    assert_eq!(root.get(&format!("/projects/{there}/issues/1/links/{}", created["id"])).await.expect(200).json(), created);
+    assert_eq!(
+        root.get(&format!("/projects/{there}/issues/1/links/{}", created["id"])).await.expect(200).json(),
+        created
+    );
     for (method_path, status) in [(format!("{list}/999999"), 404), (format!("{list}/x"), 400)] {
         root.get(&method_path).await.expect(status);
         root.delete(&method_path).await.expect(status);
     }
     // A link of other issues.
     root.get(&format!("/projects/{here}/issues/2/links/{}", created["id"])).await.expect(404);
-    let old = root.request(reqwest::Method::DELETE, &one).header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    let old =
+        root.request(reqwest::Method::DELETE, &one).header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     root.send(old).await.expect(412);
     assert_eq!(root.delete(&one).await.expect(200).json(), created);
     root.delete(&one).await.expect(404);

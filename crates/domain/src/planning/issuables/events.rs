@@ -10,7 +10,7 @@ use storage::entities::issues::{self, IssueState};
 use storage::entities::merge_requests::{self, MergeRequestState};
 use storage::entities::project_hooks::HookEvent;
 
-use super::{IssuableKind, IssuableRow};
+use super::{IssuableKind, IssuableRow, resource_events};
 use crate::activity::events::{self, EventTarget, NewEvent};
 use crate::activity::outbox::WebhookTarget;
 use crate::activity::status_checks::{self, CheckedMergeRequest};
@@ -219,7 +219,7 @@ impl IssuableEventRow for merge_requests::Model {
     }
 }
 
-/// Writes the system notes, the event and the webhook deliveries in the transaction of the change. Completes
+/// Writes the system notes, the events and the webhook deliveries in the transaction of the change. Completes
 /// the user's to-do items for an updated issue or merge request.
 ///
 /// # Errors
@@ -232,6 +232,7 @@ pub(crate) async fn publish<T: IssuableEventRow>(
     let noteable = after.noteable_id();
     system_notes::write(transaction, noteable, change.author_id, change.notes).await?;
     let (action, name) = action(before.map(IssuableEventRow::state), after.state());
+    resource_events::record_change(transaction, change.author_id, (before, after), name).await?;
     let mut changes = before
         .map(|before| FieldChange::between(before.webhook_fields(), after.webhook_fields()))
         .unwrap_or_default();

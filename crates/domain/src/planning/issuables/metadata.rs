@@ -15,6 +15,7 @@ use storage::entities::{milestones, users};
 use super::IssuableKind;
 use super::columns::IssuableRow;
 use super::events::FieldChange;
+use super::resource_events::record_labels;
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
@@ -278,6 +279,8 @@ impl PreparedMetadata {
             column: "label_id",
             attribute: "labels",
         };
+        let user_id = access.caller.as_user().map(|user| user.id);
+        record_labels(transaction, (kind, id), user_id, &added, &removed).await?;
         delete_links(transaction, table, id, removed).await?;
         insert_links(transaction, table, id, added).await?;
         label_priorities::refresh(transaction, LabeledItems::Things(kind, &[id])).await?;

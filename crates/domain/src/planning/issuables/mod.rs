@@ -7,6 +7,7 @@ pub mod events;
 pub mod list;
 mod metadata;
 mod participants;
+pub mod resource_events;
 pub mod subscriptions;
 pub mod task_list;
 pub mod time_tracking;

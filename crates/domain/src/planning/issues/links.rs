@@ -217,7 +217,10 @@ async fn write_notes(
     link: &Model,
     [on_source, on_target]: [String; 2],
 ) -> Result<()> {
-    let (source, target) = (NoteableId::Issue(link.source_id), NoteableId::Issue(link.target_id));
+    let (source, target) = (
+        NoteableId::Issue(link.source_id),
+        NoteableId::Issue(link.target_id),
+    );
     let notes = [
         system_notes::cross_reference(source, target, Some(author), on_source),
         system_notes::cross_reference(target, source, Some(author), on_target),

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use sea_orm::{ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::{issues, now};
 use storage::entities::labels::LabelSummary;
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
+use storage::entities::{issues, now};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;

@@ -25,6 +25,10 @@ const PROMOTION: Promotion = Promotion {
         assignments("subscriptions", "user_id"),
         assignments("board_labels", "board_id"),
         assignments("board_lists", "board_id"),
+        ReferencingTable {
+            name: "resource_events",
+            owner: None,
+        },
     ],
     minimum_role: Role::Reporter,
     no_group: "Failed to promote project label to group label",

@@ -21,6 +21,7 @@ const PROMOTION: Promotion = Promotion {
         referencing("merge_requests"),
         referencing("boards"),
         referencing("board_lists"),
+        referencing("resource_events"),
         ReferencingTable {
             name: "release_milestones",
             owner: Some("release_id"),

@@ -17,9 +17,9 @@ use storage::jobs;
 
 use super::ProjectSettings;
 use super::creation_jobs::CreationJobs;
-use super::{expiration_policy, imports};
 use super::row::runners_token_context;
 use super::settings::replace_topics;
+use super::{expiration_policy, imports};
 use crate::activity::events::{self, EventAction, NewEvent, project_target};
 use crate::code::ref_updates::{UpdateAuthority, update_refs};
 use crate::code::repository_access::ensure_repository;
@@ -141,7 +141,8 @@ async fn create_as(
             if let Some(url) = &import_url {
                 imports::store(backend, transaction, project.id, url).await?;
             }
-            let jobs = CreationJobs::schedule(transaction, project.id, default_branch, import_url.is_some()).await?;
+            let jobs =
+                CreationJobs::schedule(transaction, project.id, default_branch, import_url.is_some()).await?;
             Ok::<_, Error>((project, namespace, jobs))
         })
         .await?;

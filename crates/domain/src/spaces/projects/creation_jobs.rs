@@ -51,9 +51,7 @@ impl CreationJobs {
             .transaction(async |transaction| {
                 jobs::cancel(transaction, &self.repair).await?;
                 match &self.import {
-                    Some(import) => jobs::enqueue(transaction, import)
-                        .await
-                        .map_err(Error::internal),
+                    Some(import) => jobs::enqueue(transaction, import).await.map_err(Error::internal),
                     None => Ok(()),
                 }
             })

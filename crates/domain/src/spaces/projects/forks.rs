@@ -327,7 +327,13 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
     if project.is_none() {
         return Ok(());
     }
-    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Started, None).await?;
+    imports::set_status(
+        backend.database.write(),
+        job.project_id,
+        ImportStatus::Started,
+        None,
+    )
+    .await?;
     let update = RefUpdate::new(job.project_id, job.user_id, ref_updates::RefUpdateKind::Api);
     let repositories = backend.repositories.clone();
     let (source, id) = (
@@ -358,7 +364,13 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         let id = RepositoryId::of_project(job.project_id);
         return Ok(backend.repositories.remove(&id).await?);
     }
-    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Finished, None).await
+    imports::set_status(
+        backend.database.write(),
+        job.project_id,
+        ImportStatus::Finished,
+        None,
+    )
+    .await
 }
 
 /// Marks a fork as failed: its repository stays empty, and the reason is stored.
@@ -369,7 +381,13 @@ pub async fn mark_failed(backend: &Backend, job: &ForkRepository) -> Result<()> 
     let settings = settings::get(backend).await?;
     ensure_repository(backend, job.project_id, &settings.default_branch_name).await?;
     let why = "The repository could not be copied";
-    imports::set_status(backend.database.write(), job.project_id, ImportStatus::Failed, Some(why)).await
+    imports::set_status(
+        backend.database.write(),
+        job.project_id,
+        ImportStatus::Failed,
+        Some(why),
+    )
+    .await
 }
 
 /// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is

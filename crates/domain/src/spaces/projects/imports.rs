@@ -1,7 +1,9 @@
 //! The URL from which a new project is imported, and the status of the import. `mirrors` runs the import.
 
 use sea_orm::sea_query::Expr;
-use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
 use storage::entities::projects::{ActiveModel, Column, Entity, ImportStatus, Model};
 
 use crate::instance::settings::{allows_local_requests, rejected_remote};
