@@ -137,7 +137,7 @@ async fn issue_links_need_permissions_on_both_issues(server: TestServer) {
     let list = format!("/projects/{here}/issues/1/links");
     let to = |project: i64, iid: i64| json!({ "target_project_id": project, "target_issue_iid": iid });
     let rejected = guest.client.post(&list, to(there, 1)).await.expect(403);
-    let text = "Couldn't link issue. You must have at least the Guest role in both projects.";
+    let text = "403 Forbidden - Couldn't link issue. You must have at least the Guest role in both projects.";
     assert_eq!(rejected.message(), text);
     for (project, iid) in [(there, 2), (hidden, 1)] {
         guest.client.post(&list, to(project, iid)).await.expect(404);
