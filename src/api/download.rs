@@ -17,7 +17,7 @@ use crate::api::exchange::Exchange;
 use crate::api::media_type::preferred_type;
 use crate::api::response::{Success, set_headers};
 use crate::api::response_cache::WholeBody;
-use crate::api::response_memory::{UncachedBody, to_bytes};
+use crate::api::response_memory::{PartialBody, UncachedBody, to_bytes};
 use crate::api::revalidation::none_match;
 
 /// Characters that need no escaping in `filename*` (RFC 5987).
@@ -142,12 +142,22 @@ fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: 
             }
             builder.header(CONTENT_LENGTH, size).body(cut(content, 0, size))
         }
-        RequestedRange::Part(start, end) => Response::builder()
-            .status(StatusCode::PARTIAL_CONTENT)
-            .header(ACCEPT_RANGES, "bytes")
-            .header(CONTENT_RANGE, format!("bytes {start}-{}/{size}", end - 1))
-            .header(CONTENT_LENGTH, end - start)
-            .body(cut(content, start, end)),
+        RequestedRange::Part(start, end) => {
+            let mut builder = Response::builder()
+                .status(StatusCode::PARTIAL_CONTENT)
+                .header(ACCEPT_RANGES, "bytes")
+                .header(CONTENT_RANGE, format!("bytes {start}-{}/{size}", end - 1));
+            if let DownloadContent::Bytes(bytes) = &content {
+                let part = part_of(bytes, start, end);
+                builder = match part.len() == bytes.len() {
+                    true => builder.extension(UncachedBody(part)),
+                    false => builder.extension(PartialBody(part)),
+                };
+            }
+            builder
+                .header(CONTENT_LENGTH, end - start)
+                .body(cut(content, start, end))
+        }
         RequestedRange::Impossible => {
             let text = serde_json::json!({ "message": "416 Range Not Satisfiable" });
             Response::builder()
@@ -161,14 +171,17 @@ fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: 
 
 fn cut(content: DownloadContent, start: u64, end: u64) -> Body {
     match content {
-        DownloadContent::Bytes(bytes) => {
-            let index = |position: u64| usize::try_from(position).unwrap_or(bytes.len()).min(bytes.len());
-            Body::from_bytes(bytes.slice(index(start)..index(end)))
-        }
+        DownloadContent::Bytes(bytes) => Body::from_bytes(part_of(&bytes, start, end)),
         DownloadContent::Seekable { open, .. } => Body::from_bytes_stream(open(start, end)),
         DownloadContent::Stream(stream) => Body::from_bytes_stream(stream),
         DownloadContent::Alternatives(_) => Body::empty(),
     }
+}
+
+/// Returns the bytes from `start` (inclusive) to `end` (exclusive).
+fn part_of(bytes: &Bytes, start: u64, end: u64) -> Bytes {
+    let index = |position: u64| usize::try_from(position).unwrap_or(bytes.len()).min(bytes.len());
+    bytes.slice(index(start)..index(end))
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -115,6 +115,10 @@ impl Write for CountingWriter<'_> {
 #[derive(Clone)]
 pub(super) struct UncachedBody(pub(super) Bytes);
 
+/// The body of a response that is a part of a larger buffer, as an extension.
+#[derive(Clone)]
+pub(super) struct PartialBody(pub(super) Bytes);
+
 /// Returns the whole body of a response. Streams have none.
 fn whole_body(response: &Response) -> Option<Bytes> {
     let extensions = response.extensions();
@@ -128,10 +132,18 @@ fn whole_body(response: &Response) -> Option<Bytes> {
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left.
 pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Result<Response> {
-    let (Some(bytes), Some(memory)) = (whole_body(&response), memory) else {
+    let Some(memory) = memory else {
         return Ok(response);
     };
-    if bytes.len() > UNCOUNTED_BYTES {
+    if let Some(PartialBody(part)) = response.extensions_mut().remove() {
+        // A copy, because the part would keep its whole buffer in memory.
+        let part = Bytes::copy_from_slice(&part);
+        response.set_body(Body::from_bytes(hold_bytes(part, memory)?));
+        return Ok(response);
+    }
+    if let Some(bytes) = whole_body(&response)
+        && bytes.len() > UNCOUNTED_BYTES
+    {
         response.set_body(Body::from_bytes(held(bytes, memory)?));
     }
     Ok(response)
@@ -241,6 +253,38 @@ mod tests {
         assert_eq!(budgets.memory.used(), size as u64);
         drop(response);
         assert_eq!(budgets.memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn part_of_a_body_holds_only_its_own_memory() {
+        let budgets = budgets(8 << 20);
+        let used = Arc::new(());
+        for (size, held) in [(100, 0), (1 << 20, 1 << 20)] {
+            let memory = memory(&budgets);
+            memory.reserve(4 << 20).expect("memory");
+            let whole = Bytes::from_owner(CountedBytes(vec![b'x'; 2 << 20], Arc::clone(&used)));
+            let part = whole.slice(1..=size);
+            let response = Response::builder()
+                .extension(PartialBody(part.clone()))
+                .body(Body::from_bytes(part));
+            drop(whole);
+            let response = hold(response, Some(&memory)).expect("a response");
+            drop(memory);
+            assert_eq!((budgets.memory.used(), Arc::strong_count(&used)), (held, 1), "{size}");
+            let sent = response.into_body().into_bytes().await.expect("bytes");
+            assert_eq!(sent.len(), size);
+            drop(sent);
+            assert_eq!(budgets.memory.used(), 0);
+        }
+    }
+
+    /// Bytes that exist as long as their clone of the counter.
+    struct CountedBytes(Vec<u8>, Arc<()>);
+
+    impl AsRef<[u8]> for CountedBytes {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
     }
 
     #[test]

@@ -5,12 +5,14 @@ use std::time::Duration;
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
 use storage::entities::packages::{self, PackageStatus, PackageType};
-use storage::entities::{Visibility, now, package_files};
+use storage::entities::{Visibility, now, package_files, snippet_contents};
 use tokio::io::AsyncReadExt;
 
+use crate::code::snippets::snippet;
 use crate::support::client::http;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::raw_http::RawConnection;
@@ -252,6 +254,45 @@ async fn unread_cached_responses_hold_at_most_the_share_of_an_address(server: Te
     wait_until_released(&server).await;
 }
 
+/// Creates a public snippet whose content has `size` bytes, and returns the path of the content.
+async fn large_snippet(server: &TestServer, size: usize) -> String {
+    let id = snippet(&server.root(), "", "large", json!({"visibility": "public"})).await;
+    let content = snippet_contents::Entity::update_many()
+        .col_expr(snippet_contents::Column::Content, Expr::value("x".repeat(size)))
+        .filter(snippet_contents::Column::SnippetId.eq(id));
+    content.exec(server.backend.database.write()).await.expect("a content");
+    format!("/snippets/{id}/raw")
+}
+
+async fn unread_ranges_hold_at_most_the_share_of_an_address(server: TestServer) {
+    let size = 8 << 20;
+    let path = large_snippet(&server, size).await;
+    let anonymous = server.anonymous().header("Range", "bytes=1-");
+    assert_eq!(anonymous.get(&path).await.expect(206).body.len(), size - 1);
+    wait_until_released(&server).await;
+    for range in ["bytes=0-", "bytes=1-"] {
+        let request = format!("GET /api/v4{path} HTTP/1.1\r\nHost: h\r\nRange: {range}\r\n\r\n");
+        let mut unread = Vec::new();
+        for _ in 0..16 {
+            let mut connection = RawConnection::connect(&server.base).await;
+            connection.send(&request).await;
+            let mut start = [0; 15];
+            connection.stream.read_exact(&mut start).await.expect("a status line");
+            unread.push((connection, String::from_utf8_lossy(&start).into_owned()));
+        }
+        let count = |status: &str| unread.iter().filter(|(_, line)| line.contains(status)).count();
+        let (sent, refused) = (count(" 206 "), count(" 503 "));
+        // The address has 112 MiB.
+        assert!(sent > 5 && refused > 0 && sent + refused == 16, "{range}: {sent} {refused}");
+        let used = server.backend.budgets.memory.used();
+        assert!(((sent * (size - 1)) as u64..=112 << 20).contains(&used), "{range}: {used}");
+        drop(unread);
+        wait_until_released(&server).await;
+    }
+    let first = server.anonymous().header("Range", "bytes=0-0");
+    assert_eq!(first.get(&path).await.expect(206).text(), "x");
+}
+
 fn memory_of_three_indexes() -> ConfigOptions {
     ConfigOptions { body_memory_bytes: Some(32 << 20), ..ConfigOptions::default() }
 }
@@ -333,5 +374,6 @@ on_every_database![
     large_file_in_json_returns_413_with_advice with small_files(),
     unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
     unread_cached_responses_hold_at_most_the_share_of_an_address with small_memory(),
+    unread_ranges_hold_at_most_the_share_of_an_address with moderate_memory(),
     unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
 ];
