@@ -293,6 +293,23 @@ async fn unread_ranges_hold_at_most_the_share_of_an_address(server: TestServer) 
     assert_eq!(first.get(&path).await.expect(206).text(), "x");
 }
 
+async fn raw_snippet_beyond_memory_returns_503_before_it_is_read(server: TestServer) {
+    // The share of an address is 28 MiB, and content exists twice while it is read.
+    let path = large_snippet(&server, 15 << 20).await;
+    let anonymous = server.anonymous();
+    let revalidated = anonymous.clone().header("If-None-Match", "*");
+    let part = anonymous.clone().header("Range", "bytes=0-0");
+    for client in [&anonymous, &revalidated, &part] {
+        assert_eq!(client.get(&path).await.expect(503).header("retry-after"), "5");
+        wait_until_released(&server).await;
+    }
+    let path = large_snippet(&server, 13 << 20).await;
+    assert_eq!(anonymous.get(&path).await.expect(200).body.len(), 13 << 20);
+    wait_until_released(&server).await;
+    revalidated.get(&path).await.expect(304);
+    wait_until_released(&server).await;
+}
+
 fn memory_of_three_indexes() -> ConfigOptions {
     ConfigOptions { body_memory_bytes: Some(32 << 20), ..ConfigOptions::default() }
 }
@@ -375,5 +392,6 @@ on_every_database![
     unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
     unread_cached_responses_hold_at_most_the_share_of_an_address with small_memory(),
     unread_ranges_hold_at_most_the_share_of_an_address with moderate_memory(),
+    raw_snippet_beyond_memory_returns_503_before_it_is_read with memory_of_three_indexes(),
     unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
 ];

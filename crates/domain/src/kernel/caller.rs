@@ -246,6 +246,16 @@ impl Caller {
             .map_or(Ok(()), |memory| memory.reserve(bytes))
     }
 
+    /// Reserves memory for content of the response before it is read from the database.
+    ///
+    /// # Errors
+    /// Returns [`Error::Overloaded`] if too little is left for the client or the process.
+    pub fn reserve_content(&self, size: u64) -> Result<()> {
+        self.memory
+            .as_ref()
+            .map_or(Ok(()), |memory| memory.reserve_content(size))
+    }
+
     /// Releases memory that was reserved for the response and is no longer in use.
     pub fn release_memory(&self, bytes: u64) {
         if let Some(memory) = &self.memory {

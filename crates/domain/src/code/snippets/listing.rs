@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
+};
 use storage::entities::snippets::{self, Column, Entity, Model};
 use storage::entities::{Visibility, now, snippet_contents, users};
 
@@ -13,7 +16,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{at_or_before, page_of};
+use crate::kernel::query::{at_or_before, page_of, text_bytes};
 use crate::kernel::urls;
 use crate::secrets;
 
@@ -149,17 +152,29 @@ pub async fn get(backend: &Backend, scope: SnippetScope<'_>, id: i64) -> Result<
     load_detail(db, scope, snippet).await
 }
 
-/// Returns the content of a snippet.
+/// Returns the content of a snippet. Reserves the memory of the content before it is read.
 ///
 /// # Errors
-/// Returns the errors of [`get`].
+/// Returns the errors of [`get`], and `Overloaded` if too little memory is left.
 pub async fn get_content(backend: &Backend, scope: SnippetScope<'_>, id: i64) -> Result<SnippetContent> {
     scope.check_feature()?;
     let db = backend.database.read();
     let snippet = find(db, scope, id).await?;
+    let size: Option<i64> = snippet_contents::Entity::find()
+        .select_only()
+        .column_as(text_bytes(Expr::col(snippet_contents::Column::Content)), "size")
+        .filter(snippet_contents::Column::SnippetId.eq(id))
+        .into_tuple()
+        .one(db)
+        .await?;
+    let size = u64::try_from(size.unwrap_or_default()).unwrap_or_default();
+    scope.caller().reserve_content(size)?;
     let content = snippet_contents::of(db, id)
         .await?
         .ok_or_else(snippet_not_found)?;
+    // Content can grow between both statements.
+    let growth = (content.len() as u64).saturating_sub(size);
+    scope.caller().reserve_memory(growth)?;
     Ok(SnippetContent {
         file_name: snippet.file_name,
         digest: secrets::digest(&content),

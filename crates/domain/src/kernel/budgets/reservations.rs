@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use git::ResultMemory;
 
+use super::UNCOUNTED_RESPONSE_BYTES;
 use crate::kernel::error::{Error, Result};
 
 /// Limits of a budget.
@@ -211,6 +212,18 @@ impl RequestMemory {
     /// Returns [`Error::Overloaded`] if too little memory is left for the client or the process.
     pub fn reserve(&self, bytes: u64) -> Result<()> {
         self.reservation().grow(bytes)
+    }
+
+    /// Reserves memory for content from the database, which exists twice while it is read: as a row and as a value. Content
+    /// that is not counted as a response needs no reservation.
+    ///
+    /// # Errors
+    /// Returns [`Error::Overloaded`] if too little memory is left for the client or the process.
+    pub fn reserve_content(&self, size: u64) -> Result<()> {
+        match size > UNCOUNTED_RESPONSE_BYTES as u64 {
+            true => self.reserve(size.saturating_mul(2)),
+            false => Ok(()),
+        }
     }
 
     /// Releases bytes that the request no longer holds.

@@ -28,9 +28,6 @@ pub use upload::{MAX_BYTES, UploadedManifest, push};
 /// Maximum number of manifests in a referrer list.
 pub const MAX_PER_PAGE: u64 = 50;
 
-/// Content up to this size in bytes is read without a reservation of memory.
-const UNCOUNTED_BYTES: u64 = 16 << 10;
-
 /// Reference to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManifestReference {
@@ -76,14 +73,6 @@ fn manifest_unknown(reference: &ManifestReference) -> RegistryError {
     RegistryError::with_detail(RegistryErrorCode::ManifestUnknown, "manifest unknown", what)
 }
 
-/// Reserves memory for content from the database, which exists twice while it is read: as a row and as a value.
-fn reserve_content(memory: &RequestMemory, size: u64) -> Result<()> {
-    match size > UNCOUNTED_BYTES {
-        true => memory.reserve(size.saturating_mul(2)),
-        false => Ok(()),
-    }
-}
-
 /// Returns a manifest of a repository, without its bytes.
 ///
 /// # Errors
@@ -115,7 +104,7 @@ pub async fn content(
     reference: &ManifestReference,
     memory: &RequestMemory,
 ) -> Result<Vec<u8>, RegistryError> {
-    reserve_content(memory, u64::try_from(manifest.size).unwrap_or_default())?;
+    memory.reserve_content(u64::try_from(manifest.size).unwrap_or_default())?;
     let content = contents::of(backend.database.read(), manifest.id).await?;
     content.ok_or_else(|| manifest_unknown(reference))
 }
@@ -177,7 +166,7 @@ pub async fn referrers(
         .all(db)
         .await?;
     let size: i64 = sizes.into_iter().flatten().sum();
-    reserve_content(memory, u64::try_from(size).unwrap_or_default())?;
+    memory.reserve_content(u64::try_from(size).unwrap_or_default())?;
     let mut found = found.all(db).await?;
     let more = found.len() as u64 > MAX_PER_PAGE;
     found.truncate(usize::try_from(MAX_PER_PAGE).unwrap_or(usize::MAX));

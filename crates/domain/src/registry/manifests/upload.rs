@@ -14,7 +14,7 @@ use storage::entities::{
 };
 
 use super::document::{ManifestChild, ManifestContent, ManifestDocument, creation_time};
-use super::{ManifestReference, reserve_content};
+use super::ManifestReference;
 use crate::kernel::Backend;
 use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::{Error, Result};
@@ -140,7 +140,7 @@ async fn image_created_at(
     }
     match blobs::find(backend, repository.id, config).await {
         Ok(blob) if blob.size <= MAX_CONFIG_BYTES => {
-            reserve_content(memory, u64::try_from(blob.size).unwrap_or_default())?;
+            memory.reserve_content(u64::try_from(blob.size).unwrap_or_default())?;
             let config = blobs::read(backend, &blob).await?;
             Ok(run_blocking(config.len(), move || creation_time(&config)).await?)
         }
