@@ -41,14 +41,24 @@ impl Success for Download {
             DownloadContent::Alternatives(alternatives) => {
                 negotiated(alternatives, status, exchange.headers(), exchange.memory())
             }
-            _ => Ok(render(self, status, exchange.headers())),
+            _ => {
+                // Other operations do not document the statuses of ranges.
+                let statuses = exchange.operation().statuses;
+                let has_ranges = statuses.contains(&StatusCode::PARTIAL_CONTENT.as_u16());
+                Ok(respond(self, status, exchange.headers(), has_ranges))
+            }
         }
     }
 }
 
-/// Returns the response of a download.
+/// Returns the response of a download, or of the part that the request selects.
 #[must_use]
 pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Response {
+    respond(download, status, request, true)
+}
+
+/// Returns the response of a download. Without ranges, the header `Range` of the request is ignored.
+fn respond(download: Download, status: StatusCode, request: &HeaderMap, has_ranges: bool) -> Response {
     let Download {
         content_type,
         file_name,
@@ -68,7 +78,7 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
     let mut response = if tag.as_deref().is_some_and(|tag| none_match(request, tag)) {
         Response::builder().status(StatusCode::NOT_MODIFIED).finish()
     } else {
-        send(content, status, request, tag.as_deref())
+        send(content, status, request, tag.as_deref(), has_ranges)
     };
     let answer = response.headers_mut();
     let insert = |answer: &mut HeaderMap, name, value: &str| {
@@ -120,7 +130,13 @@ fn negotiated(
         .body(Body::from_bytes(bytes)))
 }
 
-fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
+fn send(
+    content: DownloadContent,
+    status: StatusCode,
+    request: &HeaderMap,
+    tag: Option<&str>,
+    has_ranges: bool,
+) -> Response {
     let size = match &content {
         DownloadContent::Bytes(bytes) => bytes.len() as u64,
         DownloadContent::Seekable { size, .. } => *size,
@@ -134,9 +150,16 @@ fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: 
                 .body(Body::from_bytes_stream(stream));
         }
     };
-    match requested_range(request, tag, size) {
+    let range = match has_ranges {
+        true => requested_range(request, tag, size),
+        false => RequestedRange::Whole,
+    };
+    match range {
         RequestedRange::Whole => {
-            let mut builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
+            let mut builder = Response::builder().status(status);
+            if has_ranges {
+                builder = builder.header(ACCEPT_RANGES, "bytes");
+            }
             if let DownloadContent::Bytes(bytes) = &content {
                 builder = builder.extension(WholeBody(bytes.clone()));
             }

@@ -133,6 +133,12 @@ async fn published_version_is_in_the_index_and_can_be_downloaded(server: TestSer
         "v": 2,
     });
     assert_eq!(lines(&root, id, "ge/ar/gear-ratio").await, [expected]);
+    for range in ["bytes=0-3", "bytes=100000-"] {
+        let index = root.clone().header("Range", range).get(&format!("{}/ge/ar/gear-ratio", registry(id))).await;
+        let index = index.expect(200);
+        assert!(index.text().ends_with('\n'));
+        assert_eq!((index.header("accept-ranges"), index.header("content-range")), ("", ""));
+    }
     let download = version_path(id, "Gear-ratio", "1.0.0+a", "download");
     let archive = root.get(&download).await.expect(200);
     assert!(archive.body == content);
