@@ -231,6 +231,9 @@ impl Steps {
         match self.cache.find(key, client).await {
             Found::Response(response, body) => {
                 let response = revalidation::revalidated(*response, exchange.headers());
+                if exchange.is_head() {
+                    return Ok(Some(response));
+                }
                 response_memory::hold_cached(response, body, || self.memory(exchange, user_id)).map(Some)
             }
             Found::Missing(missing) => {
@@ -476,7 +479,10 @@ impl Steps {
             Err(Interruption::Cached(response)) => return without_needless_type(*response),
             Err(Interruption::Failed(error)) => Err(error),
         };
-        let result = result.and_then(|response| response_memory::hold(response, exchange.memory()));
+        let result = match exchange.is_head() {
+            true => result,
+            false => result.and_then(|response| response_memory::hold(response, exchange.memory())),
+        };
         let response = result.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");

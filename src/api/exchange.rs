@@ -26,6 +26,8 @@ pub struct BaseUrl(pub std::sync::Arc<str>);
 pub struct Exchange<'a> {
     operation: &'static Operation,
     request: &'a Request,
+    /// Whether the response has no body, because the request is a HEAD that is processed as a GET.
+    is_head: bool,
     body: RequestBody,
     page: Option<PageRequest>,
     caller: Option<i64>,
@@ -55,6 +57,7 @@ impl<'a> Exchange<'a> {
         Self {
             operation,
             request,
+            is_head: false,
             body,
             page: None,
             caller: None,
@@ -84,6 +87,17 @@ impl<'a> Exchange<'a> {
     #[must_use]
     pub fn headers(&self) -> &'a HeaderMap {
         self.request.headers()
+    }
+
+    /// Returns whether the response has no body, because the request is a HEAD that is processed as a GET.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// Records that the request is a HEAD that is processed as a GET.
+    pub fn set_head(&mut self) {
+        self.is_head = true;
     }
 
     /// Returns whether the request has no body.

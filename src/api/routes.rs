@@ -91,7 +91,10 @@ where
         }
         let OperationRoute { operation, process } = route.ok_or(MethodNotAllowedError)?;
         let (request, body) = request.split();
-        let exchange = Exchange::new(operation, &request, body);
+        let mut exchange = Exchange::new(operation, &request, body);
+        if has_no_body {
+            exchange.set_head();
+        }
         let mut response = process(&self.edge, exchange).await;
         if has_no_body {
             response.set_body(());
