@@ -18,8 +18,8 @@ use crate::observability::table::RECEIVED_BYTES;
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum total time to wait, plus one second for each [`MIN_RATE`] bytes.
 const GRACE_PERIOD: Duration = Duration::from_secs(60);
-/// Minimum rate in bytes per second, after the grace period is used up.
-const MIN_RATE: u64 = 1 << 10;
+/// Minimum rate in bytes per second, after the grace period is used up; also of the client that receives a response.
+pub const MIN_RATE: u64 = 1 << 10;
 /// Number of chunks without a minimum size.
 const UNLIMITED_CHUNKS: u64 = 1 << 16;
 /// Minimum average size of further chunks, in bytes. Each chunk costs about as much as a thousand bytes.

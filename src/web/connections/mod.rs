@@ -7,6 +7,7 @@ mod drain_body;
 mod invalid_request;
 mod send_progress;
 mod transport;
+mod write_rate;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -35,8 +36,8 @@ use tokio_util::task::TaskTracker;
 use body_rate::RateLimitedBody;
 use drain_body::BodyState;
 use send_progress::SendProgress;
-pub use transport::WRITE_TIMEOUT;
 use transport::{ClientTransport, Traffic};
+pub use write_rate::WRITE_TIMEOUT;
 
 /// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
 const MAX_HEAD_BYTES: usize = 64 << 10;

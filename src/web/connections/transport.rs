@@ -1,6 +1,5 @@
-//! Byte stream of a connection: fails stalled writes and intercepts error responses of the HTTP library.
+//! Byte stream of a connection: fails writes to slow clients and intercepts error responses of the HTTP library.
 
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,12 +10,10 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
 
 use super::invalid_request;
+use super::write_rate::WriteRate;
 
-/// Maximum time that a client may accept no data.
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Limits on time and bytes for draining unread input at the end, so that the client can read the response.
 /// Closing earlier would make the client's system discard the response.
 const LINGER_TIME: Duration = Duration::from_secs(2);
@@ -48,7 +45,7 @@ pub struct ClientTransport {
     start: Bytes,
     /// A buffered response that looks like an error of the library.
     buffered: Option<Bytes>,
-    stalled: Option<Pin<Box<Sleep>>>,
+    write_rate: WriteRate,
     traffic: Traffic,
 }
 
@@ -59,7 +56,7 @@ impl ClientTransport {
             stream,
             start: Bytes::new(),
             buffered: None,
-            stalled: None,
+            write_rate: WriteRate::default(),
             traffic: Traffic::default(),
         }
     }
@@ -111,18 +108,16 @@ impl ClientTransport {
         Poll::Ready(Ok(()))
     }
 
-    /// Fails a write that makes no progress for too long.
-    fn watch<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Fails a write to a client that accepts data too slowly.
+    fn watch(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.stalled = None;
             self.traffic.add();
-            return written;
         }
-        let stalled = self
-            .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        self.write_rate.check(context, written)
     }
 }
 
@@ -138,9 +133,13 @@ impl AsyncRead for ClientTransport {
             buffer.put_slice(&self.start.split_to(count));
             return Poll::Ready(Ok(()));
         }
+        let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
             self.traffic.add();
+        }
+        if buffer.filled().len() > before {
+            self.write_rate.restart();
         }
         read
     }
