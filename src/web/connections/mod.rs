@@ -22,7 +22,7 @@ use http_body_util::combinators::BoxBody;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use poem::http::header::{CONNECTION, EXPECT, HeaderValue};
 use poem::http::uri::Scheme;
 use poem::http::{Request, StatusCode};
@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 
 use body_rate::RateLimitedBody;
 use drain_body::BodyState;
-use send_progress::SendProgress;
+use send_progress::{MonitoredBody, SendProgress};
 use transport::{ClientTransport, Traffic};
 pub use write_rate::WRITE_TIMEOUT;
 
@@ -62,7 +62,8 @@ pub struct ConnectionLimits {
     pub drain: Duration,
     /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
     pub quiet: Duration,
-    /// Time after which a connection with HTTP/2 is closed if its client accepts nothing of the responses.
+    /// Time after which a response over HTTP/2 is dropped if its client accepts too little of it. If the end of a response
+    /// waits and the client accepts nothing at all, the connection is closed after twice this time.
     pub unread: Duration,
 }
 
@@ -252,16 +253,15 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let service = service_fn(|request: Request<Incoming>| {
             let under_way = OpenRequestGuard::new(&streams);
             let answer = self.answer(request, None);
-            let progress = progress.clone();
             async move {
                 let answer = answer.await;
                 drop(under_way);
                 let answer = hyper::Response::<BoxBody<Bytes, io::Error>>::from(answer?);
-                Ok::<_, ClosedWithoutResponse>(answer.map(|body| progress.monitor(body)))
+                Ok::<_, ClosedWithoutResponse>(answer.map(MonitoredBody::new))
             }
         });
         let head = u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX);
-        let connection = http2::Builder::new(TokioExecutor::new())
+        let connection = http2::Builder::new(progress.executor(self.remote, self.unread))
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(head)
@@ -269,7 +269,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(transport), service);
         tokio::pin!(connection);
-        let stalled = progress.stalled(self.unread);
+        let stalled = progress.stalled(2 * self.unread);
         tokio::pin!(stalled);
         let mut shutdown_started = false;
         loop {
@@ -366,12 +366,34 @@ mod tests {
     const NO_SETTINGS: &[u8] = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00";
     /// The setting that the client accepts 0 bytes of each body.
     const NO_WINDOW: &[u8] = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00";
-    /// `GET /` with the authority `h` as the first stream.
-    const REQUEST: &[u8] = b"\x00\x00\x06\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x01h";
     const UNREAD: Duration = Duration::from_millis(200);
+    const TIME_LIMIT: Duration = Duration::from_secs(20);
+    const LARGE: usize = 1 << 20;
 
-    /// An endpoint that returns a body of a megabyte with a clone of `used`, or a body that is created slowly.
+    /// Returns a frame.
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let size = u8::try_from(payload.len()).expect("a short payload");
+        [&[0, 0, size, kind, flags, 0, 0, 0, stream][..], payload].concat()
+    }
+
+    /// Returns `GET /` with the authority `h`.
+    fn request(stream: u8) -> Vec<u8> {
+        frame(1, 5, stream, b"\x82\x86\x84\x41\x01h")
+    }
+
+    /// Returns a reset of a stream with the code `CANCEL`.
+    fn reset(stream: u8) -> Vec<u8> {
+        frame(3, 0, stream, &[0, 0, 0, 8])
+    }
+
+    /// Returns a frame that accepts `size` more bytes of a stream, or of the connection (0).
+    fn accept(stream: u8, size: u32) -> Vec<u8> {
+        frame(8, 0, stream, &size.to_be_bytes())
+    }
+
+    /// An endpoint that returns a body of `size` bytes with a clone of `used`, or a body that is created slowly.
     struct Bodies {
+        size: usize,
         used: Option<Arc<()>>,
     }
 
@@ -392,7 +414,7 @@ mod tests {
         async fn call(&self, _request: poem::Request) -> poem::Result<Response> {
             let body = match &self.used {
                 Some(used) => Body::from_bytes(Bytes::from_owner(UsedBytes {
-                    bytes: vec![b'x'; 1 << 20],
+                    bytes: vec![b'x'; self.size],
                     _used: Arc::clone(used),
                 })),
                 None => Body::from_bytes_stream(stream::once(async {
@@ -418,43 +440,145 @@ mod tests {
         TcpStream::connect(address).await.expect("a connection")
     }
 
-    #[tokio::test]
-    async fn http2_connection_of_client_that_accepts_nothing_is_closed() {
-        let used = Arc::new(());
-        let mut connection = connect(Bodies {
-            used: Some(Arc::clone(&used)),
-        })
-        .await;
-        let request = [PREFACE, NO_WINDOW, REQUEST].concat();
-        connection.write_all(&request).await.expect("a request");
-        let mut received = Vec::new();
-        let read = connection.read_to_end(&mut received);
-        let read = tokio::time::timeout(Duration::from_secs(20), read).await;
-        read.expect("the end in time").expect("an orderly end");
-        assert!(!received.windows(4).any(|part| part == b"xxxx"));
-        // The test and the endpoint have one each.
+    /// Reads until the bytes were received.
+    async fn read_until(connection: &mut TcpStream, expected: &[u8]) -> Vec<u8> {
+        let mut received = Vec::<u8>::new();
+        let read = async {
+            while !received.windows(expected.len()).any(|part| part == expected) {
+                assert!(connection.read_buf(&mut received).await.expect("reading") > 0);
+            }
+        };
+        tokio::time::timeout(TIME_LIMIT, read).await.expect("the bytes in time");
+        received
+    }
+
+    /// Waits until no body exists: the test and the endpoint have one clone each.
+    async fn wait_until_released(used: &Arc<()>) {
         let released = async {
-            while Arc::strong_count(&used) > 2 {
+            while Arc::strong_count(used) > 2 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let released = tokio::time::timeout(Duration::from_secs(20), released).await;
-        released.expect("released memory");
+        tokio::time::timeout(TIME_LIMIT, released).await.expect("released memory");
+    }
+
+    #[tokio::test]
+    async fn http2_response_of_which_the_client_accepts_nothing_is_reset() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            size: LARGE,
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        let start = [PREFACE, NO_WINDOW, &request(1)].concat();
+        connection.write_all(&start).await.expect("a request");
+        let received = read_until(&mut connection, &reset(1)).await;
+        assert!(!received.windows(4).any(|part| part == b"xxxx"));
+        wait_until_released(&used).await;
+    }
+
+    #[tokio::test]
+    async fn http2_response_of_which_the_client_accepts_a_part_is_reset() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            size: LARGE,
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        // The client accepts 65,535 bytes, so the HTTP library has a piece that it has written only in part.
+        let start = [PREFACE, NO_SETTINGS, &request(1)].concat();
+        connection.write_all(&start).await.expect("a request");
+        read_until(&mut connection, &reset(1)).await;
+        wait_until_released(&used).await;
+    }
+
+    #[tokio::test]
+    async fn other_requests_over_http2_do_not_preserve_an_unread_response() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            size: LARGE,
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        let start = [PREFACE, NO_WINDOW, &request(1)].concat();
+        connection.write_all(&start).await.expect("a request");
+        let (mut reader, mut writer) = connection.split();
+        let others = async {
+            for stream in (3..=u8::MAX).step_by(2).take(100) {
+                writer.write_all(&request(stream)).await.expect("a request");
+                tokio::time::sleep(UNREAD / 8).await;
+                writer.write_all(&reset(stream)).await.expect("a reset");
+                tokio::time::sleep(UNREAD / 8).await;
+            }
+        };
+        let is_reset = async {
+            let (mut received, expected) = (Vec::<u8>::new(), reset(1));
+            while !received.windows(expected.len()).any(|part| part == expected) {
+                assert!(reader.read_buf(&mut received).await.expect("reading") > 0);
+            }
+        };
+        tokio::select! {
+            () = others => panic!("the unread response is not reset"),
+            () = is_reset => {}
+        }
+        wait_until_released(&used).await;
+    }
+
+    #[tokio::test]
+    async fn slow_client_of_http2_receives_the_whole_response() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            size: LARGE,
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        let start = [PREFACE, NO_WINDOW, &request(1), &accept(0, 2 << 20), &accept(1, 100)].concat();
+        connection.write_all(&start).await.expect("a request");
+        let (mut reader, mut writer) = connection.split();
+        let accepted = async {
+            for _ in 0..=LARGE / (40 << 10) {
+                tokio::time::sleep(UNREAD / 4).await;
+                writer.write_all(&accept(1, 40 << 10)).await.expect("more");
+            }
+            std::future::pending::<()>().await;
+        };
+        let received = async {
+            let mut received = Vec::<u8>::new();
+            while received.iter().filter(|byte| **byte == b'x').count() < LARGE {
+                assert!(reader.read_buf(&mut received).await.expect("reading") > 0);
+            }
+        };
+        let received = tokio::time::timeout(TIME_LIMIT, received);
+        tokio::select! {
+            () = accepted => {}
+            received = received => received.expect("the whole response"),
+        }
+        wait_until_released(&used).await;
+    }
+
+    #[tokio::test]
+    async fn http2_connection_is_closed_if_the_end_of_a_response_is_not_accepted() {
+        let used = Arc::new(());
+        let mut connection = connect(Bodies {
+            size: 100,
+            used: Some(Arc::clone(&used)),
+        })
+        .await;
+        let start = [PREFACE, NO_WINDOW, &request(1), &accept(1, 1)].concat();
+        connection.write_all(&start).await.expect("a request");
+        let mut received = Vec::new();
+        let read = connection.read_to_end(&mut received);
+        let read = tokio::time::timeout(TIME_LIMIT, read).await;
+        read.expect("the end in time").expect("an orderly end");
+        assert!(!received.windows(2).any(|part| part == b"xx"));
+        wait_until_released(&used).await;
     }
 
     #[tokio::test]
     async fn slow_response_over_http2_is_completed() {
-        let mut connection = connect(Bodies { used: None }).await;
-        let request = [PREFACE, NO_SETTINGS, REQUEST].concat();
-        connection.write_all(&request).await.expect("a request");
-        let mut received = Vec::<u8>::new();
-        let read = async {
-            while !received.windows(7).any(|part| part == b"the end") {
-                assert!(connection.read_buf(&mut received).await.expect("reading") > 0);
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), read)
-            .await
-            .expect("the body in time");
+        let mut connection = connect(Bodies { size: 0, used: None }).await;
+        let start = [PREFACE, NO_SETTINGS, &request(1)].concat();
+        connection.write_all(&start).await.expect("a request");
+        read_until(&mut connection, b"the end").await;
     }
 }
