@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use contract::operation::Operation;
 use domain::accounts::uploads::UploadedFile;
-use domain::kernel::budgets::{RequestMemory, UploadSlot};
+use domain::kernel::budgets::{RequestMemory, UNCOUNTED_REQUEST_BYTES, UploadSlot};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
@@ -45,9 +45,6 @@ pub struct Exchange<'a> {
     /// Memory of the request, once the caller is known.
     memory: Option<RequestMemory>,
 }
-
-/// Bodies up to this size in bytes are not counted. All connections together can hold a few megabytes of them.
-pub(super) const UNCOUNTED_BYTES: u64 = 4 << 10;
 
 impl<'a> Exchange<'a> {
     /// Starts the exchange of an operation.
@@ -254,7 +251,7 @@ impl<'a> Exchange<'a> {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| broken(&error))?;
             let size = (self.buffered.len() + chunk.len()) as u64;
-            if size > UNCOUNTED_BYTES {
+            if size > UNCOUNTED_REQUEST_BYTES {
                 self.reserve(size)?;
             }
             self.buffered.extend_from_slice(&chunk);

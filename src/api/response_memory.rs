@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::kernel::Backend;
-use domain::kernel::budgets::{Holder, RequestMemory};
+use domain::kernel::budgets::{Holder, RequestMemory, UNCOUNTED_RESPONSE_BYTES};
 use domain::kernel::download::WriteContent;
 use domain::kernel::error::{Error, Result};
 use poem::http::StatusCode;
@@ -14,9 +14,6 @@ use serde::Serialize;
 
 use crate::api::client_address::address_key;
 use crate::api::response_cache::WholeBody;
-
-/// Responses up to this size in bytes are not counted. They fit into the send buffer of a connection.
-const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// Returns the memory of a request of a user, or of a caller who is not a user.
 pub(crate) fn of_request(backend: &Backend, request: &Request, user_id: Option<i64>) -> RequestMemory {
@@ -58,7 +55,7 @@ impl<'a> CountingWriter<'a> {
     fn new(memory: Option<&'a RequestMemory>) -> Self {
         Self {
             bytes: Vec::with_capacity(128),
-            reserved: UNCOUNTED_BYTES,
+            reserved: UNCOUNTED_RESPONSE_BYTES,
             memory,
             is_overloaded: false,
         }
@@ -142,7 +139,7 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
         return Ok(response);
     }
     if let Some(bytes) = whole_body(&response)
-        && bytes.len() > UNCOUNTED_BYTES
+        && bytes.len() > UNCOUNTED_RESPONSE_BYTES
     {
         response.set_body(Body::from_bytes(held(bytes, memory)?));
     }
@@ -160,7 +157,7 @@ pub(super) fn hold_cached(
     memory: impl FnOnce() -> RequestMemory,
 ) -> Result<Response> {
     let has_body = response.status() != StatusCode::NOT_MODIFIED;
-    if has_body && body.0.len() > UNCOUNTED_BYTES {
+    if has_body && body.0.len() > UNCOUNTED_RESPONSE_BYTES {
         response.set_body(Body::from_bytes(held(body.0, &memory())?));
     }
     Ok(response)
@@ -171,7 +168,7 @@ pub(super) fn hold_cached(
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left.
 pub(crate) fn hold_bytes(bytes: Bytes, memory: &RequestMemory) -> Result<Bytes> {
-    match bytes.len() > UNCOUNTED_BYTES {
+    match bytes.len() > UNCOUNTED_RESPONSE_BYTES {
         true => held(bytes, memory),
         false => Ok(bytes),
     }
@@ -244,7 +241,7 @@ mod tests {
         let write: WriteContent = Box::new(move |writer| writer.write_all(&vec![b'x'; size]));
         let body = Bytes::from(to_bytes(write, Some(&memory)).expect("content"));
         let reserved = budgets.memory.used();
-        assert!(reserved >= (size - UNCOUNTED_BYTES) as u64, "{reserved}");
+        assert!(reserved >= (size - UNCOUNTED_RESPONSE_BYTES) as u64, "{reserved}");
         let response = Response::builder()
             .extension(UncachedBody(body.clone()))
             .body(Body::from_bytes(body));

@@ -1,6 +1,7 @@
 //! Manifests, tags and referrers.
 
 use bytes::Bytes;
+use domain::kernel::budgets::UNCOUNTED_REQUEST_BYTES;
 use domain::kernel::download::{Download, DownloadContent};
 use domain::registry::manifests::{self, Annotations, MAX_BYTES, Manifest, ManifestReference};
 use domain::registry::{Digest, RegistryError, RegistryErrorCode, tags};
@@ -23,8 +24,6 @@ const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
 const FILTERS: HeaderName = HeaderName::from_static("oci-filters-applied");
 /// A tag may point to another manifest later, and access may change.
 const REVALIDATED_CACHE: &str = "private, no-cache";
-/// Pushed manifests up to this size in bytes are not counted in the memory of bodies.
-const UNCOUNTED_BYTES: usize = 4 << 10;
 
 impl RegistryCall<'_> {
     /// Sends, stores or deletes a manifest.
@@ -103,7 +102,7 @@ impl RegistryCall<'_> {
             if size > MAX_BYTES {
                 return Err(too_large());
             }
-            if size > UNCOUNTED_BYTES {
+            if size as u64 > UNCOUNTED_REQUEST_BYTES {
                 self.memory.resize(3 * size as u64)?;
             }
             bytes.extend_from_slice(&chunk);

@@ -1,7 +1,5 @@
 //! Memory of request and response bodies: order of errors for large bodies, limits of JSON, and budgets.
 
-use std::time::Duration;
-
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
@@ -13,6 +11,7 @@ use storage::entities::{Visibility, now, package_files, snippet_contents};
 use tokio::io::AsyncReadExt;
 
 use crate::code::snippets::snippet;
+use crate::support::body_memory::wait_until_released;
 use crate::support::client::http;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::raw_http::RawConnection;
@@ -140,15 +139,6 @@ async fn unfinished_bodies_hold_at_most_the_share_of_an_address(server: TestServ
     server.root().get("/version").await.expect(200);
     drop(connections);
     wait_until_released(&server).await;
-}
-
-async fn wait_until_released(server: &TestServer) {
-    let released = async {
-        while server.backend.budgets.memory.used() > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), released).await.expect("released memory");
 }
 
 fn small_files() -> ConfigOptions {

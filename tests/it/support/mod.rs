@@ -2,6 +2,7 @@
 
 pub mod attacks;
 pub mod authenticator;
+pub mod body_memory;
 pub mod browser;
 pub mod client;
 pub mod clock;

@@ -1,28 +1,18 @@
 //! Memory of manifests and lists of referrers, until their clients have received them.
 
-use std::time::Duration;
-
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
 use super::{IMAGE, Tool, assert_refused, digest, request_token};
+use crate::support::body_memory::wait_until_released;
 use crate::support::client::http;
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 fn small_memory() -> ConfigOptions {
     ConfigOptions { body_memory_bytes: Some(32 << 20), ..ConfigOptions::default() }
-}
-
-async fn wait_until_released(server: &TestServer) {
-    let released = async {
-        while server.backend.budgets.memory.used() > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), released).await.expect("released memory");
 }
 
 /// Returns a manifest without layers and with an annotation of this length.
