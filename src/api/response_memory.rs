@@ -1,4 +1,4 @@
-//! Counts the memory of responses until the client has read them.
+//! Counts the memory of responses, also of parts of a content, until the client has read them. Streams are not counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -267,7 +267,11 @@ mod tests {
             drop(whole);
             let response = hold(response, Some(&memory)).expect("a response");
             drop(memory);
-            assert_eq!((budgets.memory.used(), Arc::strong_count(&used)), (held, 1), "{size}");
+            assert_eq!(
+                (budgets.memory.used(), Arc::strong_count(&used)),
+                (held, 1),
+                "{size}"
+            );
             let sent = response.into_body().into_bytes().await.expect("bytes");
             assert_eq!(sent.len(), size);
             drop(sent);

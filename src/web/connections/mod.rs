@@ -448,7 +448,9 @@ mod tests {
                 assert!(connection.read_buf(&mut received).await.expect("reading") > 0);
             }
         };
-        tokio::time::timeout(TIME_LIMIT, read).await.expect("the bytes in time");
+        tokio::time::timeout(TIME_LIMIT, read)
+            .await
+            .expect("the bytes in time");
         received
     }
 
@@ -459,7 +461,9 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(TIME_LIMIT, released).await.expect("released memory");
+        tokio::time::timeout(TIME_LIMIT, released)
+            .await
+            .expect("released memory");
     }
 
     #[tokio::test]
@@ -532,7 +536,14 @@ mod tests {
             used: Some(Arc::clone(&used)),
         })
         .await;
-        let start = [PREFACE, NO_WINDOW, &request(1), &accept(0, 2 << 20), &accept(1, 100)].concat();
+        let start = [
+            PREFACE,
+            NO_WINDOW,
+            &request(1),
+            &accept(0, 2 << 20),
+            &accept(1, 100),
+        ]
+        .concat();
         connection.write_all(&start).await.expect("a request");
         let (mut reader, mut writer) = connection.split();
         let accepted = async {

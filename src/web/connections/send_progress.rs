@@ -346,7 +346,10 @@ mod tests {
             let piece = next(&mut body).await;
             assert_eq!(piece.len(), MAX_PIECE_BYTES);
             pieces.push(piece);
-            assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(rest as u64)));
+            assert_eq!(
+                (body.is_end_stream(), body.size_hint().exact()),
+                (false, Some(rest as u64))
+            );
         }
         assert!(body.frame().now_or_never().is_none());
         pieces.pop();
@@ -414,8 +417,11 @@ mod tests {
     async fn stream_stalls_although_pieces_are_passed_on_and_other_streams_progress() {
         let connection = SendProgress::default();
         let (stream, other) = (connection.stream(), connection.stream());
-        let is_stalled =
-            async |time: u64| tokio::time::timeout(Duration::from_secs(time), stream.stalled(LIMIT)).await.is_ok();
+        let is_stalled = async |time: u64| {
+            tokio::time::timeout(Duration::from_secs(time), stream.stalled(LIMIT))
+                .await
+                .is_ok()
+        };
         assert!(!is_stalled(1_000).await, "nothing is unsent");
         let first = piece(&stream);
         assert!(!is_stalled(110).await, "too early");
@@ -444,7 +450,9 @@ mod tests {
             () = accept_slowly(&other, Duration::from_secs(100)) => {}
             () = connection.stalled(LIMIT) => panic!("a stream has progress"),
         }
-        tokio::time::timeout(2 * LIMIT, connection.stalled(LIMIT)).await.expect("a stalled connection");
+        tokio::time::timeout(2 * LIMIT, connection.stalled(LIMIT))
+            .await
+            .expect("a stalled connection");
     }
 
     #[tokio::test(start_paused = true)]

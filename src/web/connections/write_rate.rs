@@ -73,7 +73,11 @@ mod tests {
     use super::*;
 
     /// Writes `size` bytes and returns the time that it took.
-    async fn write(stream: &mut DuplexStream, rate: &mut WriteRate, size: usize) -> (Duration, io::Result<()>) {
+    async fn write(
+        stream: &mut DuplexStream,
+        rate: &mut WriteRate,
+        size: usize,
+    ) -> (Duration, io::Result<()>) {
         let (start, mut rest) = (Instant::now(), vec![b'x'; size]);
         while !rest.is_empty() {
             let written = poll_fn(|context| {
@@ -135,7 +139,10 @@ mod tests {
         read_slowly(client, 10, Duration::from_secs(50));
         let mut rate = WriteRate::default();
         for _ in 0..10 {
-            write(&mut stream, &mut rate, 20).await.1.expect("a small response");
+            write(&mut stream, &mut rate, 20)
+                .await
+                .1
+                .expect("a small response");
             rate.restart();
         }
         let (_, result) = write(&mut stream, &mut rate, 100).await;

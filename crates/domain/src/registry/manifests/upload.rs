@@ -13,8 +13,8 @@ use storage::entities::{
     registry_repositories, registry_repository_blobs as links,
 };
 
-use super::document::{ManifestChild, ManifestContent, ManifestDocument, creation_time};
 use super::ManifestReference;
+use super::document::{ManifestChild, ManifestContent, ManifestDocument, creation_time};
 use crate::kernel::Backend;
 use crate::kernel::budgets::RequestMemory;
 use crate::kernel::error::{Error, Result};
