@@ -62,8 +62,8 @@ pub struct ConnectionLimits {
     pub drain: Duration,
     /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
     pub quiet: Duration,
-    /// Time after which a response over HTTP/2 is dropped if its client accepts too little of it. If the end of a response
-    /// waits and the client accepts nothing at all, the connection is closed after twice this time.
+    /// Time after which a response over HTTP/2 is dropped if its client accepts too little of it. If the end of a
+    /// response waits and the client accepts nothing at all, the connection is closed after twice this time.
     pub unread: Duration,
 }
 
@@ -551,7 +551,7 @@ mod tests {
                 tokio::time::sleep(UNREAD / 4).await;
                 writer.write_all(&accept(1, 40 << 10)).await.expect("more");
             }
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         };
         let received = async {
             let mut received = Vec::<u8>::new();

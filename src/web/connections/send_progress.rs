@@ -1,8 +1,8 @@
 //! Progress of response bodies over HTTP/2.
 //!
-//! A client decides how much of each body it accepts. A client that accepts no data causes no write, so the time limit of
-//! writes does not apply. A body is therefore sent in pieces, which count until the HTTP library has written them. A response
-//! whose client accepts too little is dropped with its body, and the library then resets the stream.
+//! A client decides how much of each body it accepts. A client that accepts no data causes no write, so the time
+//! limit of writes does not apply. A body is therefore sent in pieces, which count until the HTTP library has written
+//! them. A response whose client accepts too little is dropped with its body, and the library then resets the stream.
 
 use std::future::Future;
 use std::io;
@@ -70,8 +70,8 @@ impl PieceCounts {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Resolves when pieces were unsent during all of `limit` and fewer bytes than `minimum` returns were written in this
-    /// time. Time in which the server has nothing to send does not count.
+    /// Resolves when pieces were unsent during all of `limit` and fewer bytes than `minimum` returns were written in
+    /// this time. Time in which the server has nothing to send does not count.
     async fn stalled(&self, limit: Duration, minimum: impl Fn() -> u64) {
         let (mut checks, mut waits, mut written) = (0, self.waits(), self.written());
         loop {
@@ -113,8 +113,8 @@ impl SendProgress {
         }
     }
 
-    /// Resolves when pieces are unsent and none was written for `limit`. The library cannot reset a stream whose last piece
-    /// waits, so only the end of the connection releases this piece.
+    /// Resolves when pieces are unsent and none was written for `limit`. The library cannot reset a stream whose last
+    /// piece waits, so only the end of the connection releases this piece.
     pub async fn stalled(&self, limit: Duration) {
         self.0.pieces.stalled(limit, || 1).await;
     }
@@ -219,7 +219,8 @@ where
         let (progress, remote, limit) = (self.connection.stream(), self.remote, self.limit);
         tokio::spawn(async move {
             let running = STREAM.scope(progress.clone(), stream);
-            // A dropped stream releases its body, also if the library waits for the client and does not poll the body again.
+            // A dropped stream releases its body, also if the library waits for the client and does not poll the body
+            // again.
             tokio::select! {
                 biased;
                 () = running => {}
@@ -233,8 +234,8 @@ where
 
 /// A response body that is sent in pieces.
 ///
-/// When the library has received the end of a body, its stream can no longer be reset. The end is therefore passed on when
-/// all other pieces are written. A last piece is a copy, so that it does not keep the whole body in memory.
+/// When the library has received the end of a body, its stream can no longer be reset. The end is therefore passed on
+/// when all other pieces are written. A last piece is a copy, so that it does not keep the whole body in memory.
 pub struct MonitoredBody {
     inner: BoxBody<Bytes, io::Error>,
     /// Whether `inner` has returned its last frame.

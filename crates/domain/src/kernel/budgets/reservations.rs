@@ -214,8 +214,8 @@ impl RequestMemory {
         self.reservation().grow(bytes)
     }
 
-    /// Reserves memory for content from the database, which exists twice while it is read: as a row and as a value. Content
-    /// that is not counted as a response needs no reservation.
+    /// Reserves memory for content from the database, which exists twice while it is read: as a row and as a value.
+    /// Content that is not counted as a response needs no reservation.
     ///
     /// # Errors
     /// Returns [`Error::Overloaded`] if too little memory is left for the client or the process.
