@@ -203,6 +203,9 @@ async fn credentials_are_encrypted_and_belong_to_one_server(server: TestServer) 
     for other in ["http://git.example.com/b.git", "https://git.example.com:444/b", "https://other.example.com/b"] {
         let body = json!({ "url": "https://u:p@git.example.com/b.git" });
         root.put(&path, body).await.expect(200);
+        let masked = other.replace("://", "://*****:new@");
+        let rejected = root.put(&path, json!({ "url": masked })).await.expect(400).json();
+        assert_eq!(rejected["message"], json!({ "url": ["is blocked: URI is invalid"] }), "{masked}");
         let elsewhere = root.put(&path, json!({ "url": other })).await.expect(200).json();
         assert_eq!((elsewhere["url"].as_str(), row().await.credentials_encrypted), (Some(other), None));
     }
@@ -226,6 +229,8 @@ async fn set_pull_mirror_rejects_invalid_urls_and_settings(server: TestServer) {
         ("http://", invalid),
         ("http://git.example.com/a b", invalid),
         ("http://git.example.com/a?b", invalid),
+        ("https://*****:*****@git.example.com/a.git", invalid),
+        ("https://ada:*****@git.example.com/a.git", invalid),
         ("http://127.0.0.1/a.git", local),
         ("http://ada:x@localhost:3000/a.git", local),
         ("http://[::ffff:10.0.0.1]/a.git", local),

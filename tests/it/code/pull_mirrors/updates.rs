@@ -21,6 +21,17 @@ async fn pair(server: &TestServer) -> (Project<'_>, Project<'_>) {
     (source, Project::empty(server, "target", Visibility::Private).await)
 }
 
+async fn masked_password_in_a_url_is_the_stored_one(server: TestServer) {
+    let (source, target) = pair(&server).await;
+    let pull = Pull::from_project(&target, &source).await;
+    let url = address(&server.base, "other", "*****", &source.path).replace("%2A", "*");
+    assert!(url.contains(":*****@"), "{url}");
+    let shown = pull.set(json!({ "url": url })).await["url"].clone();
+    assert!(shown.as_str().expect("a URL").contains("://*****:*****@"), "{shown}");
+    pull.pull_all().await;
+    assert_eq!(refs(&target), refs(&source));
+}
+
 fn commit(project: &Project<'_>, branch: &str, name: &str) -> String {
     project.import(&NewCommit { branch, changes: file(name, "content\n"), ..NewCommit::default() })
 }
@@ -301,6 +312,7 @@ async fn update_ends_before_the_next_push_if_the_url_changes(server: TestServer)
 
 on_every_database![
     empty_project_receives_branches_tags_and_default_branch,
+    masked_password_in_a_url_is_the_stored_one,
     updates_follow_the_remote_and_keep_own_refs,
     diverged_refs_are_skipped_or_overwritten,
     only_protected_branches_are_updated_on_request,

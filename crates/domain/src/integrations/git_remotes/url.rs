@@ -44,8 +44,17 @@ impl RemoteUrl {
     /// is opened. `local` allows loopback and private hosts.
     ///
     /// # Errors
-    /// Returns why the URL is not accepted.
+    /// Returns why the URL is not accepted. A URL whose username or password is the mask of a displayed URL is invalid.
     pub fn parse(text: &str, local: bool) -> Result<Self, RejectedRemote> {
+        let url = Self::parse_with_masks(text, local)?;
+        match url.credentials.as_ref().map(decoded) {
+            Some(credentials) if credentials.has_mask() => Err(RejectedRemote::Invalid),
+            _ => Ok(url),
+        }
+    }
+
+    /// Parses a URL like [`Self::parse`]. Its credentials can be masks.
+    fn parse_with_masks(text: &str, local: bool) -> Result<Self, RejectedRemote> {
         if text.len() > MAX_URL_LENGTH || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return Err(RejectedRemote::Invalid);
         }
@@ -100,26 +109,31 @@ pub struct UrlChange {
 
 impl RemoteUrl {
     /// Changes a stored URL. A URL with another scheme, host or port does not keep the stored credentials, which are meant for
-    /// one server. Masked credentials in a URL are not new ones: a client sends the URL that it has read.
+    /// one server. A client sends the URL that it has read, so a masked username or password is the stored one.
     ///
     /// # Errors
-    /// Returns why the URL is not accepted.
+    /// Returns why the URL is not accepted. A mask without a stored value for the server is invalid.
     pub fn changed(stored: Option<Self>, change: UrlChange, local: bool) -> Result<Self, RejectedRemote> {
-        let given = change.url.map(|url| Self::parse(url.trim(), local)).transpose()?;
+        let given = change
+            .url
+            .map(|url| Self::parse_with_masks(url.trim(), local))
+            .transpose()?;
         let target = given.as_ref().or(stored.as_ref());
         let target = target.ok_or(RejectedRemote::Invalid)?.shown.clone();
         let kept = stored.filter(|stored| origin(&stored.shown) == origin(&target));
-        let known = given
-            .and_then(|given| given.credentials)
-            .filter(|credentials| !is_masked(credentials))
-            .or_else(|| kept.and_then(|kept| kept.credentials));
-        let known = known.as_ref().map(decoded);
-        let (known_user, known_password) = match known {
-            Some(known) => (known.user, known.password),
-            None => (String::new(), None),
+        let kept = kept.and_then(|kept| kept.credentials);
+        let kept = kept.as_ref().map(decoded).unwrap_or_default();
+        let sent = given.and_then(|given| given.credentials);
+        let sent = sent.as_ref().map_or_else(|| kept.clone(), decoded);
+        let user = match change.user.unwrap_or(sent.user) {
+            masked if masked == MASK && kept.user.is_empty() => return Err(RejectedRemote::Invalid),
+            masked if masked == MASK => kept.user,
+            user => user,
         };
-        let user = change.user.unwrap_or(known_user);
-        let password = change.password.or(known_password);
+        let password = match change.password.or(sent.password) {
+            Some(masked) if masked.expose() == MASK => Some(kept.password.ok_or(RejectedRemote::Invalid)?),
+            password => password,
+        };
         let password = password.filter(|password| !password.expose().is_empty());
         let mut url = Url::parse(&target).map_err(|_| RejectedRemote::Invalid)?;
         if user.is_empty() && password.is_none() {
@@ -141,17 +155,19 @@ fn origin(shown: &str) -> Option<Origin> {
     Url::parse(shown).ok().map(|url| url.origin())
 }
 
-/// Returns whether credentials are those of a displayed URL.
-fn is_masked(credentials: &Secret<String>) -> bool {
-    let RemoteCredentials { user, password } = decoded(credentials);
-    let masked_password = password.is_none_or(|password| password.expose() == MASK);
-    masked_password && (user == MASK || user.is_empty())
-}
-
 /// Username and password, decoded.
+#[derive(Clone, Default)]
 pub(super) struct RemoteCredentials {
     pub(super) user: String,
     pub(super) password: Option<Secret<String>>,
+}
+
+impl RemoteCredentials {
+    /// Returns whether the username or password is the mask of a displayed URL.
+    fn has_mask(&self) -> bool {
+        let password = self.password.as_ref();
+        self.user == MASK || password.is_some_and(|password| password.expose() == MASK)
+    }
 }
 
 /// Returns the credentials of [`RemoteUrl::credentials`].
@@ -230,6 +246,10 @@ mod tests {
             ("http://example.com/\r\n", RejectedRemote::Invalid),
             ("http://example.com/a?b", RejectedRemote::Invalid),
             ("http://example.com/a#b", RejectedRemote::Invalid),
+            ("http://*****:*****@example.com/a", RejectedRemote::Invalid),
+            ("http://*****:p@example.com/a", RejectedRemote::Invalid),
+            ("http://u:*****@example.com/a", RejectedRemote::Invalid),
+            ("http://%2A%2A%2A%2A%2A@example.com/a", RejectedRemote::Invalid),
             ("http://127.0.0.1/a", RejectedRemote::Local),
             ("http://localhost/a", RejectedRemote::Local),
             ("http://u:p@[::1]/a", RejectedRemote::Local),
@@ -286,19 +306,65 @@ mod tests {
         user: Option<&str>,
         password: Option<&str>,
     ) -> (String, String) {
+        try_changed(stored, url, user, password).expect("a URL")
+    }
+
+    /// Returns the changed URL, and its username and password.
+    fn try_changed(
+        stored: &str,
+        url: Option<&str>,
+        user: Option<&str>,
+        password: Option<&str>,
+    ) -> Result<(String, String), RejectedRemote> {
         let stored = (!stored.is_empty()).then(|| RemoteUrl::parse(stored, false).expect("a URL"));
         let change = UrlChange {
             url: url.map(str::to_owned),
             user: user.map(str::to_owned),
             password: password.map(|password| Secret::new(password.to_owned())),
         };
-        let url = RemoteUrl::changed(stored, change, false).expect("a URL");
+        let url = RemoteUrl::changed(stored, change, false)?;
         let credentials = url.credentials.as_ref().map(decoded);
         let credentials = credentials.map(|found| {
             let password = found.password.map(Secret::into_exposed);
             format!("{} {}", found.user, password.unwrap_or_default())
         });
-        (url.shown, credentials.unwrap_or_default())
+        Ok((url.shown, credentials.unwrap_or_default()))
+    }
+
+    #[test]
+    fn each_masked_part_is_the_stored_one() {
+        let stored = "https://ada:p%40ss@example.com/a.git";
+        for (url, user, password, expected) in [
+            ("https://*****:new@example.com/a.git", None, None, "ada new"),
+            ("https://bob:*****@example.com/a.git", None, None, "bob p@ss"),
+            ("https://*****:*****@example.com/b.git", None, None, "ada p@ss"),
+            ("https://*****@example.com/a.git", None, None, "ada "),
+            ("https://example.com/a.git", Some("*****"), Some("new"), "ada new"),
+            ("https://example.com/a.git", Some("bob"), Some("*****"), "bob p@ss"),
+            ("https://*****:*****@example.org/a", Some("bob"), Some("new"), "bob new"),
+        ] {
+            let found = try_changed(stored, Some(url), user, password);
+            assert_eq!(
+                found.map(|(_, credentials)| credentials),
+                Ok(expected.to_owned()),
+                "{url}"
+            );
+        }
+        let invalid = Err(RejectedRemote::Invalid);
+        for url in [
+            "https://*****:*****@example.org/a.git",
+            "https://*****:new@example.org/a.git",
+            "https://bob:*****@example.org/a.git",
+            "http://*****:*****@example.com/a.git",
+        ] {
+            assert_eq!(try_changed(stored, Some(url), None, None), invalid, "{url}");
+            assert_eq!(try_changed("", Some(url), None, None), invalid, "{url}");
+        }
+        let without_password = "https://token@example.com/a";
+        let url = Some("https://*****:*****@example.com/a");
+        assert_eq!(try_changed(without_password, url, None, None), invalid);
+        let without_user = "https://:x@example.com/a";
+        assert_eq!(try_changed(without_user, url, None, None), invalid);
     }
 
     #[test]
@@ -321,8 +387,6 @@ mod tests {
                 (other.to_owned(), String::new())
             );
         }
-        let elsewhere = changed(stored, Some("https://*****:*****@example.org/a"), None, None);
-        assert_eq!(elsewhere, ("https://example.org/a".to_owned(), String::new()));
         assert_eq!(
             changed(stored, None, Some("bob"), None),
             (shown.to_owned(), "bob p@ss".to_owned())
