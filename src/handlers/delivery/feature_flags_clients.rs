@@ -41,21 +41,23 @@ impl FeatureFlagClientsApi for App {
 
     async fn list_client_features_of_old_sdks(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: ListClientFeaturesOfOldSdksRequest,
     ) -> Result<ClientFeatures> {
         let credential = request.feature_flags_client_credential;
-        self.client_features(&request.project_id, credential, request.feature_flags_environment)
+        let environment = request.feature_flags_environment;
+        self.client_features(&access, &request.project_id, credential, environment)
             .await
     }
 
     async fn list_client_features(
         &self,
-        _: InstanceAccess,
+        access: InstanceAccess,
         request: ListClientFeaturesRequest,
     ) -> Result<ClientFeatures> {
         let credential = request.feature_flags_client_credential;
-        self.client_features(&request.project_id, credential, request.feature_flags_environment)
+        let environment = request.feature_flags_environment;
+        self.client_features(&access, &request.project_id, credential, environment)
             .await
     }
 
@@ -89,13 +91,16 @@ impl App {
 
     async fn client_features(
         &self,
+        access: &InstanceAccess,
         project: &str,
         credential: FeatureFlagsClientCredential,
         environment: FeatureFlagsEnvironment,
     ) -> Result<ClientFeatures> {
         let project_id = self.check_client(project, credential).await?;
         let flags = match environment.unleash_appname.or(environment.app_name) {
-            Some(environment) => clients::features(&self.backend, project_id, &environment).await?,
+            Some(environment) => {
+                clients::features(&self.backend, &access.caller, project_id, &environment).await?
+            }
             None => Vec::new(),
         };
         Ok(ClientFeatures {

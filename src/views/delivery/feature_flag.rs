@@ -1,5 +1,7 @@
 //! Feature flags and their user lists.
 
+use std::sync::Arc;
+
 use domain::delivery::feature_flags::{FlagDetail, StrategyDetail};
 use domain::secrets::Secret;
 use storage::entities::feature_flag_scopes::Model as Scope;
@@ -55,7 +57,7 @@ fn strategy(row: StrategyDetail) -> FeatureFlagStrategy {
         name: strategy.name.convert(),
         parameters,
         scopes: scopes.into_iter().map(scope).collect(),
-        user_list: user_list.map(self::user_list),
+        user_list: user_list.map(Arc::unwrap_or_clone).map(self::user_list),
     }
 }
 
@@ -84,7 +86,7 @@ pub fn client_feature(row: FlagDetail) -> ClientFeature {
 fn client_strategy(row: StrategyDetail) -> ClientStrategy {
     let (name, parameters) = match row.user_list {
         Some(list) => {
-            let parameters = Map::from_iter([("userIds".to_owned(), list.user_xids)]);
+            let parameters = Map::from_iter([("userIds".to_owned(), Arc::unwrap_or_clone(list).user_xids)]);
             (StrategyKind::Users, parameters)
         }
         None => (row.strategy.name, parameters(&row.strategy.parameters)),

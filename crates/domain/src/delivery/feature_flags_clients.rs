@@ -5,12 +5,12 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiv
 use storage::entities::feature_flags_clients::{self as clients, ActiveModel, Model};
 use storage::entities::{feature_flags, now, projects};
 
-use super::feature_flags::{FlagDetail, StrategyDetail, details};
+use super::feature_flags::{FlagDetail, details};
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::patterns::matches_pattern;
 use crate::secrets::{self, EncryptedColumn, EncryptionContext, Secret, Token, constant_time_eq};
 use crate::spaces::projects::lock_for_insert;
 
@@ -124,24 +124,19 @@ pub async fn check(backend: &Backend, project: &str, instance_id: Option<&str>) 
 /// Returns the flags of a project that apply to an environment, oldest first, with only the strategies that apply to it.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub async fn features(backend: &Backend, project_id: i64, environment: &str) -> Result<Vec<FlagDetail>> {
+/// Returns `Overloaded` if too little memory is left for the strategies.
+pub async fn features(
+    backend: &Backend,
+    caller: &Caller,
+    project_id: i64,
+    environment: &str,
+) -> Result<Vec<FlagDetail>> {
     let db = backend.database.read();
     let flags = feature_flags::of_project(project_id).all(db).await?;
-    let mut found = details(db, flags).await?;
-    for detail in &mut found {
-        detail
-            .strategies
-            .retain(|strategy| applies(strategy, environment));
-    }
+    let mut found = details(db, caller, flags, Some(environment)).await?;
     // Clients would turn on a flag without strategies for everyone.
     found.retain(|detail| !detail.strategies.is_empty());
     Ok(found)
-}
-
-fn applies(strategy: &StrategyDetail, environment: &str) -> bool {
-    let mut scopes = strategy.scopes.iter();
-    scopes.any(|scope| matches_pattern(&scope.environment_scope, environment))
 }
 
 /// Returns the context that an encrypted instance ID is bound to.

@@ -1,7 +1,9 @@
 //! Environment scopes of feature flag strategies.
 
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::{DbBackend, QueryOrder};
+
+use super::row_conditions::is_among;
 
 /// Environment scopes of feature flag strategies.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -23,8 +25,8 @@ pub enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Selects the scopes of strategies, oldest first.
-pub fn of_strategies(strategies: impl IntoIterator<Item = i64>) -> Select<Entity> {
+pub fn of_strategies(database: DbBackend, strategies: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
-        .filter(Column::StrategyId.is_in(strategies))
+        .filter(is_among(database, Column::StrategyId.into_expr(), strategies))
         .order_by_asc(Column::Id)
 }

@@ -1,6 +1,5 @@
 //! Strategies of feature flags.
 
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Kind of a strategy, with the values of the API.
@@ -64,17 +63,4 @@ pub enum Relation {
     UserList,
 }
 
-impl Related<super::feature_flag_user_lists::Entity> for Entity {
-    fn to() -> RelationDef {
-        Relation::UserList.def()
-    }
-}
-
 impl ActiveModelBehavior for ActiveModel {}
-
-/// Selects the strategies of flags, oldest first.
-pub fn of_flags(flags: impl IntoIterator<Item = i64>) -> Select<Entity> {
-    Entity::find()
-        .filter(Column::FeatureFlagId.is_in(flags))
-        .order_by_asc(Column::Id)
-}

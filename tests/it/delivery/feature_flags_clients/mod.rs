@@ -1,10 +1,17 @@
 //! SDKs that evaluate feature flags with the Unleash protocol.
 
+use std::sync::Arc;
+
+use domain::delivery::feature_flags_clients as clients;
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 
 use super::feature_flag_user_lists::user_list;
 use super::feature_flags::flag;
-use crate::support::spaces::{join, project};
+use crate::support::spaces::{id, join, project};
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// A project with clients of feature flags.
@@ -240,6 +247,85 @@ async fn hostile_values_are_rejected(server: TestServer) {
     anonymous.get(&format!("{features}?app_name=%2A")).await.expect(200);
 }
 
+/// Creates a user list of 99,999 bytes and returns its ID.
+async fn large_user_list(root: &Client, path: &str) -> i64 {
+    let user_xids: Vec<String> = (0..1_000).map(|number| format!("{number:0>99}")).collect();
+    let body = json!({"name": "large", "user_xids": user_xids.join(",")});
+    let created = root.post(&format!("{path}/feature_flags_user_lists"), body).await.expect(201).json();
+    id(&created)
+}
+
+/// Returns strategies for the environment `staging` that use a user list.
+fn list_strategies(list: i64, count: usize) -> Vec<Value> {
+    let scopes = json!([{"environment_scope": "staging"}]);
+    vec![json!({"name": "serviceUserList", "user_list_id": list, "scopes": scopes}); count]
+}
+
+/// Returns an anonymous caller with a budget of its own.
+fn caller_with_memory(memory_bytes: u64) -> (Budgets, Caller) {
+    let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+    let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+    (budgets, Caller::anonymous().with_memory(memory))
+}
+
+async fn user_list_of_many_strategies_is_read_once(server: TestServer) {
+    let root = server.root();
+    let project_id = project(&root, "work", json!({})).await;
+    let path = format!("/projects/{project_id}");
+    let list = large_user_list(&root, &path).await;
+    let mut strategies = list_strategies(list, 49);
+    strategies.push(json!({"name": "default", "scopes": [{"environment_scope": "production"}]}));
+    let body = json!({"name": "checkout", "strategies": strategies});
+    root.post(&format!("{path}/feature_flags"), body).await.expect(201);
+    let size = 99_999_u64;
+
+    let (budgets, caller) = caller_with_memory(64 << 20);
+    let found = clients::features(&server.backend, &caller, project_id, "staging").await.expect("flags");
+    let lists = found[0].strategies.iter().map(|strategy| strategy.user_list.as_ref().expect("a list"));
+    let lists: Vec<_> = lists.collect();
+    assert_eq!((found.len(), lists.len()), (1, 49));
+    assert!(lists.iter().all(|list| Arc::ptr_eq(list, lists[0]) && list.user_xids.len() as u64 == size));
+    // The response contains each list 49 times.
+    let used = budgets.memory.used();
+    assert!((49 * size..50 * size).contains(&used), "{used}");
+
+    let (budgets, caller) = caller_with_memory(2 << 20);
+    let refused = clients::features(&server.backend, &caller, project_id, "staging").await;
+    assert!(matches!(refused, Err(Error::Overloaded)), "{refused:?}");
+    // Lists of other environments need no memory.
+    let found = clients::features(&server.backend, &caller, project_id, "production").await.expect("flags");
+    assert_eq!((found.len(), found[0].strategies.len()), (1, 1));
+    let used = budgets.memory.used();
+    assert!(used < size, "{used}");
+}
+
+fn small_memory() -> ConfigOptions {
+    ConfigOptions { body_memory_bytes: Some(3 << 20), ..ConfigOptions::default() }
+}
+
+async fn user_lists_beyond_memory_are_not_read(server: TestServer) {
+    let root = server.root();
+    let flags = FlagsProject::new(&root, "work").await;
+    let list = large_user_list(&root, &flags.path).await;
+    let all = format!("{}/feature_flags", flags.path);
+    for number in 0..12 {
+        let body = json!({"name": format!("flag-{number}"), "strategies": list_strategies(list, 3)});
+        root.post(&all, body).await.expect(201);
+    }
+    let anonymous = server.anonymous();
+    let before = server.statements();
+    let refused = flags.features(&anonymous, "staging").await.expect(503);
+    assert_eq!(refused.header("retry-after"), "5");
+    root.get(&format!("{all}?per_page=100")).await.expect(503);
+    let texts = server.statement_texts(before).into_iter();
+    let read: Vec<String> =
+        texts.filter(|text| text.contains("user_xids") && !text.contains("octet_length")).collect();
+    assert!(read.is_empty(), "{read:?}");
+    assert_eq!(names(&flags.features(&anonymous, "production").await.expect(200)), [""; 0]);
+    let page = root.get(&format!("{all}?per_page=1")).await.expect(200).json();
+    assert_eq!(page[0]["strategies"].as_array().map(Vec::len), Some(3));
+}
+
 on_every_database![
     configuration_is_created_once_and_replaced_on_reset,
     concurrent_first_reads_return_one_instance_id,
@@ -249,4 +335,6 @@ on_every_database![
     response_of_one_environment_or_credential_is_never_sent_for_another,
     instance_id_is_the_only_credential,
     hostile_values_are_rejected,
+    user_list_of_many_strategies_is_read_once,
+    user_lists_beyond_memory_are_not_read with small_memory(),
 ];

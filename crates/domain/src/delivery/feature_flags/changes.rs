@@ -16,6 +16,7 @@ use crate::delivery::feature_flags::rules::{self, StrategyParameters};
 use crate::delivery::feature_flags::{FlagDetail, StrategyDetail, detail, not_found};
 use crate::delivery::variables;
 use crate::identity::access::ProjectAccess;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, preconditions};
 use crate::spaces::projects;
@@ -81,7 +82,8 @@ pub struct ScopeUpdate {
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
-/// taken. Returns `Error::Rejected` if the project has too many flags.
+/// taken. Returns `Error::Rejected` if the project has too many flags. Returns `Error::Overloaded` if too little memory is
+/// left for the strategies.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<FlagDetail> {
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
@@ -109,8 +111,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
                 return Err(Error::Rejected(text.into()));
             }
             let flag = flag.insert(transaction).await.map_err(map_insert_error)?;
-            change_strategies(transaction, &flag, new.strategies).await?;
-            detail(transaction, flag).await
+            let caller = &access.caller;
+            change_strategies(transaction, caller, &flag, new.strategies).await?;
+            detail(transaction, caller, flag).await
         })
         .await
 }
@@ -143,11 +146,12 @@ pub async fn update(
             if let Some(active) = change.active {
                 changed.active = Set(active);
             }
-            if change_strategies(transaction, &flag, change.strategies).await? {
+            let caller = &access.caller;
+            if change_strategies(transaction, caller, &flag, change.strategies).await? {
                 changed.updated_at = Set(now());
             }
             let changed = row_changes::update_if_changed(transaction, &flag, changed).await;
-            detail(transaction, changed.map_err(map_insert_error)?).await
+            detail(transaction, caller, changed.map_err(map_insert_error)?).await
         })
         .await
 }
@@ -168,7 +172,7 @@ pub async fn delete(
         .transaction(async |transaction| {
             let flag = lock(transaction, access, name).await?;
             preconditions::check_unmodified_since(unmodified_since, flag.updated_at)?;
-            let deleted = detail(transaction, flag).await?;
+            let deleted = detail(transaction, &access.caller, flag).await?;
             Entity::delete_by_id(deleted.flag.id).exec(transaction).await?;
             Ok(deleted)
         })
@@ -178,13 +182,14 @@ pub async fn delete(
 /// Changes the strategies of a locked flag and validates the result. Returns whether the strategies changed.
 async fn change_strategies(
     transaction: &DatabaseTransaction,
+    caller: &Caller,
     flag: &Model,
     changes: Vec<StrategyUpdate>,
 ) -> Result<bool> {
     if changes.is_empty() {
         return Ok(false);
     }
-    let former = detail(transaction, flag.clone()).await?.strategies;
+    let former = detail(transaction, caller, flag.clone()).await?.strategies;
     let mut strategies_by_id: HashMap<i64, StrategyDetail> =
         former.iter().cloned().map(|one| (one.strategy.id, one)).collect();
     for (index, change) in changes.into_iter().enumerate() {
@@ -204,7 +209,7 @@ async fn change_strategies(
             None => indexed.write(transaction, None, change).await?,
         }
     }
-    let remaining = detail(transaction, flag.clone()).await?.strategies;
+    let remaining = detail(transaction, caller, flag.clone()).await?.strategies;
     if remaining.len() > rules::MAX_STRATEGIES {
         let text = format!("Too many strategies (maximum is {})", rules::MAX_STRATEGIES);
         return Err(Error::attribute("strategies", text));
