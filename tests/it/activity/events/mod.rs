@@ -226,6 +226,27 @@ async fn list_events_statement_count_is_constant(server: TestServer) {
     assert_eq!(costs().await, few);
 }
 
+/// Many notes can belong to an issue with a long description, which lists of events do not contain.
+async fn events_of_notes_do_not_read_descriptions(server: TestServer) {
+    let root = server.root();
+    let id = spaces::project(&root, "p", json!({})).await;
+    let issues = format!("/projects/{id}/issues");
+    root.post(&issues, json!({ "title": "First" })).await.expect(201);
+    let body = json!({ "title": "Second", "description": "x".repeat(100_000) });
+    let iid = root.post(&issues, body).await.expect(201).json()["iid"].clone();
+    for number in 0..3 {
+        let note = json!({ "body": format!("Note {number}") });
+        root.post(&format!("{issues}/{iid}/notes"), note).await.expect(201);
+    }
+    let before = server.statements();
+    let listed = root.get(&format!("/projects/{id}/events?target_type=note")).await.expect(200).json();
+    let texts = server.statement_texts(before).into_iter();
+    let read: Vec<String> = texts.filter(|text| text.contains("\"issues\".\"description\"")).collect();
+    assert!(read.is_empty(), "{read:?}");
+    let iids = listed.as_array().expect("a list").iter().map(|event| event["note"]["noteable_iid"].clone());
+    assert_eq!(iids.collect::<Vec<_>>(), vec![iid; 3]);
+}
+
 on_every_database![
     list_project_events_returns_all_kinds_newest_first,
     list_events_supports_filters_and_pages,
@@ -235,4 +256,5 @@ on_every_database![
     events_update_last_activity_of_project,
     leaving_group_records_leaving_its_projects,
     list_events_statement_count_is_constant,
+    events_of_notes_do_not_read_descriptions,
 ];

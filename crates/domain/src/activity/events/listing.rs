@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
-use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query};
+use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::access::{
     Viewer, code_readable_projects, projects_with_level, projects_with_milestones, visible_projects,
 };
 use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
-use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::related_rows::{RelatedPart, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
 use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects};
 
@@ -225,7 +225,7 @@ fn visible(viewer: Viewer, without_project: bool) -> Condition {
     visible
 }
 
-fn project_ids(condition: Condition) -> sea_orm::sea_query::SelectStatement {
+fn project_ids(condition: Condition) -> SelectStatement {
     Query::select()
         .column((projects::Entity, projects::Column::Id))
         .from(projects::Entity)
@@ -304,23 +304,41 @@ async fn load_details(
     let notes = match note_ids.is_empty() {
         true => Vec::new(),
         false => {
-            notes::Entity::find()
-                .find_also_related(issues::Entity)
-                .find_also_related(merge_requests::Entity)
-                .filter(notes::Column::Id.is_in(note_ids))
-                .all(db)
-                .await?
+            let notes = notes::Entity::find().filter(notes::Column::Id.is_in(note_ids));
+            notes.all(db).await?
         }
     };
-    let mut notes_by_id: HashMap<i64, _> = notes.into_iter().map(|row| (row.0.id, row)).collect();
+    let database = db.get_database_backend();
+    // Only the IIDs: many notes can belong to one issue with a long description.
+    let iids = |rows: SelectStatement, id: Expr, iid: Expr, ids: &[i64]| {
+        let part = RelatedPart::of_owners(database, rows, id, ids)?;
+        Some(part.with_number(iid))
+    };
+    let issue_ids: Vec<i64> = notes.iter().filter_map(|note| note.issue_id).collect();
+    let issue_iids = related.add(iids(
+        Query::select().from(issues::Entity).take(),
+        issues::Column::Id.into_expr(),
+        issues::Column::Iid.into_expr(),
+        &issue_ids,
+    ));
+    let merge_request_ids: Vec<i64> = notes.iter().filter_map(|note| note.merge_request_id).collect();
+    let merge_request_iids = related.add(iids(
+        Query::select().from(merge_requests::Entity).take(),
+        merge_requests::Column::Id.into_expr(),
+        merge_requests::Column::Iid.into_expr(),
+        &merge_request_ids,
+    ));
+    let mut notes_by_id: HashMap<i64, _> = notes.into_iter().map(|note| (note.id, note)).collect();
     let mut comments_by_id: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
     let authors = events.iter().filter_map(|event| event.author_id);
     let comment_authors = comments_by_id.values().filter_map(|comment| comment.author_id);
-    let note_authors = notes_by_id.values().filter_map(|(note, ..)| note.author_id);
+    let note_authors = notes_by_id.values().filter_map(|note| note.author_id);
     let user_ids = authors.chain(comment_authors).chain(note_authors);
-    let users = related.add(UserSummary::part(db.get_database_backend(), user_ids));
+    let users = related.add(UserSummary::part(database, user_ids));
     let mut rows = related.load(db).await?;
     let users_by_id = rows.take_by_owner(users, UserSummary::read)?;
+    let issue_iids = rows.take_by_owner(issue_iids, |row| Ok(row.number))?;
+    let merge_request_iids = rows.take_by_owner(merge_request_iids, |row| Ok(row.number))?;
     let details = events.into_iter().filter_map(|event| {
         // An event is deleted with its author, possibly since the page was read.
         let author = users_by_id.get(&event.author_id?)?.clone();
@@ -336,10 +354,11 @@ async fn load_details(
             (Some(EventTargetType::Note), Some(id)) => notes_by_id.remove(&id),
             _ => None,
         };
-        let note = note.and_then(|(note, issue, merge_request)| {
+        let note = note.and_then(|note| {
             let author = users_by_id.get(&note.author_id?)?.clone();
-            let iid = issue.map(|issue| issue.iid);
-            let iid = iid.or(merge_request.map(|merge_request| merge_request.iid));
+            let of_issue = note.issue_id.and_then(|id| issue_iids.get(&id));
+            let of_merge_request = note.merge_request_id.and_then(|id| merge_request_iids.get(&id));
+            let iid = of_issue.or(of_merge_request).copied().flatten();
             Some(NoteSummary { note, author, iid })
         });
         let push = match event.action {
