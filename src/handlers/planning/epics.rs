@@ -6,6 +6,7 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics::{
     self, EpicDetail, EpicFilter, EpicLabelUpdate, EpicOrder, EpicUpdate, NewEpic,
 };
+use domain::planning::labels;
 use domain::planning::state_event::StateEvent;
 
 use crate::api::routes::EpicsApi;
@@ -67,7 +68,11 @@ impl EpicsApi for App {
             group_id: access.group.id,
             labels_details: request.with_labels_details,
         };
+        let caller = access.caller.clone();
         let page = epics::list(&self.backend, &access.into(), &epic_filter(request), &page).await?;
+        if options.labels_details {
+            labels::reserve_descriptions(&caller, page.items.iter().flat_map(|detail| &detail.labels))?;
+        }
         Ok(page.map(|detail| epic(&self.backend.instance.base_url, detail, options)))
     }
 

@@ -14,6 +14,7 @@ use domain::planning::issuables::{
 use domain::planning::issues::{
     self, IssueDetail, IssueFilter, IssueMetadata, IssueOrder, IssueUpdate, NewIssue,
 };
+use domain::planning::labels;
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 
@@ -88,6 +89,9 @@ impl App {
             labels_details,
         };
         let page = issues::list(&self.backend, caller, scope, &filter, &page).await?;
+        if labels_details {
+            labels::reserve_descriptions(caller, page.items.iter().flat_map(|detail| &detail.labels))?;
+        }
         Ok(page.map(|detail| issue(&self.backend.instance, detail, options)))
     }
 

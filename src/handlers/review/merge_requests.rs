@@ -12,6 +12,7 @@ use domain::planning::issuables::{
     IssuableFilter, IssuableKind, IssuableMetadata, IssuableOrder, IssuableScope, ListScope,
     list_participants, merge_assignee_ids,
 };
+use domain::planning::labels;
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 use domain::review::merge_requests::{
@@ -123,6 +124,9 @@ impl App {
         options: ItemViewOptions,
     ) -> Result<Page<MergeRequest>> {
         let page = merge_requests::list(&self.backend, caller, scope, &filter, &page).await?;
+        if options.issuable.labels_details {
+            labels::reserve_descriptions(caller, page.items.iter().flat_map(|detail| &detail.labels))?;
+        }
         let instance = &self.backend.instance;
         Ok(page.map(|detail| match options.simple {
             true => simple(&instance.base_url, &detail.project_path, detail.merge_request),

@@ -71,6 +71,6 @@ fn label(label: LabelSummary) -> BoardLabel {
         name: label.title,
         color: label.color,
         description_html: html::escape(label.description.as_deref().unwrap_or_default()),
-        description: label.description,
+        description: label.description.as_deref().map(str::to_owned),
     }
 }

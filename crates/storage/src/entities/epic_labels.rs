@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
-use sea_orm::{DbBackend, QueryOrder};
 
-use super::labels::{self, LabelSummary};
-use super::related_rows::{LinkTable, RelatedPart};
+use super::labels;
+use super::related_rows::LinkTable;
 
 /// Labels of epics.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -64,14 +64,10 @@ pub async fn of(
     Ok(found)
 }
 
-/// Returns a part with the labels of several epics, sorted by title; none without epics.
-#[must_use]
-pub fn part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
-    let link = LinkTable {
-        name: "epic_labels",
-        owner_column: "epic_id",
-        column: "label_id",
-        target: "labels",
-    };
-    Some(LabelSummary::columns(RelatedPart::linked(database, link, ids)?))
-}
+/// The table that links labels to epics.
+pub const LINKS: LinkTable = LinkTable {
+    name: "epic_labels",
+    owner_column: "epic_id",
+    column: "label_id",
+    target: "labels",
+};

@@ -8,7 +8,7 @@ use sea_orm::{
     QueryTrait,
 };
 
-use super::labels::{self, LabelSummary};
+use super::labels;
 use super::related_rows::{LinkTable, RelatedPart};
 use super::users::{self, UserSummary};
 
@@ -173,16 +173,15 @@ fn linked_users_part(
     Some(UserSummary::columns(part).sorted_by(Expr::col((table, "id"))))
 }
 
-/// Returns a part with the labels of several issuables, sorted by title; none without issuables.
+/// Returns the table that links labels to issuables.
 #[must_use]
-pub fn labels_part(database: DbBackend, kind: IssuableKind, ids: &[i64]) -> Option<RelatedPart> {
-    let link = LinkTable {
+pub fn label_links(kind: IssuableKind) -> LinkTable {
+    LinkTable {
         name: kind.labels(),
         owner_column: kind.key(),
         column: "label_id",
         target: "labels",
-    };
-    Some(LabelSummary::columns(RelatedPart::linked(database, link, ids)?))
+    }
 }
 
 /// Locks the selected rows of a table in ascending order until the transaction ends, and returns their IDs.

@@ -1,10 +1,16 @@
 //! Labels. Each belongs to exactly one project or group.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use sea_orm::ActiveValue::Set;
+use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Query;
 
-use super::related_rows::{RelatedPart, RelatedRow};
+use super::related_rows::{LinkTable, PartKey, RelatedPart, RelatedRowSets, RelatedRows};
+use super::row_conditions::is_among;
 use super::{Scope, fold};
 
 /// Labels. Each belongs to exactly one project or group.
@@ -45,30 +51,71 @@ pub struct LabelSummary {
     pub title: String,
     /// The color, as `#RRGGBB`.
     pub color: String,
-    /// The description.
-    pub description: Option<String>,
+    /// The description. All rows with the label share it.
+    pub description: Option<Arc<str>>,
 }
 
-impl LabelSummary {
-    /// Adds the columns of a label to a part that selects from `labels`. The rows are sorted by title.
-    #[must_use]
-    pub fn columns(part: RelatedPart) -> RelatedPart {
-        let texts = [Column::Title, Column::Color, Column::Description];
-        part.with_id(Column::Id.into_expr())
-            .with_texts(texts.map(ColumnTrait::into_expr))
-    }
+/// The parts of a statement with the labels that a table links to the rows of a page.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelParts {
+    labels: PartKey,
+    descriptions: PartKey,
+}
 
-    /// Reads a row with the columns of a label.
-    #[must_use]
-    pub fn read(row: RelatedRow) -> Self {
-        let [title, color, description, _] = row.texts;
+impl LabelParts {
+    /// Adds the parts to a statement. The description of a label, which can be long, is read once for all rows.
+    pub fn add(related: &mut RelatedRows, database: DbBackend, link: LinkTable, ids: &[i64]) -> Self {
+        let labels = RelatedPart::linked(database, link, ids).map(|part| {
+            part.with_id(Column::Id.into_expr())
+                .with_texts([Column::Title, Column::Color].map(ColumnTrait::into_expr))
+        });
         Self {
-            id: row.id,
-            title: title.unwrap_or_default(),
-            color: color.unwrap_or_default(),
-            description,
+            labels: related.add(labels),
+            descriptions: related.add(descriptions_part(database, link, ids)),
         }
     }
+
+    /// Removes and returns the labels by the ID of the row of the page, sorted by title.
+    #[must_use]
+    pub fn take(self, rows: &mut RelatedRowSets) -> HashMap<i64, Vec<LabelSummary>> {
+        let descriptions = rows.take(self.descriptions).into_iter().filter_map(|row| {
+            let [description, ..] = row.texts;
+            Some((row.owner_id, Arc::<str>::from(description?)))
+        });
+        let descriptions: HashMap<i64, Arc<str>> = descriptions.collect();
+        let mut labels: HashMap<i64, Vec<LabelSummary>> = HashMap::new();
+        for row in rows.take(self.labels) {
+            let [title, color, ..] = row.texts;
+            labels.entry(row.owner_id).or_default().push(LabelSummary {
+                id: row.id,
+                title: title.unwrap_or_default(),
+                color: color.unwrap_or_default(),
+                description: descriptions.get(&row.id).cloned(),
+            });
+        }
+        labels
+    }
+}
+
+/// Returns a part with the descriptions of the labels that a table links to the rows of a page, each label as its own
+/// owner; none without rows of a page.
+fn descriptions_part(database: DbBackend, link: LinkTable, ids: &[i64]) -> Option<RelatedPart> {
+    if ids.is_empty() {
+        return None;
+    }
+    let owner = Expr::col((link.name, link.owner_column));
+    let linked = Query::select()
+        .column(link.column)
+        .from(link.name)
+        .and_where(is_among(database, owner, ids.iter().copied()))
+        .take();
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(Column::Id.in_subquery(linked))
+        .and_where(Column::Description.is_not_null())
+        .take();
+    let part = RelatedPart::new(rows, Column::Id.into_expr()).sorted_by(Column::Id.into_expr());
+    Some(part.with_texts([Column::Description.into_expr()]))
 }
 
 #[async_trait::async_trait]

@@ -1,17 +1,23 @@
 //! Labels on issues and merge requests: counts, priorities and resolution by title.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use domain::identity::access::ProjectAccess;
 use domain::identity::space_access::SpaceAccess;
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
-use domain::planning::labels::resolve_or_create;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use domain::kernel::error::Error;
+use domain::planning::labels::{reserve_descriptions, resolve_or_create};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
 use serde_json::{Value, json};
+use storage::entities::issuables::{IssuableKind, label_links};
+use storage::entities::labels::{LabelParts, LabelSummary};
+use storage::entities::related_rows::RelatedRows;
 use storage::entities::{issue_assignees, issues, labels};
 
 use super::label;
-use crate::support::spaces::{group, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn counts(client: &Client, parent: &str) -> [Value; 3] {
@@ -149,8 +155,49 @@ async fn resolve_or_create_finds_and_creates_labels_by_title(server: TestServer)
     assert_eq!(one, two);
 }
 
+async fn description_of_a_label_is_read_once_for_all_issues(server: TestServer) {
+    let root = server.root();
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let description = "x".repeat(60_000);
+    let body = json!({ "name": "bug", "color": "teal", "description": description });
+    root.post(&format!("{path}/labels"), body).await.expect(201);
+    label(&root, &path, "alone").await;
+    let mut issue_ids = Vec::new();
+    for number in 0..3 {
+        let body = json!({ "title": format!("Issue {number}"), "labels": "bug,alone" });
+        issue_ids.push(id(&root.post(&format!("{path}/issues"), body).await.expect(201).json()));
+    }
+    let db = server.backend.database.read();
+    let mut related = RelatedRows::default();
+    let links = label_links(IssuableKind::Issue);
+    let parts = LabelParts::add(&mut related, db.get_database_backend(), links, &issue_ids);
+    let found = parts.take(&mut related.load(db).await.expect("rows"));
+    let of_issues: Vec<&[LabelSummary]> = issue_ids.iter().map(|id| found[id].as_slice()).collect();
+    for labels in &of_issues {
+        let titles = [labels[0].title.as_str(), labels[1].title.as_str()];
+        assert_eq!((titles, labels[0].description.as_deref()), (["alone", "bug"], None));
+    }
+    let descriptions = of_issues.iter().map(|labels| labels[1].description.as_ref().expect("a description"));
+    let descriptions: Vec<&Arc<str>> = descriptions.collect();
+    assert_eq!(&**descriptions[0], description.as_str());
+    assert!(descriptions.iter().all(|description| Arc::ptr_eq(description, descriptions[0])));
+    // The response contains each description as text and as HTML for each issue.
+    for (memory_bytes, fits) in [(359_999, false), (360_000, true)] {
+        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let caller = Caller::anonymous().with_memory(memory);
+        let reserved = reserve_descriptions(&caller, found.values().flatten());
+        assert!(matches!((&reserved, fits), (Ok(()), true) | (Err(Error::Overloaded), false)), "{reserved:?}");
+    }
+    let listed = root.get(&format!("{path}/issues?with_labels_details=true")).await.expect(200).json();
+    for issue in listed.as_array().expect("a list") {
+        assert_eq!((&issue["labels"][0]["description"], &issue["labels"][1]["description"]), (&Value::Null, &json!(description)));
+    }
+}
+
 on_every_database![
     label_counts_include_only_visible_items,
     label_priority_of_items_is_the_lowest_of_their_labels,
     resolve_or_create_finds_and_creates_labels_by_title,
+    description_of_a_label_is_read_once_for_all_issues,
 ];

@@ -64,7 +64,7 @@ impl TodoTargetDetails {
             .into_iter()
             .filter_map(|id| Some((id, associations.user(Some(id))?)));
         let users: HashMap<i64, UserSummary> = users.collect();
-        let epics = epic_parts.take(&mut related)?.details(rows.epics, &users);
+        let epics = epic_parts.take(&mut related).details(rows.epics, &users);
         let issues = issues_service::with_associations(rows.issues, &mut associations).into_iter();
         let merge_requests =
             merge_requests_service::with_associations(rows.merge_requests, &mut associations).into_iter();

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use storage::entities::board_lists::{self, ListSubject};
 use storage::entities::boards::{self, Column, Model};
-use storage::entities::labels::LabelSummary;
+use storage::entities::labels::{LabelParts, LabelSummary};
 use storage::entities::related_rows::{
     LinkTable, PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows,
 };
@@ -24,6 +24,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::query::uncounted_page_of;
+use crate::planning::labels as labels_service;
 use crate::planning::milestones::{self as milestones_service, MilestoneDetail};
 
 /// A board with its lists and the resources that it references.
@@ -140,12 +141,13 @@ async fn load_details(
     let milestone_ids = lists.iter().filter_map(of_list);
     let milestone_ids = milestone_ids.chain(boards.iter().filter_map(|board| board.milestone_id));
     let milestones = milestones_by_id(db, space, milestone_ids.collect()).await?;
+    let list_labels = parts.list_labels.take(&mut rows).into_values().flatten();
     let references = References {
         milestones,
         users: parts.users(&mut rows)?,
-        labels: rows.take_by_id(parts.list_labels, LabelSummary::read),
+        labels: list_labels.map(|label| (label.id, label)).collect(),
     };
-    let mut labels_by_board = rows.take_grouped(parts.board_labels, |row| Ok(LabelSummary::read(row)))?;
+    let mut labels_by_board = parts.board_labels.take(&mut rows);
     let mut lists_by_board: HashMap<i64, Vec<BoardListDetail>> = HashMap::new();
     for list in lists {
         let board_lists = lists_by_board.entry(list.owner_id).or_default();
@@ -163,7 +165,13 @@ async fn load_details(
         lists: lists_by_board.remove(&board.id).unwrap_or_default(),
         board,
     });
-    Ok((details.collect(), rows))
+    let details: Vec<BoardDetail> = details.collect();
+    let labels = details.iter().flat_map(|board| {
+        let of_lists = board.lists.iter().filter_map(|list| list.label.as_ref());
+        board.labels.iter().chain(of_lists)
+    });
+    labels_service::reserve_descriptions(&space.caller, labels)?;
+    Ok((details, rows))
 }
 
 /// Returns milestones by ID.
@@ -184,33 +192,31 @@ async fn milestones_by_id(
 /// The parts of a statement with the data of boards.
 struct BoardParts {
     lists: PartKey,
-    list_labels: PartKey,
+    list_labels: LabelParts,
     list_users: PartKey,
-    board_labels: PartKey,
+    board_labels: LabelParts,
     board_users: PartKey,
 }
 
 impl BoardParts {
     fn add(related: &mut RelatedRows, database: DbBackend, boards: &[Model]) -> Self {
         let ids: Vec<i64> = boards.iter().map(|board| board.id).collect();
-        let linked = |name: &'static str, column: &'static str, target: &'static str| {
-            let link = LinkTable {
-                name,
-                owner_column: "board_id",
-                column,
-                target,
-            };
-            RelatedPart::linked(database, link, &ids)
+        let links = |name: &'static str, column: &'static str, target: &'static str| LinkTable {
+            name,
+            owner_column: "board_id",
+            column,
+            target,
         };
-        let list_labels = linked("board_lists", "label_id", "labels").map(LabelSummary::columns);
-        let list_users = linked("board_lists", "assignee_id", "users").map(UserSummary::columns);
-        let board_labels = linked("board_labels", "label_id", "labels").map(LabelSummary::columns);
+        let of_lists = links("board_lists", "label_id", "labels");
+        let of_boards = links("board_labels", "label_id", "labels");
+        let list_users = links("board_lists", "assignee_id", "users");
+        let list_users = RelatedPart::linked(database, list_users, &ids).map(UserSummary::columns);
         let assignees = boards.iter().filter_map(|board| board.assignee_id);
         Self {
             lists: related.add(board_lists::part(database, &ids)),
-            list_labels: related.add(list_labels),
+            list_labels: LabelParts::add(related, database, of_lists, &ids),
             list_users: related.add(list_users),
-            board_labels: related.add(board_labels),
+            board_labels: LabelParts::add(related, database, of_boards, &ids),
             board_users: related.add(UserSummary::part(database, assignees)),
         }
     }

@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
 use storage::entities::epics::{self, Column, Entity, Model};
-use storage::entities::labels::LabelSummary;
+use storage::entities::labels::{LabelParts, LabelSummary};
 use storage::entities::related_rows::{PartKey, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
 use storage::entities::{epic_labels, namespaces, now};
@@ -134,13 +134,13 @@ async fn load_details(
         let group = groups.get(&epic.namespace_id).cloned();
         (epic, group)
     });
-    let details = parts.take(&mut rows)?.details(found, &authors);
+    let details = parts.take(&mut rows).details(found, &authors);
     Ok((details, rows))
 }
 
 /// The parts of a statement with the related rows of epics.
 pub(crate) struct EpicParts {
-    labels: PartKey,
+    labels: LabelParts,
     parents: PartKey,
 }
 
@@ -157,21 +157,18 @@ impl EpicParts {
         let parents: Vec<i64> = parents.into_iter().flatten().collect();
         let visible = epics::visible_part(database, viewer, now().date_naive(), &parents);
         Self {
-            labels: related.add(epic_labels::part(database, &ids)),
+            labels: LabelParts::add(related, database, epic_labels::LINKS, &ids),
             parents: related.add(visible),
         }
     }
 
     /// Removes and returns the rows of the parts.
-    ///
-    /// # Errors
-    /// Returns an error if a value has another type.
-    pub fn take(self, rows: &mut RelatedRowSets) -> Result<EpicAssociations> {
+    pub fn take(self, rows: &mut RelatedRowSets) -> EpicAssociations {
         let parents = rows.take(self.parents).into_iter();
-        Ok(EpicAssociations {
-            labels: rows.take_grouped(self.labels, |row| Ok(LabelSummary::read(row)))?,
+        EpicAssociations {
+            labels: self.labels.take(rows),
             parents: parents.map(|row| row.owner_id).collect(),
-        })
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::issuables::{assignees_part, labels_part, reviewers_part};
-use storage::entities::labels::LabelSummary;
+use storage::entities::issuables::{assignees_part, label_links, reviewers_part};
+use storage::entities::labels::{LabelParts, LabelSummary};
 use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
 use storage::entities::{
@@ -282,7 +282,7 @@ impl References {
 
 /// The parts of [`LinkedRows`].
 struct LinkedParts {
-    labels: PartKey,
+    labels: LabelParts,
     assignees: PartKey,
     reviewers: PartKey,
 }
@@ -295,7 +295,7 @@ impl LinkedParts {
     ) -> Self {
         let ids: Vec<i64> = issuables.iter().map(|(issuable, _)| issuable.id()).collect();
         Self {
-            labels: related.add(labels_part(database, T::KIND, &ids)),
+            labels: LabelParts::add(related, database, label_links(T::KIND), &ids),
             assignees: related.add(assignees_part(database, T::KIND, &ids)),
             reviewers: related.add(match T::KIND {
                 IssuableKind::Issue => None,
@@ -306,7 +306,7 @@ impl LinkedParts {
 
     fn take(self, rows: &mut RelatedRowSets) -> Result<LinkedRows, DbErr> {
         Ok(LinkedRows {
-            labels: rows.take_grouped(self.labels, |row| Ok(LabelSummary::read(row)))?,
+            labels: self.labels.take(rows),
             assignees: rows.take_grouped(self.assignees, UserSummary::read)?,
             reviewers: rows.take_grouped(self.reviewers, UserSummary::read)?,
         })

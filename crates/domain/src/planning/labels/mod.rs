@@ -22,15 +22,30 @@ pub use titles::{find_by_title, lock_by_title, resolve_or_create};
 use std::collections::HashSet;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect};
-use storage::entities::labels::{self, Column, Model};
+use storage::entities::labels::{self, Column, LabelSummary, Model};
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, uncounted_page_of};
+
+/// Reserves the memory of a response that contains the descriptions of these labels, as texts and as HTML. Until the
+/// response is created, all resources with a label share its description.
+///
+/// # Errors
+/// Returns `Overloaded` if too little memory is left.
+pub fn reserve_descriptions<'a>(
+    caller: &Caller,
+    labels: impl Iterator<Item = &'a LabelSummary>,
+) -> Result<()> {
+    let descriptions = labels.filter_map(|label| label.description.as_deref());
+    let size: u64 = descriptions.map(|text| 2 * text.len() as u64).sum();
+    caller.reserve_memory(size)
+}
 
 /// Filter of a list of labels, and the data to load.
 #[derive(Debug, Clone)]
