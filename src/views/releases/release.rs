@@ -1,5 +1,7 @@
 //! Releases and their links.
 
+use std::sync::Arc;
+
 use domain::kernel::urls::encode_segment;
 use domain::releases::addresses::{self, SOURCE_FORMATS};
 use domain::releases::details::{ReleaseCode, ReleaseDetail, ReleaseMilestone};
@@ -95,7 +97,7 @@ pub fn release(base: &str, detail: ReleaseDetail) -> Release {
     let milestones: Vec<_> = content
         .milestones
         .into_iter()
-        .map(|one| release_milestone(base, one))
+        .map(|one| release_milestone(base, Arc::unwrap_or_clone(one)))
         .collect();
     release.milestones = Some(milestones).filter(|milestones| !milestones.is_empty());
     release.links = can_read_code.then(|| page_links(&project_url, &tag, content.can_update));

@@ -1,8 +1,16 @@
 //! Milestones of releases.
 
+use std::sync::Arc;
+
+use domain::identity::access::ProjectAccess;
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
+use domain::releases::listing::{self, ReleaseFilter, ReleaseOrder};
 use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
-use storage::entities::Visibility;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::release;
 use crate::planning::milestones::milestone;
@@ -130,10 +138,52 @@ async fn transfer_replaces_milestones_of_former_groups(server: TestServer) {
     assert_eq!(copies.as_array().map(Vec::len), Some(1));
 }
 
+async fn milestone_of_many_releases_is_read_once(server: TestServer) {
+    let root = server.root();
+    let project = Project::with_commits(&server, "work", Visibility::Private).await;
+    let path = format!("/projects/{}", project.id);
+    let body = json!({ "title": "large", "description": "x".repeat(100_000) });
+    root.post(&format!("{path}/milestones"), body).await.expect(201);
+    for tag in ["v1", "v2", "v3"] {
+        release(&root, &path, tag, json!({ "milestones": ["large"] })).await;
+    }
+    let user = server.create_user("ada").await;
+    server.insert_member(project.id, user.id, AccessLevel::Developer).await;
+    let list = async |memory_bytes: u64| {
+        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let caller = Caller::user(user.row.clone()).with_memory(memory);
+        let access = ProjectAccess::find(&server.backend, caller, &project.id.to_string()).await.expect("access");
+        let filter = ReleaseFilter {
+            order: ReleaseOrder::ReleasedAt,
+            descending: true,
+            updated_before: None,
+            updated_after: None,
+        };
+        let page = listing::list(&server.backend, &access, &filter, &PageRequest::default()).await;
+        (page, budgets.memory.used())
+    };
+    // Three copies in the response, and four while the row is read.
+    let (refused, used) = list(699_999).await;
+    assert!(matches!(refused, Err(Error::Overloaded)) && used < 100_000, "{used}");
+    let (page, used) = list(16 << 20).await;
+    assert!((300_000..400_000).contains(&used), "{used}");
+    let items = page.expect("releases").items;
+    let milestones = items.iter().flat_map(|one| &one.content.as_ref().expect("content").milestones);
+    let milestones: Vec<_> = milestones.collect();
+    assert_eq!(milestones.len(), 3);
+    assert!(milestones.iter().all(|one| Arc::ptr_eq(one, milestones[0])));
+    let listed = root.get(&format!("{path}/releases")).await.expect(200).json();
+    for one in listed.as_array().expect("a list") {
+        assert_eq!(one["milestones"][0]["description"].as_str().map(str::len), Some(100_000));
+    }
+}
+
 on_every_database![
     release_contains_milestones_with_issue_counts,
     update_release_replaces_milestones,
     group_milestones_of_releases_require_premium_plan with free_plan(),
     promotion_keeps_milestones_of_releases,
     transfer_replaces_milestones_of_former_groups,
+    milestone_of_many_releases_is_read_once,
 ];

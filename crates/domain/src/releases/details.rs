@@ -1,6 +1,7 @@
 //! Releases with their related rows: author, links, milestones, evidence, and the commit of the tag.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use sea_orm::sea_query::{Asterisk, Expr, Func, Query};
 use sea_orm::{ActiveEnum, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter};
@@ -16,8 +17,10 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::Role;
+use crate::kernel::query::text_bytes;
 use crate::kernel::urls;
 use crate::planning::milestones::MilestoneDetail;
 
@@ -47,8 +50,8 @@ pub struct ReleaseContent {
     pub author: Option<UserSummary>,
     /// The links, newest first.
     pub links: Vec<LinkSummary>,
-    /// The milestones; empty if the caller cannot read them.
-    pub milestones: Vec<ReleaseMilestone>,
+    /// The milestones; empty if the caller cannot read them. Releases with the same milestone share it.
+    pub milestones: Vec<Arc<ReleaseMilestone>>,
     /// The parts that only readers of the code see.
     pub code: Option<ReleaseCode>,
     /// Whether the caller can update the release.
@@ -113,7 +116,8 @@ pub(super) async fn load_one(
 /// Returns releases with their related rows. `accesses` contains the projects of all releases.
 ///
 /// # Errors
-/// Returns an error if a database query or a Git operation fails.
+/// Returns `Error::Overloaded` if too little memory is left for the milestones, or an error if a database query or a Git
+/// operation fails.
 pub(super) async fn load(
     backend: &Backend,
     accesses: &HashMap<i64, ProjectAccess>,
@@ -127,7 +131,7 @@ pub(super) async fn load(
     let mut related = RelatedRows::default();
     let parts = Parts::add(&mut related, db.get_database_backend(), access, &rows, &ids);
     let mut found = parts.take(&mut related.load(db).await?)?;
-    let mut milestones = milestones_of(db, accesses, &found).await?;
+    let mut milestones = milestones_of(db, &access.caller, accesses, &found).await?;
     let mut commits = commits(backend, accesses, &rows).await?;
     let mut details = without_content(accesses, rows);
     for detail in &mut details {
@@ -166,8 +170,8 @@ struct FoundRows {
     authors: HashMap<i64, UserSummary>,
     links: HashMap<i64, Vec<LinkSummary>>,
     evidences: HashMap<i64, Vec<EvidenceSummary>>,
-    /// IDs of milestones by ID of the release.
-    milestones: HashMap<i64, Vec<i64>>,
+    /// IDs of milestones with the sizes of their descriptions in bytes, by ID of the release.
+    milestones: HashMap<i64, Vec<(i64, u64)>>,
     /// Numbers of all and of closed issues by ID of the milestone.
     counts: HashMap<i64, (i64, i64)>,
 }
@@ -185,7 +189,10 @@ impl Parts {
             authors: related.add(UserSummary::part(database, authors)),
             links: related.add(LinkSummary::part(database, ids)),
             evidences: related.add(EvidenceSummary::part(database, ids)),
-            milestones: related.add(release_milestones::part(database, ids)),
+            milestones: related.add(release_milestones::part(database, ids).map(|part| {
+                let description = Expr::col((milestones::Entity, milestones::Column::Description));
+                part.with_number(text_bytes(description))
+            })),
             counts: related.add(Some(issue_counts(database, access, ids))),
         }
     }
@@ -205,7 +212,10 @@ impl Parts {
             authors: rows.take_by_owner(self.authors, UserSummary::read)?,
             links: rows.take_grouped(self.links, LinkSummary::read)?,
             evidences: rows.take_grouped(self.evidences, |row| Ok(row.into()))?,
-            milestones: rows.take_grouped(self.milestones, |row| Ok(row.id))?,
+            milestones: rows.take_grouped(self.milestones, |row| {
+                let size = row.number.unwrap_or_default();
+                Ok((row.id, u64::try_from(size).unwrap_or_default()))
+            })?,
             counts,
         })
     }
@@ -225,21 +235,28 @@ fn issue_counts(database: DbBackend, access: &ProjectAccess, ids: &[i64]) -> Rel
         .with_texts([issues::Column::State.into_expr()])
 }
 
-/// Returns the milestones of releases, by ID of the release.
+/// Returns the milestones of releases, by ID of the release. Reserves the memory of the descriptions before they are read.
 async fn milestones_of(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     accesses: &HashMap<i64, ProjectAccess>,
     found: &FoundRows,
-) -> Result<HashMap<i64, Vec<ReleaseMilestone>>> {
-    let ids: BTreeSet<i64> = found.milestones.values().flatten().copied().collect();
-    if ids.is_empty() {
+) -> Result<HashMap<i64, Vec<Arc<ReleaseMilestone>>>> {
+    let shown = || found.milestones.values().flatten().copied();
+    let sizes: BTreeMap<i64, u64> = shown().collect();
+    if sizes.is_empty() {
         return Ok(HashMap::new());
     }
+    // The response contains each milestone once for each release.
+    let shown: u64 = shown().map(|(_, size)| size).sum();
+    // A row also contains the folded description. While rows are read, they exist twice.
+    let read = sizes.values().sum::<u64>().saturating_mul(4);
+    caller.reserve_memory(shown.saturating_add(read))?;
     let query = milestones::Entity::find()
         .find_also_related(namespaces::Entity)
-        .filter(milestones::Column::Id.is_in(ids));
+        .filter(milestones::Column::Id.is_in(sizes.into_keys()));
     let mut details = HashMap::new();
-    for (milestone, group) in columns::all_joined(db, query).await? {
+    for (mut milestone, group) in columns::all_joined(db, query).await? {
         let project = milestone.project_id.and_then(|id| accesses.get(&id));
         let path = match (group, project) {
             (Some(group), _) => group.full_path,
@@ -248,16 +265,19 @@ async fn milestones_of(
         };
         let (total, closed) = found.counts.get(&milestone.id).copied().unwrap_or_default();
         let id = milestone.id;
+        // Only searches use the folded text.
+        milestone.description_key = None;
         let detail = MilestoneDetail::new(milestone, path);
         let with_counts = ReleaseMilestone {
             detail,
             total,
             closed,
         };
-        details.insert(id, with_counts);
+        details.insert(id, Arc::new(with_counts));
     }
+    caller.release_memory(read);
     let of_releases = found.milestones.iter().map(|(release_id, ids)| {
-        let own = ids.iter().filter_map(|id| details.get(id).cloned());
+        let own = ids.iter().filter_map(|(id, _)| details.get(id).cloned());
         (*release_id, own.collect())
     });
     Ok(of_releases.collect())

@@ -4,7 +4,7 @@ use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Query, SelectStatement};
 
-use super::related_rows::RelatedPart;
+use super::related_rows::{LinkTable, RelatedPart};
 use super::row_conditions::is_among;
 
 /// Milestones of releases.
@@ -40,11 +40,16 @@ impl Related<super::milestones::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Returns a part with the IDs of the milestones of releases; none without IDs.
+/// Returns a part with the IDs of the milestones of releases; none without IDs. The part selects from `milestones` too.
 #[must_use]
 pub fn part(database: DbBackend, release_ids: &[i64]) -> Option<RelatedPart> {
-    let rows = Query::select().from(Entity).take();
-    let part = RelatedPart::of_owners(database, rows, Column::ReleaseId.into_expr(), release_ids)?;
+    let link = LinkTable {
+        name: "release_milestones",
+        owner_column: "release_id",
+        column: "milestone_id",
+        target: "milestones",
+    };
+    let part = RelatedPart::linked(database, link, release_ids)?;
     Some(
         part.with_id(Column::MilestoneId.into_expr())
             .sorted_by(Column::MilestoneId.into_expr()),
