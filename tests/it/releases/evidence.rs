@@ -44,7 +44,11 @@ async fn evidence_is_collected_after_creation(server: TestServer) {
     let extra = json!({ "name": "First", "description": "Notes", "milestones": ["planned"] });
     let created = release(&root, &path, "v1", extra).await;
     assert_eq!(created["evidences"], json!([]));
+    let before = server.statements();
     server.finish_jobs().await;
+    let texts = server.statement_texts(before).into_iter();
+    let read: Vec<String> = texts.filter(|text| text.contains("\"issues\".\"description\"") && text.contains("\"milestone_id\" IN")).collect();
+    assert!(read.is_empty(), "{read:?}");
     let url = format!("{path}/releases/v1");
     let found = evidences(&root, &url).await;
     assert_eq!(found.len(), 1);

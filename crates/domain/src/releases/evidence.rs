@@ -7,7 +7,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    FromQueryResult, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -70,6 +70,18 @@ struct IssuePart {
     iid: i64,
     title: String,
     state: &'static str,
+    created_at: DateTime<Utc>,
+    due_date: Option<chrono::NaiveDate>,
+}
+
+/// An issue of a milestone. The descriptions of all issues would need gigabytes.
+#[derive(Debug, FromQueryResult)]
+struct IssueRow {
+    id: i64,
+    iid: i64,
+    title: String,
+    state: issues::IssueState,
+    milestone_id: Option<i64>,
     created_at: DateTime<Utc>,
     due_date: Option<chrono::NaiveDate>,
 }
@@ -284,18 +296,28 @@ async fn issues_of(
     db: &impl ConnectionTrait,
     project_id: i64,
     milestones: &[milestones::Model],
-) -> Result<Vec<issues::Model>> {
+) -> Result<Vec<IssueRow>> {
     let ids = milestones.iter().map(|milestone| milestone.id);
     let rows = issues::Entity::find()
+        .select_only()
+        .columns([
+            issues::Column::Id,
+            issues::Column::Iid,
+            issues::Column::Title,
+            issues::Column::State,
+            issues::Column::MilestoneId,
+            issues::Column::CreatedAt,
+            issues::Column::DueDate,
+        ])
         .filter(issues::Column::ProjectId.eq(project_id))
         .filter(issues::Column::MilestoneId.is_in(ids))
         .filter(issues::Column::Confidential.eq(false))
         .order_by_asc(issues::Column::Id)
         .limit(MAX_ISSUES);
-    Ok(rows.all(db).await?)
+    Ok(rows.into_model::<IssueRow>().all(db).await?)
 }
 
-fn issue_part(issue: &issues::Model) -> IssuePart {
+fn issue_part(issue: &IssueRow) -> IssuePart {
     IssuePart {
         id: issue.id,
         iid: issue.iid,
