@@ -72,7 +72,7 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
                 let settings = json!({"default_branch": branch});
                 owner.put("/projects/root%2Fp", settings).await.expect(200);
                 let languages = client.get("/projects/root%2Fp/languages").await.expect(200);
-                assert_eq!(languages.json(), &json!({}));
+                assert_eq!(languages.json(), json!({}));
                 owner
                     .post(&format!("{hook}/test/push_events"), json!({}))
                     .await

@@ -1,6 +1,6 @@
 //! Filters of lists of merge requests by reviewer, approval and deployment.
 
-use sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm::DbBackend;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
