@@ -120,18 +120,16 @@ async fn close_issues(
     if merged.count(db).await? > 0 {
         return Ok(BTreeSet::new());
     }
-    let issues = issues::Entity::find()
+    let referenced = issues::Entity::find()
         .filter(referenced)
-        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
-        .all(db)
-        .await?;
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()));
     let mut closed = BTreeSet::new();
-    for issue in issues {
+    for issue in issues::keys(db, referenced).await? {
         let reference = |path: &str| format!("commit {}", mentions::commit_reference(path, id));
         issues_service::close_by_reference(
             backend,
             access,
-            &issue,
+            issue,
             Closer::CommitInProject(project.id),
             reference,
         )

@@ -62,20 +62,16 @@ impl ActiveModelBehavior for ActiveModel {}
 pub async fn closed_by(
     db: &impl ConnectionTrait,
     merge_request_id: i64,
-) -> Result<Vec<issues::Model>, DbErr> {
-    issues::Entity::find()
-        .filter(
-            issues::Column::Id.in_subquery(
-                Entity::find()
-                    .select_only()
-                    .column(Column::IssueId)
-                    .filter(Column::MergeRequestId.eq(merge_request_id))
-                    .into_query(),
-            ),
-        )
-        .order_by_asc(issues::Column::Id)
-        .all(db)
-        .await
+) -> Result<Vec<issues::IssueKey>, DbErr> {
+    let closed = Entity::find()
+        .select_only()
+        .column(Column::IssueId)
+        .filter(Column::MergeRequestId.eq(merge_request_id))
+        .into_query();
+    let closed = issues::Entity::find()
+        .filter(issues::Column::Id.in_subquery(closed))
+        .order_by_asc(issues::Column::Id);
+    issues::keys(db, closed).await
 }
 
 /// Returns a part with the number of merge requests visible to the viewer that close each issue. Issues without such

@@ -3,7 +3,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, LockType, Query};
-use sea_orm::{Condition, DbBackend, QuerySelect};
+use sea_orm::{Condition, DbBackend, FromQueryResult, QuerySelect};
 
 use super::access::{self, Viewer};
 use super::related_rows::RelatedPart;
@@ -132,6 +132,29 @@ pub fn by_iid(project_id: i64, iid: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .filter(Column::Iid.eq(iid))
+}
+
+/// An issue without its texts, which can be long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromQueryResult)]
+pub struct IssueKey {
+    /// The ID.
+    pub id: i64,
+    /// The project.
+    pub project_id: i64,
+    /// The IID within the project.
+    pub iid: i64,
+    /// Whether it is visible only to the author, the assignees and members from Reporter.
+    pub confidential: bool,
+}
+
+/// Returns the selected issues without their texts.
+///
+/// # Errors
+/// Any database error.
+pub async fn keys(db: &impl ConnectionTrait, issues: Select<Entity>) -> Result<Vec<IssueKey>, DbErr> {
+    let columns = [Column::Id, Column::ProjectId, Column::Iid, Column::Confidential];
+    let keys = issues.select_only().columns(columns).into_model::<IssueKey>();
+    keys.all(db).await
 }
 
 /// Locks an issue until the transaction ends; returns none if it does not exist. Rows that reference it may

@@ -272,6 +272,27 @@ async fn update_merge_request_with_current_values_changes_nothing(server: TestSe
     assert_ne!(after["updated_at"], before["updated_at"]);
 }
 
+/// A merge request can close many issues with long descriptions.
+async fn merge_does_not_read_descriptions_of_closed_issues(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "closing").await;
+    let id = project.id;
+    for title in ["one", "two"] {
+        open(&root, id, json!({"title": title, "description": "x".repeat(100_000)})).await;
+    }
+    let iid = propose(&root, id, "feature/x", "main", json!({"description": "Closes #1, closes #2"})).await;
+    let before = server.statements();
+    root.put(&format!("/projects/{id}/merge_requests/{iid}/merge"), json!({})).await.expect(200);
+    server.finish_jobs().await;
+    let of_closed = |text: &String| text.contains("closing_merge_requests") && text.contains("\"iid\"");
+    let texts: Vec<String> = server.statement_texts(before).into_iter().filter(of_closed).collect();
+    assert!(texts.iter().all(|text| !text.contains("\"issues\".\"description\"")), "{texts:?}");
+    for issue in [1, 2] {
+        let shown = root.get(&format!("/projects/{id}/issues/{issue}")).await.expect(200).json();
+        assert_eq!(shown["state"], "closed", "{issue}");
+    }
+}
+
 on_every_database![
     closes_issues_lists_issues_from_description_and_commits,
     closes_issues_excludes_invisible_issues_and_respects_autoclose,
@@ -280,4 +301,5 @@ on_every_database![
     related_merge_requests_includes_mentioned_and_closing_ones,
     closed_via_note_references_the_merge_request_from_the_issue,
     update_merge_request_with_current_values_changes_nothing,
+    merge_does_not_read_descriptions_of_closed_issues,
 ];

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
-use storage::entities::issues::IssueState;
+use storage::entities::issues::{IssueKey, IssueState};
 use storage::entities::{issues, notes, now, row_changes};
 
 use super::metadata::IssueMetadata;
@@ -193,7 +193,7 @@ pub async fn update(
 pub(crate) async fn close_by_reference(
     backend: &Backend,
     from: &ProjectAccess,
-    issue: &issues::Model,
+    issue: IssueKey,
     closer: Closer,
     reference: impl FnOnce(&str) -> String,
 ) -> Result<()> {

@@ -137,7 +137,7 @@ async fn close_issues(backend: &Backend, caller: &Caller, merge_request: &Model)
         issues::close_by_reference(
             backend,
             &target,
-            &issue,
+            issue,
             Closer::MergeRequest(merge_request.id),
             reference,
         )
