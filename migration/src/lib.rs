@@ -109,6 +109,8 @@ mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
 mod m20261130_000117_limit_uses_of_user_keys;
 mod m20261130_000119_create_issue_links;
 mod m20261130_000120_create_resource_events;
+mod m20261130_000113_store_custom_headers_of_webhooks;
+mod m20261130_000114_store_signing_tokens_of_webhooks;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -218,6 +220,8 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000117_limit_uses_of_user_keys::Migration),
             Box::new(m20261130_000119_create_issue_links::Migration),
             Box::new(m20261130_000120_create_resource_events::Migration),
+            Box::new(m20261130_000113_store_custom_headers_of_webhooks::Migration),
+            Box::new(m20261130_000114_store_signing_tokens_of_webhooks::Migration),
         ]
     }
 }

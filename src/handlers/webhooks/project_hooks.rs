@@ -3,6 +3,7 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::webhooks::values::{self, KeyedValue, ValueChange, ValueKind};
 use domain::webhooks::{self, WebhookSettings, log, test_delivery};
 
 use crate::api::routes::ProjectHooksApi;
@@ -11,9 +12,10 @@ use crate::handlers::patch::IntoPatch;
 use crate::views::enums::Convert;
 use crate::views::webhooks::project_hooks as view;
 use contract::{
-    CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
-    HookDelivery, HookSettings, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook,
-    ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
+    CreateProjectHookRequest, DeleteProjectHookCustomHeaderRequest, DeleteProjectHookRequest,
+    GetProjectHookDeliveryRequest, GetProjectHookRequest, HookCustomHeaderCreate, HookDelivery, HookSettings,
+    HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook, ResendProjectHookDeliveryRequest,
+    SetProjectHookCustomHeaderRequest, TestProjectHookRequest, UpdateProjectHookRequest,
 };
 
 /// Returns the settings in a body.
@@ -21,6 +23,10 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
     WebhookSettings {
         url: settings.url,
         token: settings.token.into_patch().map(Into::into),
+        signing_token: settings.signing_token.into_patch().map(Into::into),
+        custom_headers: settings
+            .custom_headers
+            .map(|headers| headers.into_iter().map(custom_header).collect()),
         push_events: settings.push_events,
         push_events_branch_filter: settings.push_events_branch_filter.into_patch(),
         tag_push_events: settings.tag_push_events,
@@ -34,6 +40,13 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
         wiki_page_events: settings.wiki_page_events,
         releases_events: settings.releases_events,
         enable_ssl_verification: settings.enable_ssl_verification,
+    }
+}
+
+fn custom_header(sent: HookCustomHeaderCreate) -> KeyedValue {
+    KeyedValue {
+        key: sent.key,
+        value: sent.value.into(),
     }
 }
 
@@ -89,6 +102,29 @@ impl ProjectHooksApi for App {
     ) -> Result<()> {
         let since = request.if_unmodified_since;
         webhooks::delete(&self.backend, &access, request.hook_id, since.as_deref()).await
+    }
+
+    async fn set_project_hook_custom_header(
+        &self,
+        access: ProjectAccess,
+        request: SetProjectHookCustomHeaderRequest,
+    ) -> Result<()> {
+        let change = ValueChange::Set(KeyedValue {
+            key: request.key,
+            value: request.body.value.into(),
+        });
+        let (id, kind) = (request.hook_id, ValueKind::CustomHeaders);
+        values::change(&self.backend, &access, id, kind, change).await
+    }
+
+    async fn delete_project_hook_custom_header(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectHookCustomHeaderRequest,
+    ) -> Result<()> {
+        let change = ValueChange::Remove(request.key);
+        let (id, kind) = (request.hook_id, ValueKind::CustomHeaders);
+        values::change(&self.backend, &access, id, kind, change).await
     }
 
     async fn test_project_hook(

@@ -4,14 +4,19 @@ use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::project_hooks;
 
 use contract::map::Map;
-use contract::{HookAlertStatus, HookDelivery, ProjectHook};
+use contract::{HookAlertStatus, HookCustomHeader, HookDelivery, ProjectHook};
+use domain::webhooks::values::ValueKind;
 
 use crate::views::enums::Convert;
 
 /// Returns a webhook without its secrets.
 #[must_use]
 pub fn hook(hook: project_hooks::Model) -> ProjectHook {
+    let custom_headers = ValueKind::CustomHeaders.keys(&hook).into_iter();
     ProjectHook {
+        custom_headers: custom_headers.map(|key| HookCustomHeader { key }).collect(),
+        token_present: hook.token_encrypted.is_some(),
+        signing_token_present: hook.signing_token_encrypted.is_some(),
         id: hook.id,
         url: hook.url,
         project_id: hook.project_id,
@@ -48,12 +53,15 @@ pub fn delivery(row: hook_deliveries::Model, with_bodies: bool) -> HookDelivery 
         .filter(|_| with_bodies)
         .and_then(|body| serde_json::from_str(body).ok());
     let headers = row.response_headers.as_deref().unwrap_or("{}");
+    let sent_headers = row.request_headers.as_deref().unwrap_or("{}");
+    let sent_headers: Map<String> = serde_json::from_str(sent_headers).unwrap_or_default();
+    let request_headers = [
+        ("Content-Type".to_owned(), "application/json".to_owned()),
+        ("X-Service-Event".to_owned(), row.kind.title().to_owned()),
+        ("X-Service-Event-UUID".to_owned(), row.uuid.clone()),
+    ];
     HookDelivery {
-        request_headers: Map::from_iter([
-            ("Content-Type".to_owned(), "application/json".to_owned()),
-            ("X-Service-Event".to_owned(), row.kind.title().to_owned()),
-            ("X-Service-Event-UUID".to_owned(), row.uuid.clone()),
-        ]),
+        request_headers: request_headers.into_iter().chain(sent_headers).collect(),
         request_data,
         id: row.id,
         uuid: row.uuid,

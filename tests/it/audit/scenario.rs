@@ -334,6 +334,10 @@ impl Scenario<'_> {
         let hook = self.post("create_project_hook", &hooks, json!({ "url": url, "token": "hook-token" })).await;
         let one = format!("{hooks}/{}", hook["id"]);
         self.put("update_project_hook", &one, json!({ "url": url.replace("path", "other") })).await;
+        let header = format!("{one}/custom_headers/X-Key");
+        self.secrets.push("hook-header".to_owned());
+        self.put("set_project_hook_custom_header", &header, json!({ "value": "hook-header" })).await;
+        self.delete("delete_project_hook_custom_header", &header).await;
         self.delete("delete_project_hook", &one).await;
         self.secrets.extend(["mirror-user", "mirror-password"].map(str::to_owned));
         let url = "https://mirror-user:mirror-password@git.example.com/path";

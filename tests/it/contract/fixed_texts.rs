@@ -341,6 +341,8 @@ const AREAS: &[Area] = &[
             "Invalid url given",
             "Invalid token given",
             "Invalid branch filter given",
+            "Custom headers validation failed",
+            "Illegal key or value",
             "Maximum number of project hooks ({}) exceeded",
             "Ensure the project has at least one commit.",
             "Ensure the project has tags.",

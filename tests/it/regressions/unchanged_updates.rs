@@ -263,7 +263,11 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
             Update::new(
                 &["project_hooks"],
                 hook,
-                json!({ "url": "https://hooks.example.com/", "issues_events": true, "token": "secret" }),
+                json!({
+                    "url": "https://hooks.example.com/", "issues_events": true, "token": "secret",
+                    "signing_token": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+                    "custom_headers": [{ "key": "X-Key", "value": "secret" }],
+                }),
             ),
             Update::new(
                 &["remote_mirrors"],

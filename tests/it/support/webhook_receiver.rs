@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -137,6 +138,20 @@ impl Receiver {
         rest.iter().for_each(|request| contract::check_delivery(&request.body));
         rest
     }
+}
+
+/// Block size of SHA-256 in bytes.
+const BLOCK: usize = 64;
+
+/// Returns the HMAC-SHA-256 of a text, computed as RFC 2104 defines it.
+pub fn hmac_sha256(key: &[u8], text: &[u8]) -> Vec<u8> {
+    assert!(key.len() <= BLOCK, "a short key");
+    let padded = |byte: u8| -> Vec<u8> {
+        let key = key.iter().copied().chain(std::iter::repeat(0)).take(BLOCK);
+        key.map(|part| part ^ byte).collect()
+    };
+    let inner = Sha256::digest([padded(0x36), text.to_vec()].concat());
+    Sha256::digest([padded(0x5c), inner.to_vec()].concat()).to_vec()
 }
 
 /// Returns an address without a listener.

@@ -18,6 +18,10 @@ pub enum EncryptedColumn {
     WebhookToken,
     /// The password in the URL of a webhook.
     WebhookPassword,
+    /// The custom headers of a webhook.
+    WebhookCustomHeaders,
+    /// The key of the signatures of deliveries of a webhook.
+    WebhookSigningToken,
     /// The key of the signatures of requests to an external status check.
     StatusCheckSharedSecret,
     /// The username and password in the URL of a remote mirror.
@@ -86,6 +90,18 @@ impl EncryptedColumn {
                 "project_hooks",
                 "password_encrypted",
                 "project_hooks.password",
+                &["id"],
+            ),
+            Self::WebhookCustomHeaders => (
+                "project_hooks",
+                "custom_headers_encrypted",
+                "project_hooks.custom_headers",
+                &["id"],
+            ),
+            Self::WebhookSigningToken => (
+                "project_hooks",
+                "signing_token_encrypted",
+                "project_hooks.signing_token",
                 &["id"],
             ),
             Self::StatusCheckSharedSecret => (

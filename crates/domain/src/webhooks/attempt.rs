@@ -8,13 +8,12 @@ use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 
 use super::payloads;
-use super::receiver::{password_context, token_context};
+use super::request::{DeliveryRequest, build};
 use crate::activity::outbox;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::webhooks::{WebhookRequest, WebhookResponse, WebhookResult};
+use crate::integrations::webhooks::{WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets::{EncryptionContext, Secret};
 
 /// Attempts after which a delivery fails if the receiver responds with the status 500. The error may concern
 /// this delivery only.
@@ -27,6 +26,8 @@ const RETRY_AFTER: u64 = 10;
 /// Result of an attempt.
 pub(super) struct DeliveryAttempt {
     body: Option<String>,
+    /// Headers of the request for the log of deliveries, as a JSON object.
+    request_headers: Option<String>,
     result: Result<WebhookResponse, DeliveryFault>,
     duration: Duration,
 }
@@ -89,6 +90,7 @@ impl DeliveryAttempt {
     fn without_response(fault: DeliveryFault) -> Self {
         Self {
             body: None,
+            request_headers: None,
             result: Err(fault),
             duration: Duration::ZERO,
         }
@@ -97,8 +99,17 @@ impl DeliveryAttempt {
     pub(super) fn sent(body: String, outcome: WebhookResult) -> Self {
         Self {
             body: Some(body),
+            request_headers: None,
             result: outcome.answer.map_err(DeliveryFault::Receiver),
             duration: outcome.duration,
+        }
+    }
+
+    /// Adds the headers of the request for the log of deliveries.
+    fn with_headers(self, request_headers: Option<String>) -> Self {
+        Self {
+            request_headers,
+            ..self
         }
     }
 
@@ -149,8 +160,14 @@ pub(super) async fn attempt(
         ));
     }
     let local = allows_local_requests(backend).await?;
-    match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
-        Ok(request) => Ok(DeliveryAttempt::sent(body, backend.webhooks.send(request).await)),
+    match build(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
+        Ok(DeliveryRequest {
+            request,
+            logged_headers,
+        }) => {
+            let outcome = backend.webhooks.send(request).await;
+            Ok(DeliveryAttempt::sent(body, outcome).with_headers(logged_headers))
+        }
         Err(error) => {
             tracing::error!(%error, hook = hook.id, "failed to decrypt webhook secrets");
             Ok(DeliveryAttempt::without_payload(
@@ -199,9 +216,13 @@ pub(super) async fn send_once(
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
     let local = allows_local_requests(backend).await?;
-    let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
+    let DeliveryRequest {
+        request,
+        logged_headers,
+    } = build(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
-    let attempt = DeliveryAttempt::sent(sent.body, outcome.ok_or(Error::RateLimited(RETRY_AFTER))?);
+    let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
+    let attempt = DeliveryAttempt::sent(sent.body, outcome).with_headers(logged_headers);
     let verdict = attempt.outcome(1);
     let at = now();
     let row = hook_deliveries::ActiveModel {
@@ -223,54 +244,6 @@ pub(super) async fn send_once(
     Ok((row, verdict))
 }
 
-fn decrypt(
-    backend: &Backend,
-    sealed: Option<&str>,
-    context: &EncryptionContext,
-) -> Result<Option<Secret<String>>> {
-    let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, context));
-    Ok(opened.transpose()?)
-}
-
-/// Request headers, with their names in this service and in the compatible mode.
-pub(super) const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
-pub(super) const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
-const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
-
-/// Returns the request of a delivery. URL and secrets are those of one row, so that a change of the webhook in
-/// between never sends the secrets of one receiver to another.
-fn request(
-    backend: &Backend,
-    hook: &project_hooks::Model,
-    kind: HookEvent,
-    uuid: &str,
-    body: String,
-    local: bool,
-) -> Result<WebhookRequest> {
-    let names = if backend.instance.compat { 2 } else { 1 };
-    let token = decrypt(backend, hook.token_encrypted.as_deref(), &token_context(hook.id))?;
-    let mut headers = Vec::new();
-    let mut secrets = Vec::new();
-    for ((event, id), secret) in EVENT.into_iter().zip(UUID).zip(TOKEN).take(names) {
-        headers.push((event, kind.title().to_owned()));
-        headers.push((id, uuid.to_owned()));
-        secrets.extend(token.clone().map(|token| (secret, token)));
-    }
-    Ok(WebhookRequest {
-        url: hook.url.clone(),
-        password: decrypt(
-            backend,
-            hook.password_encrypted.as_deref(),
-            &password_context(hook.id),
-        )?,
-        headers,
-        secrets,
-        body,
-        verify: hook.enable_ssl_verification,
-        local,
-    })
-}
-
 /// Returns the columns of an attempt in the delivery log.
 pub(super) fn log_columns(attempt: DeliveryAttempt) -> hook_deliveries::ActiveModel {
     let mut row = hook_deliveries::ActiveModel {
@@ -285,6 +258,9 @@ pub(super) fn log_columns(attempt: DeliveryAttempt) -> hook_deliveries::ActiveMo
     };
     if let Some(body) = attempt.body {
         row.request_body = Set(Some(body));
+    }
+    if let Some(headers) = attempt.request_headers {
+        row.request_headers = Set(Some(headers));
     }
     match attempt.result {
         Ok(answer) => {
@@ -315,6 +291,7 @@ mod tests {
     fn answered(status: u16) -> DeliveryAttempt {
         DeliveryAttempt {
             body: None,
+            request_headers: None,
             result: Ok(WebhookResponse {
                 status,
                 headers: Vec::new(),

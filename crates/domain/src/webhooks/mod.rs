@@ -6,13 +6,16 @@ pub mod jobs;
 pub mod log;
 pub mod payloads;
 mod receiver;
+mod request;
 pub mod status_checks;
 pub mod test_delivery;
+pub mod values;
 
 use git::check_branch_name;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
-    PaginatorTrait, QueryFilter,
+    ActiveModelTrait,
+    ActiveValue::{self, Set},
+    ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, projects, row_changes};
@@ -29,8 +32,9 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
-use crate::secrets::{EncryptionContext, Secret};
-use crate::webhooks::receiver::{password_context, token_context};
+use crate::secrets::{EncryptionContext, Encryptor, Secret};
+use crate::webhooks::receiver::{password_context, signing_context, token_context};
+use crate::webhooks::values::{KeyedValue, ValueKind};
 
 /// Maximum webhooks of a project.
 const MAX_WEBHOOKS: u64 = 100;
@@ -42,6 +46,10 @@ pub struct WebhookSettings {
     pub url: String,
     /// Secret token for the receiver. Null and the empty text remove it.
     pub token: Patch<Secret<String>>,
+    /// Token that signs deliveries. Null and the empty text remove it.
+    pub signing_token: Patch<Secret<String>>,
+    /// Custom headers to add, or to replace by their names.
+    pub custom_headers: Option<Vec<KeyedValue>>,
     /// Whether push events trigger the webhook.
     pub push_events: Option<bool>,
     /// Pattern of the branches whose pushes trigger it.
@@ -102,12 +110,15 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 /// Creates a webhook.
 ///
 /// # Errors
-/// Returns `Error::Unprocessable` if the URL, token or branch filter is invalid, or the project has `MAX_WEBHOOKS`
-/// webhooks already.
+/// Returns `Error::Unprocessable` if the URL, a token, the branch filter or a custom header is invalid, or the project
+/// has `MAX_WEBHOOKS` webhooks already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, settings: WebhookSettings) -> Result<Model> {
     let project_id = access.project.id;
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
+    let signing_token = signing_token(settings.signing_token.clone())?;
+    let custom_headers = settings.custom_headers.as_deref().unwrap_or_default();
+    let custom_headers = ValueKind::CustomHeaders.merge(&[], custom_headers)?;
     let at = now();
     let mut row = ActiveModel {
         project_id: Set(project_id),
@@ -146,6 +157,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
                 secrets.token_encrypted =
                     Set(Some(encryptor.encrypt(token.expose(), &token_context(hook.id))?));
             }
+            if let Some(Some(token)) = &signing_token {
+                secrets.signing_token_encrypted = Set(Some(
+                    encryptor.encrypt(token.expose(), &signing_context(hook.id))?,
+                ));
+            }
+            if !custom_headers.is_empty() {
+                ValueKind::CustomHeaders.write(&mut secrets, &encryptor, hook.id, &custom_headers)?;
+            }
             if secrets.is_changed() {
                 return Ok(secrets.update(transaction).await?);
             }
@@ -169,6 +188,7 @@ pub async fn update(
 ) -> Result<Model> {
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
+    let signing_token = signing_token(settings.signing_token.clone())?;
     backend
         .database
         .transaction(async |transaction| {
@@ -177,7 +197,6 @@ pub async fn update(
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
             let is_same_receiver = target.has_origin_of(&hook.url);
-            let known = |secret: Option<&String>| secret.filter(|_| is_same_receiver).cloned();
             if !is_same_receiver {
                 clear_secrets(&mut row);
             }
@@ -192,10 +211,9 @@ pub async fn update(
                     }
                 }
                 Some(password) => {
-                    let (stored, context) = (known(hook.password_encrypted.as_ref()), password_context(id));
-                    if !is_stored(backend, stored, password, &context) {
-                        row.password_encrypted = Set(Some(encryptor.encrypt(password.expose(), &context)?));
-                    }
+                    let stored = hook.password_encrypted.as_deref().filter(|_| is_same_receiver);
+                    let column = &mut row.password_encrypted;
+                    set_secret(backend, &encryptor, column, (stored, password), &password_context(id))?;
                 }
                 None => row.password_encrypted = Set(None),
             }
@@ -204,10 +222,32 @@ pub async fn update(
                 None => {}
                 Some(None) => row.token_encrypted = Set(None),
                 Some(Some(token)) => {
-                    let (stored, context) = (known(hook.token_encrypted.as_ref()), token_context(id));
-                    if !is_stored(backend, stored, token, &context) {
-                        row.token_encrypted = Set(Some(encryptor.encrypt(token.expose(), &context)?));
-                    }
+                    let stored = hook.token_encrypted.as_deref().filter(|_| is_same_receiver);
+                    let column = &mut row.token_encrypted;
+                    set_secret(backend, &encryptor, column, (stored, token), &token_context(id))?;
+                }
+            }
+            match &signing_token {
+                None => {}
+                Some(None) => row.signing_token_encrypted = Set(None),
+                Some(Some(token)) => {
+                    let stored = hook
+                        .signing_token_encrypted
+                        .as_deref()
+                        .filter(|_| is_same_receiver);
+                    let column = &mut row.signing_token_encrypted;
+                    set_secret(backend, &encryptor, column, (stored, token), &signing_context(id))?;
+                }
+            }
+            if let Some(sent) = &settings.custom_headers {
+                let kind = ValueKind::CustomHeaders;
+                let stored = match is_same_receiver {
+                    true => kind.read(backend, &hook)?,
+                    false => Vec::new(),
+                };
+                let merged = kind.merge(&stored, sent)?;
+                if !values::are_equal(&stored, &merged) {
+                    kind.write(&mut row, &encryptor, id, &merged)?;
                 }
             }
             apply(&mut row, &settings)?;
@@ -266,15 +306,19 @@ fn address(url: &str) -> String {
     Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
 }
 
-/// Returns whether a secret is the stored one. A new ciphertext would look like a change.
-fn is_stored(
+/// Encrypts a secret for a column, unless it is the stored secret. A new ciphertext would look like a change.
+fn set_secret(
     backend: &Backend,
-    stored: Option<String>,
-    secret: &Secret<String>,
+    encryptor: &Encryptor<'_>,
+    column: &mut ActiveValue<Option<String>>,
+    (stored, secret): (Option<&str>, &Secret<String>),
     context: &EncryptionContext,
-) -> bool {
-    let decrypted = stored.and_then(|stored| backend.keyring.decrypt(&stored, context).ok());
-    decrypted.is_some_and(|decrypted| decrypted.expose() == secret.expose())
+) -> Result<()> {
+    let stored = stored.and_then(|stored| backend.keyring.decrypt(stored, context).ok());
+    if stored.is_none_or(|stored| stored.expose() != secret.expose()) {
+        *column = Set(Some(encryptor.encrypt(secret.expose(), context)?));
+    }
+    Ok(())
 }
 
 /// Removes all secrets that are sent to the receiver. Users can change the URL without knowing the secrets, and must
@@ -282,6 +326,9 @@ fn is_stored(
 fn clear_secrets(row: &mut ActiveModel) {
     row.password_encrypted = Set(None);
     row.token_encrypted = Set(None);
+    row.signing_token_encrypted = Set(None);
+    row.custom_header_keys = Set(None);
+    row.custom_headers_encrypted = Set(None);
 }
 
 fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
@@ -343,6 +390,19 @@ fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>>
             Err(invalid("Invalid token given"))
         }
         Patch::Set(token) => Ok(Some(Some(token).filter(|token| !token.expose().is_empty()))),
+    }
+}
+
+/// Validates the signing token to store, if one was sent.
+fn signing_token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
+    match token {
+        Patch::Keep => Ok(None),
+        Patch::Clear => Ok(Some(None)),
+        Patch::Set(token) if token.expose().is_empty() => Ok(Some(None)),
+        Patch::Set(token) if request::signing_key(token.expose()).is_none() => Err(invalid(
+            "Invalid signing token given: use whsec_ followed by 32 bytes in Base64 with padding",
+        )),
+        Patch::Set(token) => Ok(Some(Some(token))),
     }
 }
 

@@ -13,9 +13,10 @@ use storage::entities::status_check_deliveries::{self, Column, Entity, Model};
 use storage::entities::{events, status_checks};
 use storage::jobs;
 
-use super::attempt::{DeliveryAttempt, DeliveryOutcome, EVENT, UUID};
+use super::attempt::{DeliveryAttempt, DeliveryOutcome};
 use super::delivery::{FAILURE_PERIOD, MAX_TURN, is_due};
 use super::payloads;
+use super::request::{EVENT, UUID};
 use crate::activity::jobs::deliver_status_check::DeliverStatusCheck;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::WebhookRequest;
@@ -124,6 +125,7 @@ fn request(
         password: None,
         headers,
         secrets,
+        custom_headers: Vec::new(),
         body,
         verify: true,
         local,

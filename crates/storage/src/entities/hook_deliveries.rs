@@ -59,6 +59,8 @@ pub struct Model {
     pub created_at: DateTime<Utc>,
     /// When it was delivered or failed permanently.
     pub finished_at: Option<DateTime<Utc>>,
+    /// The headers of the last request that depend on the settings of the webhook, as a JSON object without secrets.
+    pub request_headers: Option<String>,
 }
 
 /// Relations of the table.

@@ -141,6 +141,12 @@ pub struct Model {
     pub updated_at: DateTime<Utc>,
     /// Whether release events trigger the webhook.
     pub releases_events: bool,
+    /// The names of the custom headers, as a JSON array; none if there are no custom headers.
+    pub custom_header_keys: Option<String>,
+    /// The names and values of the custom headers, as a JSON array of pairs, encrypted.
+    pub custom_headers_encrypted: Option<String>,
+    /// The token that signs deliveries, encrypted.
+    pub signing_token_encrypted: Option<String>,
 }
 
 /// Relations of the table.

@@ -67,7 +67,11 @@ impl Instance {
         let database = open(&site).await;
         let root = Client::new(&server.base, Some(TOKEN));
         root.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(201);
-        let hook = json!({ "url": "http://ada:url-password@127.0.0.1:1/", "token": "hook-token" });
+        let hook = json!({
+            "url": "http://ada:url-password@127.0.0.1:1/", "token": "hook-token",
+            "signing_token": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+            "custom_headers": [{ "key": "X-Key", "value": "hook-header" }],
+        });
         root.put("/application/settings", json!({ "allow_local_requests_from_hooks_and_services": true })).await;
         root.post(&format!("{PROJECT}/hooks"), hook).await.expect(201);
         let mirror = json!({ "url": "http://ada:mirror-password@127.0.0.1:1/" });

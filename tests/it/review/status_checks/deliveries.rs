@@ -5,27 +5,15 @@ use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use storage::entities::{now, status_check_deliveries};
 
 use super::Fixture;
 use crate::support::spaces::id;
-use crate::support::webhook_receiver::{ReceivedRequest, Receiver, Reply, unused_address};
+use crate::support::webhook_receiver::{ReceivedRequest, Receiver, Reply, hmac_sha256, unused_address};
 use crate::support::{TestServer, on_every_database};
 
-/// Block size of SHA-256 in bytes.
-const BLOCK: usize = 64;
-
-/// Returns the HMAC-SHA-256 of a text, computed as RFC 2104 defines it.
 fn hmac(key: &[u8], text: &[u8]) -> String {
-    assert!(key.len() <= BLOCK, "a short key");
-    let padded = |byte: u8| -> Vec<u8> {
-        let key = key.iter().copied().chain(std::iter::repeat(0)).take(BLOCK);
-        key.map(|part| part ^ byte).collect()
-    };
-    let inner = Sha256::digest([padded(0x36), text.to_vec()].concat());
-    let outer = Sha256::digest([padded(0x5c), inner.to_vec()].concat());
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(hmac_sha256(key, text))
 }
 
 /// Returns the actions and heads of requests.

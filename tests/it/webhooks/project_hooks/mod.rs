@@ -1,11 +1,13 @@
 //! Webhooks of projects.
 
+mod custom_headers;
 mod delivery;
 mod log;
 mod payloads;
 mod receivers;
 mod secrets;
 mod settings;
+mod signatures;
 mod test_delivery;
 
 use serde_json::{Value, json};

@@ -38,6 +38,22 @@ const WAITED_FOR: usize = 16;
 /// Number of response headers that are stored.
 const MAX_HEADERS: usize = 50;
 const MAX_HEADER_LENGTH: usize = 1024;
+/// Headers that the client sets, and headers that control the connection.
+const CLIENT_HEADERS: [&str; 13] = [
+    "Connection",
+    "Content-Length",
+    "Content-Type",
+    "Expect",
+    "Host",
+    "Keep-Alive",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
+    "User-Agent",
+];
 
 /// A request.
 #[derive(Debug)]
@@ -50,6 +66,9 @@ pub struct WebhookRequest {
     pub headers: Vec<(&'static str, String)>,
     /// Headers that authenticate the sender. They are sent until a redirect leads to another origin, and not after it.
     pub secrets: Vec<(&'static str, Secret<String>)>,
+    /// Headers that the owner chose, sent as long as `secrets`. They contain none of the headers above and no header of the
+    /// client.
+    pub custom_headers: Vec<(String, Secret<String>)>,
     /// The JSON body.
     pub body: String,
     /// Whether the certificate must be valid.
@@ -147,12 +166,15 @@ impl WebhookClient {
                 .iter()
                 .map(|(name, value)| (*name, value.as_str())),
         );
-        let secrets = headers(
-            request
-                .secrets
-                .iter()
-                .map(|(name, value)| (*name, value.expose().as_str())),
-        );
+        let secrets = request
+            .secrets
+            .iter()
+            .map(|(name, value)| (*name, value.expose().as_str()));
+        let custom_headers = request
+            .custom_headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.expose().as_str()));
+        let secrets = headers(secrets.chain(custom_headers));
         let local = self.local || request.local;
         let pair = if local { &self.everywhere } else { &self.public };
         let client = pair.client(request.verify)?;
@@ -267,12 +289,19 @@ async fn read(mut response: reqwest::Response) -> WebhookResponse {
 
 /// Builds the header map and omits values that are not valid in a header. Stored values were validated
 /// before.
-fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMap {
+fn headers<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HeaderMap {
     let parsed = pairs.filter_map(|(name, value)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
     });
     parsed.collect()
+}
+
+/// Returns whether the client sets a header itself, or a header controls the connection.
+pub(crate) fn is_client_header(name: &str) -> bool {
+    CLIENT_HEADERS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns why there was no response, worded so that the owner can fix it without learning details of this

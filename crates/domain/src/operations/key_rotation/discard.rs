@@ -18,6 +18,8 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::GroupRunnersToken => "the groups have no registration token for runners",
         EncryptedColumn::WebhookToken => "the webhooks are sent without a token",
         EncryptedColumn::WebhookPassword => "the webhooks are sent without the password of their URL",
+        EncryptedColumn::WebhookCustomHeaders => "the webhooks are sent without custom headers",
+        EncryptedColumn::WebhookSigningToken => "the webhooks are sent without a signature",
         EncryptedColumn::StatusCheckSharedSecret => "requests to the external status checks are not signed",
         EncryptedColumn::RemoteMirrorCredentials => "the remote mirrors are updated without credentials",
         EncryptedColumn::PullMirrorCredentials => "the pull mirrors are updated without credentials",
@@ -95,10 +97,14 @@ fn removal(column: EncryptedColumn) -> String {
         | EncryptedColumn::GroupRunnersToken
         | EncryptedColumn::WebhookToken
         | EncryptedColumn::WebhookPassword
+        | EncryptedColumn::WebhookSigningToken
         | EncryptedColumn::StatusCheckSharedSecret
         | EncryptedColumn::RemoteMirrorCredentials
         | EncryptedColumn::PullMirrorCredentials => {
             format!("UPDATE {table} SET {name} = NULL WHERE id = $1 AND {name} = $2")
+        }
+        EncryptedColumn::WebhookCustomHeaders => {
+            format!("UPDATE {table} SET {name} = NULL, custom_header_keys = NULL WHERE id = $1 AND {name} = $2")
         }
         EncryptedColumn::CiVariableValue
         | EncryptedColumn::ScheduleVariableValue
