@@ -28,6 +28,7 @@ async fn webhook_receives_issue_events_with_changes(server: TestServer) {
     assert_eq!((&body["object_kind"], &body["event_type"]), (&json!("issue"), &json!("issue")));
     assert_eq!((&body["user"]["username"], &body["project"]["id"]), (&json!("root"), &json!(id)));
     assert_eq!((&body["changes"], &body["labels"][0]["title"]), (&json!({}), &json!("bug")));
+    assert_eq!((&body["labels"][0]["type"], &body["labels"][0]["template"]), (&json!("ProjectLabel"), &json!(false)));
     assert_eq!(body["assignees"][0]["username"], "ann");
     assert_eq!(body["repository"]["name"], "hooked");
     let attributes = &body["object_attributes"];
@@ -42,7 +43,7 @@ async fn webhook_receives_issue_events_with_changes(server: TestServer) {
     let path = format!("/projects/{id}/issues/{iid}");
     for (change, action, field) in [
         (json!({"title": "new"}), "update", "title"),
-        (json!({"labels": ""}), "update", "label_ids"),
+        (json!({"labels": ""}), "update", "labels"),
         (json!({"state_event": "close"}), "close", "state_id"),
         (json!({"state_event": "reopen"}), "reopen", "state_id"),
     ] {
@@ -51,6 +52,22 @@ async fn webhook_receives_issue_events_with_changes(server: TestServer) {
         let delivery = receiver.next().await.body;
         assert_eq!(delivery["object_attributes"]["action"], action);
         assert!(delivery["changes"][field]["previous"] != delivery["changes"][field]["current"], "{field}: {delivery}");
+    }
+    let change = json!({"title": "newer", "add_labels": "bug,ui", "assignee_ids": []});
+    root.put(&path, change).await.expect(200);
+    server.finish_jobs().await;
+    let delivery = receiver.next().await.body;
+    let changes = &delivery["changes"];
+    assert_eq!(changes["labels"]["previous"], json!([]));
+    for label in delivery["labels"].as_array().expect("labels") {
+        assert!(changes["labels"]["current"].as_array().expect("labels").contains(label), "{delivery}");
+    }
+    assert_eq!(changes["labels"]["current"].as_array().map(Vec::len), Some(2));
+    assert_eq!(changes["assignees"]["previous"][0]["username"], "ann");
+    assert_eq!(changes["assignees"]["current"], json!([]));
+    assert_eq!(changes["updated_at"]["current"], delivery["object_attributes"]["updated_at"]);
+    for absent in ["label_ids", "assignee_ids"] {
+        assert_eq!(changes.get(absent), None);
     }
     // Updates trigger webhooks but are not listed as events.
     let returned = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");

@@ -43,7 +43,9 @@ async fn webhook_receives_merge_request_events_with_changes(server: TestServer) 
     let path = format!("/projects/{id}/merge_requests/{iid}");
     for (change, action, field) in [
         (json!({"title": "new"}), "update", "title"),
-        (json!({"labels": ""}), "update", "label_ids"),
+        (json!({"labels": ""}), "update", "labels"),
+        (json!({"reviewer_ids": [ann.id]}), "update", "reviewers"),
+        (json!({"assignee_ids": []}), "update", "assignees"),
         (json!({"target_branch": "merged"}), "update", "target_branch"),
         (json!({"state_event": "close"}), "close", "state_id"),
         (json!({"state_event": "reopen"}), "reopen", "state_id"),
@@ -53,6 +55,9 @@ async fn webhook_receives_merge_request_events_with_changes(server: TestServer) 
         let delivery = receiver.next().await.body;
         assert_eq!(delivery["object_attributes"]["action"], action);
         assert!(delivery["changes"][field]["previous"] != delivery["changes"][field]["current"], "{field}: {delivery}");
+        if field == "reviewers" {
+            assert_eq!(delivery["changes"][field]["current"][0]["username"], "ann");
+        }
     }
     // Updates trigger webhooks but are not listed as events.
     let events = format!("/projects/{id}/events?target_type=merge_request");

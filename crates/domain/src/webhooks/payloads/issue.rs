@@ -8,8 +8,8 @@ use serde::Serialize;
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{issues, users};
 
-use super::PayloadContext;
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
+use super::{PayloadContext, changes};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
@@ -122,7 +122,7 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
         user: subject.user_part(),
         project: subject.project_part(),
         object_attributes: attributes(subject, &issue_detail, Some(data.action)),
-        changes: data.changes,
+        changes: changes::for_receivers(backend, subject, data.changes).await?,
         repository: subject.repository_part(false),
         assignees: issue_detail
             .assignees

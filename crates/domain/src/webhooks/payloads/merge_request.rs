@@ -10,8 +10,8 @@ use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{projects, users};
 
-use super::PayloadContext;
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
+use super::{PayloadContext, changes};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -131,7 +131,7 @@ pub(super) async fn payload(
             .into_iter()
             .map(Into::into)
             .collect(),
-        changes: data.changes,
+        changes: changes::for_receivers(backend, subject, data.changes).await?,
         repository: subject.repository_part(false),
         assignees: assignees.iter().map(|user| subject.person_part(user)).collect(),
         external_approval_rule,

@@ -4,6 +4,7 @@
 //! branch in [`body`]. Bodies are built when they are first sent, outside of requests. Data that may change
 //! until then belongs into the event.
 
+mod changes;
 mod issue;
 mod job;
 mod merge_request;

@@ -91,6 +91,9 @@ pub(super) struct LabelPart {
     project_id: Option<i64>,
     group_id: Option<i64>,
     description: Option<String>,
+    template: bool,
+    #[serde(rename = "type")]
+    kind: &'static str,
     created_at: String,
     updated_at: String,
 }
@@ -104,6 +107,11 @@ impl From<labels::Model> for LabelPart {
             project_id: label.project_id,
             group_id: label.namespace_id,
             description: label.description,
+            template: false,
+            kind: match label.namespace_id {
+                Some(_) => "GroupLabel",
+                None => "ProjectLabel",
+            },
             created_at: date(label.created_at),
             updated_at: date(label.updated_at),
         }
