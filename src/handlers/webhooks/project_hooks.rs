@@ -13,9 +13,11 @@ use crate::views::enums::Convert;
 use crate::views::webhooks::project_hooks as view;
 use contract::{
     CreateProjectHookRequest, DeleteProjectHookCustomHeaderRequest, DeleteProjectHookRequest,
-    GetProjectHookDeliveryRequest, GetProjectHookRequest, HookCustomHeaderCreate, HookDelivery, HookSettings,
-    HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook, ResendProjectHookDeliveryRequest,
-    SetProjectHookCustomHeaderRequest, TestProjectHookRequest, UpdateProjectHookRequest,
+    DeleteProjectHookUrlVariableRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
+    HookCustomHeaderCreate, HookDelivery, HookSettings, HookTrigger, HookUrlVariableCreate,
+    ListProjectHookDeliveriesRequest, ProjectHook, ResendProjectHookDeliveryRequest,
+    SetProjectHookCustomHeaderRequest, SetProjectHookUrlVariableRequest, TestProjectHookRequest,
+    UpdateProjectHookRequest,
 };
 
 /// Returns the settings in a body.
@@ -27,6 +29,9 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
         custom_headers: settings
             .custom_headers
             .map(|headers| headers.into_iter().map(custom_header).collect()),
+        url_variables: settings
+            .url_variables
+            .map(|variables| variables.into_iter().map(url_variable).collect()),
         push_events: settings.push_events,
         push_events_branch_filter: settings.push_events_branch_filter.into_patch(),
         tag_push_events: settings.tag_push_events,
@@ -44,6 +49,13 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
 }
 
 fn custom_header(sent: HookCustomHeaderCreate) -> KeyedValue {
+    KeyedValue {
+        key: sent.key,
+        value: sent.value.into(),
+    }
+}
+
+fn url_variable(sent: HookUrlVariableCreate) -> KeyedValue {
     KeyedValue {
         key: sent.key,
         value: sent.value.into(),
@@ -124,6 +136,29 @@ impl ProjectHooksApi for App {
     ) -> Result<()> {
         let change = ValueChange::Remove(request.key);
         let (id, kind) = (request.hook_id, ValueKind::CustomHeaders);
+        values::change(&self.backend, &access, id, kind, change).await
+    }
+
+    async fn set_project_hook_url_variable(
+        &self,
+        access: ProjectAccess,
+        request: SetProjectHookUrlVariableRequest,
+    ) -> Result<()> {
+        let change = ValueChange::Set(KeyedValue {
+            key: request.key,
+            value: request.body.value.into(),
+        });
+        let (id, kind) = (request.hook_id, ValueKind::UrlVariables);
+        values::change(&self.backend, &access, id, kind, change).await
+    }
+
+    async fn delete_project_hook_url_variable(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectHookUrlVariableRequest,
+    ) -> Result<()> {
+        let change = ValueChange::Remove(request.key);
+        let (id, kind) = (request.hook_id, ValueKind::UrlVariables);
         values::change(&self.backend, &access, id, kind, change).await
     }
 

@@ -4,7 +4,7 @@ use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::project_hooks;
 
 use contract::map::Map;
-use contract::{HookAlertStatus, HookCustomHeader, HookDelivery, ProjectHook};
+use contract::{HookAlertStatus, HookCustomHeader, HookDelivery, HookUrlVariable, ProjectHook};
 use domain::webhooks::values::ValueKind;
 
 use crate::views::enums::Convert;
@@ -13,8 +13,10 @@ use crate::views::enums::Convert;
 #[must_use]
 pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     let custom_headers = ValueKind::CustomHeaders.keys(&hook).into_iter();
+    let url_variables = ValueKind::UrlVariables.keys(&hook).into_iter();
     ProjectHook {
         custom_headers: custom_headers.map(|key| HookCustomHeader { key }).collect(),
+        url_variables: url_variables.map(|key| HookUrlVariable { key }).collect(),
         token_present: hook.token_encrypted.is_some(),
         signing_token_present: hook.signing_token_encrypted.is_some(),
         id: hook.id,

@@ -113,6 +113,8 @@ pub const RECORDED: &[(&str, &str)] = &[
     ("delete_project_hook", "webhook_removed"),
     ("set_project_hook_custom_header", "webhook_changed"),
     ("delete_project_hook_custom_header", "webhook_changed"),
+    ("set_project_hook_url_variable", "webhook_changed"),
+    ("delete_project_hook_url_variable", "webhook_changed"),
     ("add_project_member", "member_added"),
     ("update_project_member", "member_changed"),
     ("remove_project_member", "member_removed"),

@@ -338,6 +338,10 @@ impl Scenario<'_> {
         self.secrets.push("hook-header".to_owned());
         self.put("set_project_hook_custom_header", &header, json!({ "value": "hook-header" })).await;
         self.delete("delete_project_hook_custom_header", &header).await;
+        let variable = format!("{one}/url_variables/key");
+        self.secrets.push("hook-variable".to_owned());
+        self.put("set_project_hook_url_variable", &variable, json!({ "value": "hook-variable" })).await;
+        self.delete("delete_project_hook_url_variable", &variable).await;
         self.delete("delete_project_hook", &one).await;
         self.secrets.extend(["mirror-user", "mirror-password"].map(str::to_owned));
         let url = "https://mirror-user:mirror-password@git.example.com/path";

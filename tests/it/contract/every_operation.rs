@@ -48,7 +48,7 @@ impl Ids {
 }
 
 /// Delete operations without a precondition, and the reason.
-const UNCONDITIONAL: [(&str, &str); 17] = [
+const UNCONDITIONAL: [(&str, &str); 18] = [
     ("delete_file", "`last_commit_id` is more precise"),
     ("delete_merged_branches", "it deletes more than one resource"),
     ("unstar_dashboards", "it deletes more than one resource"),
@@ -57,6 +57,7 @@ const UNCONDITIONAL: [(&str, &str); 17] = [
     ("delete_user_custom_attribute", NO_TIME),
     ("delete_fork_relation", NO_TIME),
     ("delete_project_hook_custom_header", NO_TIME),
+    ("delete_project_hook_url_variable", NO_TIME),
     ("delete_user_identity", NO_TIME),
     ("disable_two_factor", "it requires a code, which is valid once"),
     ("delete_scim_user", "SCIM uses entity tags for this, which are not supported"),

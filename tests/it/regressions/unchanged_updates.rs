@@ -267,6 +267,7 @@ async fn settings_updates_to_current_values_change_nothing(server: TestServer) {
                     "url": "https://hooks.example.com/", "issues_events": true, "token": "secret",
                     "signing_token": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
                     "custom_headers": [{ "key": "X-Key", "value": "secret" }],
+                    "url_variables": [{ "key": "key", "value": "secret" }],
                 }),
             ),
             Update::new(

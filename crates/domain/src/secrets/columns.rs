@@ -22,6 +22,8 @@ pub enum EncryptedColumn {
     WebhookCustomHeaders,
     /// The key of the signatures of deliveries of a webhook.
     WebhookSigningToken,
+    /// The URL variables of a webhook.
+    WebhookUrlVariables,
     /// The key of the signatures of requests to an external status check.
     StatusCheckSharedSecret,
     /// The username and password in the URL of a remote mirror.
@@ -102,6 +104,12 @@ impl EncryptedColumn {
                 "project_hooks",
                 "signing_token_encrypted",
                 "project_hooks.signing_token",
+                &["id"],
+            ),
+            Self::WebhookUrlVariables => (
+                "project_hooks",
+                "url_variables_encrypted",
+                "project_hooks.url_variables",
                 &["id"],
             ),
             Self::StatusCheckSharedSecret => (

@@ -102,6 +102,7 @@ async fn record_attempt(
                 return Ok(false);
             };
             let is_current = current.url == hook.url
+                && current.url_variables_encrypted == hook.url_variables_encrypted
                 && current.failures == hook.failures
                 && current.failing_since == hook.failing_since;
             let due = if is_current { due } else { scheduling_time() };

@@ -6,6 +6,7 @@ pub mod jobs;
 pub mod log;
 pub mod payloads;
 mod receiver;
+mod receiver_url;
 mod request;
 pub mod status_checks;
 pub mod test_delivery;
@@ -24,16 +25,16 @@ use url::Url;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::webhooks::{MASKED_PASSWORD, RejectedUrl, WebhookTarget};
+use crate::integrations::webhooks::MASKED_PASSWORD;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
-use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::secrets::{EncryptionContext, Encryptor, Secret};
 use crate::webhooks::receiver::{password_context, signing_context, token_context};
+use crate::webhooks::receiver_url::{ReceiverUrl, expand};
 use crate::webhooks::values::{KeyedValue, ValueKind};
 
 /// Maximum webhooks of a project.
@@ -42,7 +43,7 @@ const MAX_WEBHOOKS: u64 = 100;
 /// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookSettings {
-    /// URL of the receiver.
+    /// URL of the receiver, with placeholders for URL variables.
     pub url: String,
     /// Secret token for the receiver. Null and the empty text remove it.
     pub token: Patch<Secret<String>>,
@@ -50,6 +51,8 @@ pub struct WebhookSettings {
     pub signing_token: Patch<Secret<String>>,
     /// Custom headers to add, or to replace by their names.
     pub custom_headers: Option<Vec<KeyedValue>>,
+    /// URL variables to add, or to replace by their keys.
+    pub url_variables: Option<Vec<KeyedValue>>,
     /// Whether push events trigger the webhook.
     pub push_events: Option<bool>,
     /// Pattern of the branches whose pushes trigger it.
@@ -110,11 +113,14 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 /// Creates a webhook.
 ///
 /// # Errors
-/// Returns `Error::Unprocessable` if the URL, a token, the branch filter or a custom header is invalid, or the project
-/// has `MAX_WEBHOOKS` webhooks already.
+/// Returns `Error::Unprocessable` if the URL, a token, the branch filter, a custom header or a URL variable is invalid, or
+/// the project has `MAX_WEBHOOKS` webhooks already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, settings: WebhookSettings) -> Result<Model> {
     let project_id = access.project.id;
-    let target = target(backend, &settings.url).await?;
+    let url_variables = settings.url_variables.as_deref().unwrap_or_default();
+    let url_variables = ValueKind::UrlVariables.merge(&[], url_variables)?;
+    let local = allows_local_requests(backend).await?;
+    let target = ReceiverUrl::parse(&settings.url, &url_variables, local)?;
     let token = token(settings.token.clone())?;
     let signing_token = signing_token(settings.signing_token.clone())?;
     let custom_headers = settings.custom_headers.as_deref().unwrap_or_default();
@@ -165,6 +171,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
             if !custom_headers.is_empty() {
                 ValueKind::CustomHeaders.write(&mut secrets, &encryptor, hook.id, &custom_headers)?;
             }
+            if !url_variables.is_empty() {
+                ValueKind::UrlVariables.write(&mut secrets, &encryptor, hook.id, &url_variables)?;
+            }
             if secrets.is_changed() {
                 return Ok(secrets.update(transaction).await?);
             }
@@ -186,7 +195,7 @@ pub async fn update(
     id: i64,
     settings: WebhookSettings,
 ) -> Result<Model> {
-    let target = target(backend, &settings.url).await?;
+    let local = allows_local_requests(backend).await?;
     let token = token(settings.token.clone())?;
     let signing_token = signing_token(settings.signing_token.clone())?;
     backend
@@ -196,13 +205,23 @@ pub async fn update(
             let hook = find(transaction, access, id).await?;
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
-            let is_same_receiver = target.has_origin_of(&hook.url);
+            let stored_variables = ValueKind::UrlVariables.read(backend, &hook)?;
+            let sent_variables = settings.url_variables.as_deref().unwrap_or_default();
+            let mut variables = ValueKind::UrlVariables.merge(&stored_variables, sent_variables)?;
+            let mut target = ReceiverUrl::parse(&settings.url, &variables, local)?;
+            let former_url = expand(&hook.url, &stored_variables);
+            let is_same_receiver = target.has_origin_of(&former_url);
             if !is_same_receiver {
                 clear_secrets(&mut row);
+                variables = ValueKind::UrlVariables.merge(&[], sent_variables)?;
+                target = ReceiverUrl::parse(&settings.url, &variables, local)?;
+            }
+            if !is_same_receiver || !values::are_equal(&stored_variables, &variables) {
+                ValueKind::UrlVariables.write(&mut row, &encryptor, id, &variables)?;
             }
             match &target.password {
                 Some(password) if password.expose() == MASKED_PASSWORD => {
-                    let is_stored = hook.password_encrypted.is_some() && target.has_username_of(&hook.url);
+                    let is_stored = hook.password_encrypted.is_some() && target.has_username_of(&former_url);
                     if !(is_same_receiver && is_stored) {
                         return Err(invalid(
                             "Invalid url given: the hidden password can be used only with the same scheme, host, port \
@@ -329,6 +348,8 @@ fn clear_secrets(row: &mut ActiveModel) {
     row.signing_token_encrypted = Set(None);
     row.custom_header_keys = Set(None);
     row.custom_headers_encrypted = Set(None);
+    row.url_variable_keys = Set(None);
+    row.url_variables_encrypted = Set(None);
 }
 
 fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
@@ -366,19 +387,6 @@ fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
 
 fn invalid(text: &'static str) -> Error {
     Error::Unprocessable(text.into())
-}
-
-/// Parses the URL of a receiver. If only its local address is refused, the error names the setting that allows it.
-async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
-    let (url, local) = (url.trim(), allows_local_requests(backend).await?);
-    WebhookTarget::parse(url, local).map_err(|rejection| match rejection {
-        RejectedUrl::Local => invalid(
-            "Invalid url given: requests to the local network are not allowed; an administrator can allow them with \
-             the setting allow_local_requests_from_hooks_and_services",
-        )
-        .because_of(ALLOW_LOCAL_REQUESTS),
-        RejectedUrl::Invalid | RejectedUrl::Reserved => invalid("Invalid url given"),
-    })
 }
 
 /// Validates the token to store, if one was sent.

@@ -9,6 +9,7 @@ use storage::entities::project_hooks::{self, HookEvent};
 use url::Url;
 
 use super::receiver::{password_context, signing_context, token_context};
+use super::receiver_url;
 use super::values::{KeyedValue, ValueKind};
 use crate::integrations::webhooks::{WebhookRequest, is_client_header};
 use crate::kernel::Backend;
@@ -87,18 +88,19 @@ pub(super) fn build(
         headers.push((SIGNED_TIME, time));
         secrets.push((SIGNATURE, Secret::new(signature)));
     }
+    let url = receiver_url::of_hook(backend, hook)?;
     let mut custom_headers = ValueKind::CustomHeaders.read(backend, hook)?;
     let own = headers.iter().map(|(name, _)| *name);
     let own = own.chain(secrets.iter().map(|(name, _)| *name));
     let own: Vec<&str> = own
-        .chain(has_credentials(&hook.url).then_some(AUTHORIZATION))
+        .chain(has_credentials(&url).then_some(AUTHORIZATION))
         .collect();
     custom_headers.retain(|header| !is_own(&own, header));
     for header in &custom_headers {
         logged.insert(header.key.clone(), REDACTED.into());
     }
     let request = WebhookRequest {
-        url: hook.url.clone(),
+        url,
         password: decrypt(
             backend,
             hook.password_encrypted.as_deref(),

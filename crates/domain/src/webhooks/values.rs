@@ -1,11 +1,13 @@
-//! Values with keys that a webhook sends to its receiver and that are never returned: its custom headers.
+//! Values with keys that a webhook sends to its receiver and that are never returned: its custom headers and URL variables.
 
 use sea_orm::{ActiveValue::Set, IntoActiveModel};
 use storage::entities::project_hooks::{ActiveModel, Model};
 use storage::entities::{projects, row_changes};
 
+use super::receiver_url::{ReceiverUrl, expand, has_placeholder};
 use crate::audit::{self, AuditKind};
 use crate::identity::access::ProjectAccess;
+use crate::instance::settings::allows_local_requests;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{EncryptedColumn, EncryptionContext, Encryptor, Secret};
@@ -31,6 +33,8 @@ pub struct KeyedValue {
 pub enum ValueKind {
     /// Headers of each request, by their names.
     CustomHeaders,
+    /// Values that are inserted into the URL.
+    UrlVariables,
 }
 
 /// Change of one value.
@@ -48,6 +52,7 @@ impl ValueKind {
     pub fn keys(self, hook: &Model) -> Vec<String> {
         let keys = match self {
             Self::CustomHeaders => hook.custom_header_keys.as_deref(),
+            Self::UrlVariables => hook.url_variable_keys.as_deref(),
         };
         keys.and_then(|keys| serde_json::from_str(keys).ok())
             .unwrap_or_default()
@@ -60,6 +65,7 @@ impl ValueKind {
     pub(super) fn read(self, backend: &Backend, hook: &Model) -> Result<Vec<KeyedValue>> {
         let sealed = match self {
             Self::CustomHeaders => hook.custom_headers_encrypted.as_deref(),
+            Self::UrlVariables => hook.url_variables_encrypted.as_deref(),
         };
         let Some(sealed) = sealed else {
             return Ok(Vec::new());
@@ -101,6 +107,10 @@ impl ValueKind {
                 row.custom_header_keys = Set(keys);
                 row.custom_headers_encrypted = Set(sealed);
             }
+            Self::UrlVariables => {
+                row.url_variable_keys = Set(keys);
+                row.url_variables_encrypted = Set(sealed);
+            }
         }
         Ok(())
     }
@@ -130,6 +140,7 @@ impl ValueKind {
     fn context(self, hook_id: i64) -> EncryptionContext {
         let column = match self {
             Self::CustomHeaders => EncryptedColumn::WebhookCustomHeaders,
+            Self::UrlVariables => EncryptedColumn::WebhookUrlVariables,
         };
         column.context(&[&hook_id])
     }
@@ -138,6 +149,10 @@ impl ValueKind {
     fn rejection(self) -> &'static str {
         match self {
             Self::CustomHeaders => "Custom headers validation failed",
+            Self::UrlVariables => {
+                "Invalid URL variables given: use at most 20 variables, keys of letters, digits, ., _ and -, and values \
+                 of 1 to 2,048 characters"
+            }
         }
     }
 
@@ -145,6 +160,7 @@ impl ValueKind {
     fn name(self) -> &'static str {
         match self {
             Self::CustomHeaders => "Custom header",
+            Self::UrlVariables => "URL variable",
         }
     }
 
@@ -152,6 +168,7 @@ impl ValueKind {
     fn is_same(self, one: &str, other: &str) -> bool {
         match self {
             Self::CustomHeaders => one.eq_ignore_ascii_case(other),
+            Self::UrlVariables => one == other,
         }
     }
 
@@ -159,6 +176,7 @@ impl ValueKind {
     fn is_value(self, value: &str) -> bool {
         let is_blank = match self {
             Self::CustomHeaders => value.trim().is_empty(),
+            Self::UrlVariables => value.is_empty(),
         };
         !is_blank && value.chars().count() <= MAX_VALUE_LENGTH && !value.chars().any(char::is_control)
     }
@@ -177,7 +195,7 @@ pub(super) fn are_equal(one: &[KeyedValue], other: &[KeyedValue]) -> bool {
 
 /// Returns whether a key consists of letters, digits, `.`, `_` and `-`, starts with a letter and ends with a letter or
 /// digit.
-fn is_key(key: &str) -> bool {
+pub(super) fn is_key(key: &str) -> bool {
     key.len() <= MAX_KEY_LENGTH
         && key.starts_with(|first: char| first.is_ascii_alphabetic())
         && key.ends_with(|last: char| last.is_ascii_alphanumeric())
@@ -186,11 +204,12 @@ fn is_key(key: &str) -> bool {
             .all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '_' | '-'))
 }
 
-/// Changes one value of a webhook.
+/// Changes one value of a webhook. If its URL gets another origin by a URL variable, all other secrets are removed.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if the
-/// key or value is invalid, or the webhook has `MAX_VALUES` values already.
+/// key or value is invalid, the webhook has `MAX_VALUES` values already, or its URL is invalid with the new value or
+/// without the removed value.
 pub async fn change(
     backend: &Backend,
     access: &ProjectAccess,
@@ -198,6 +217,7 @@ pub async fn change(
     kind: ValueKind,
     change: ValueChange,
 ) -> Result<()> {
+    let local = allows_local_requests(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -205,7 +225,7 @@ pub async fn change(
             projects::lock(transaction, access.project.id).await?;
             let hook = super::find(transaction, access, hook_id).await?;
             let stored = kind.read(backend, &hook)?;
-            let values = match &change {
+            let mut values = match &change {
                 ValueChange::Set(value) => kind
                     .merge(&stored, std::slice::from_ref(value))
                     .map_err(|_| Error::Unprocessable("Illegal key or value".into()))?,
@@ -223,12 +243,34 @@ pub async fn change(
             }
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
+            if kind == ValueKind::UrlVariables {
+                check_removal(&hook, &change)?;
+                let url = ReceiverUrl::parse(&hook.url, &values, local)?;
+                if !url.has_origin_of(&expand(&hook.url, &stored)) {
+                    super::clear_secrets(&mut row);
+                    values = match change {
+                        ValueChange::Set(value) => vec![value],
+                        ValueChange::Remove(_) => Vec::new(),
+                    };
+                    ReceiverUrl::parse(&hook.url, &values, local)?;
+                }
+            }
             kind.write(&mut row, &encryptor, hook_id, &values)?;
             let changed = row_changes::update_if_changed(transaction, &hook, row).await?;
             let event = super::event(AuditKind::WebhookChanged, access, &changed);
             audit::record(transaction, &access.caller, event).await
         })
         .await
+}
+
+/// Checks that the URL does not use a variable that is removed.
+fn check_removal(hook: &Model, change: &ValueChange) -> Result<()> {
+    match change {
+        ValueChange::Remove(key) if has_placeholder(&hook.url, key) => Err(Error::Unprocessable(
+            "The URL of the webhook uses this variable: change the URL first".into(),
+        )),
+        ValueChange::Remove(_) | ValueChange::Set(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ pub struct Model {
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// The URL without the password.
+    /// The URL without the password, with placeholders for URL variables.
     pub url: String,
     /// The password of the URL, encrypted.
     pub password_encrypted: Option<String>,
@@ -147,6 +147,10 @@ pub struct Model {
     pub custom_headers_encrypted: Option<String>,
     /// The token that signs deliveries, encrypted.
     pub signing_token_encrypted: Option<String>,
+    /// The keys of the URL variables, as a JSON array; none if there are no URL variables.
+    pub url_variable_keys: Option<String>,
+    /// The keys and values of the URL variables, as a JSON array of pairs, encrypted.
+    pub url_variables_encrypted: Option<String>,
 }
 
 /// Relations of the table.

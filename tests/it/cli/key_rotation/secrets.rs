@@ -71,6 +71,7 @@ impl Instance {
             "url": "http://ada:url-password@127.0.0.1:1/", "token": "hook-token",
             "signing_token": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
             "custom_headers": [{ "key": "X-Key", "value": "hook-header" }],
+            "url_variables": [{ "key": "key", "value": "hook-variable" }],
         });
         root.put("/application/settings", json!({ "allow_local_requests_from_hooks_and_services": true })).await;
         root.post(&format!("{PROJECT}/hooks"), hook).await.expect(201);

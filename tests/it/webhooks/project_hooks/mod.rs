@@ -9,6 +9,7 @@ mod secrets;
 mod settings;
 mod signatures;
 mod test_delivery;
+mod url_variables;
 
 use serde_json::{Value, json};
 

@@ -90,7 +90,8 @@ pub(super) struct WebhookDestination {
     pub credentials: Option<(String, Option<String>)>,
 }
 
-/// Restores the URL and credentials from a displayed address and its password.
+/// Restores the URL and credentials from a displayed address and its password. Without a password, the address can contain
+/// one that is not masked.
 pub(super) fn destination(
     shown: &str,
     password: Option<&Secret<String>>,
@@ -99,8 +100,9 @@ pub(super) fn destination(
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let named = !url.username().is_empty() || url.password().is_some();
     let credentials = named.then(|| {
-        let password = password.map(|password| decoded(password.expose()));
-        (decoded(url.username()), password)
+        let contained = url.password().filter(|contained| *contained != MASKED_PASSWORD);
+        let password = password.map(|password| password.expose().as_str()).or(contained);
+        (decoded(url.username()), password.map(decoded))
     });
     url.set_username("").map_err(|()| RejectedUrl::Invalid)?;
     url.set_password(None).map_err(|()| RejectedUrl::Invalid)?;

@@ -20,6 +20,7 @@ pub fn consequence(column: EncryptedColumn) -> &'static str {
         EncryptedColumn::WebhookPassword => "the webhooks are sent without the password of their URL",
         EncryptedColumn::WebhookCustomHeaders => "the webhooks are sent without custom headers",
         EncryptedColumn::WebhookSigningToken => "the webhooks are sent without a signature",
+        EncryptedColumn::WebhookUrlVariables => "the placeholders in the URLs of the webhooks have no values",
         EncryptedColumn::StatusCheckSharedSecret => "requests to the external status checks are not signed",
         EncryptedColumn::RemoteMirrorCredentials => "the remote mirrors are updated without credentials",
         EncryptedColumn::PullMirrorCredentials => "the pull mirrors are updated without credentials",
@@ -105,6 +106,9 @@ fn removal(column: EncryptedColumn) -> String {
         }
         EncryptedColumn::WebhookCustomHeaders => {
             format!("UPDATE {table} SET {name} = NULL, custom_header_keys = NULL WHERE id = $1 AND {name} = $2")
+        }
+        EncryptedColumn::WebhookUrlVariables => {
+            format!("UPDATE {table} SET {name} = NULL, url_variable_keys = NULL WHERE id = $1 AND {name} = $2")
         }
         EncryptedColumn::CiVariableValue
         | EncryptedColumn::ScheduleVariableValue
