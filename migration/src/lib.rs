@@ -111,7 +111,7 @@ mod m20261130_000119_create_issue_links;
 mod m20261130_000120_create_resource_events;
 mod m20261130_000113_store_custom_headers_of_webhooks;
 mod m20261130_000114_store_signing_tokens_of_webhooks;
-mod m20261130_000115_store_url_variables_of_webhooks;
+mod m20261130_000115_extend_settings_of_webhooks;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -223,7 +223,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000120_create_resource_events::Migration),
             Box::new(m20261130_000113_store_custom_headers_of_webhooks::Migration),
             Box::new(m20261130_000114_store_signing_tokens_of_webhooks::Migration),
-            Box::new(m20261130_000115_store_url_variables_of_webhooks::Migration),
+            Box::new(m20261130_000115_extend_settings_of_webhooks::Migration),
         ]
     }
 }

@@ -32,6 +32,7 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
         url_variables: settings
             .url_variables
             .map(|variables| variables.into_iter().map(url_variable).collect()),
+        custom_webhook_template: settings.custom_webhook_template.into_patch(),
         push_events: settings.push_events,
         push_events_branch_filter: settings.push_events_branch_filter.into_patch(),
         tag_push_events: settings.tag_push_events,

@@ -22,6 +22,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
         id: hook.id,
         url: hook.url,
         project_id: hook.project_id,
+        custom_webhook_template: hook.custom_webhook_template,
         push_events: hook.push_events,
         push_events_branch_filter: hook.push_events_branch_filter,
         tag_push_events: hook.tag_push_events,

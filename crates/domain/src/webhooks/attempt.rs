@@ -7,6 +7,7 @@ use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 
+use super::body_template;
 use super::payloads;
 use super::request::{DeliveryRequest, build};
 use crate::activity::outbox;
@@ -22,6 +23,8 @@ const MAX_ERROR_ATTEMPTS: i32 = 8;
 const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
 /// Retry delay for a caller if too many others are waiting, in seconds.
 const RETRY_AFTER: u64 = 10;
+/// Reason in the log of deliveries.
+const INVALID_TEMPLATE: &str = "the custom template with its values is not a JSON object of at most 25 MiB";
 
 /// Result of an attempt.
 pub(super) struct DeliveryAttempt {
@@ -85,6 +88,14 @@ impl DeliveryAttempt {
 
     pub(super) fn withheld(reason: &'static str) -> Self {
         Self::without_response(DeliveryFault::Withheld(reason))
+    }
+
+    /// The payload is stored, so that the delivery can be sent again with another template.
+    fn with_invalid_template(body: String) -> Self {
+        Self {
+            body: Some(body),
+            ..Self::withheld(INVALID_TEMPLATE)
+        }
     }
 
     fn without_response(fault: DeliveryFault) -> Self {
@@ -159,8 +170,11 @@ pub(super) async fn attempt(
             "the payload is larger than 25 MiB",
         ));
     }
+    let Some(sent) = sent_body(hook, &body) else {
+        return Ok(DeliveryAttempt::with_invalid_template(body));
+    };
     let local = allows_local_requests(backend).await?;
-    match build(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
+    match build(backend, hook, delivery.kind, &delivery.uuid, sent, local) {
         Ok(DeliveryRequest {
             request,
             logged_headers,
@@ -193,6 +207,14 @@ pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::M
     }
 }
 
+/// Returns the body that the webhook sends for a payload, or `None` if its template does not result in a body.
+fn sent_body(hook: &project_hooks::Model, payload: &str) -> Option<String> {
+    match &hook.custom_webhook_template {
+        Some(template) => body_template::fill(template, payload, payloads::MAX_BYTES),
+        None => Some(payload.to_owned()),
+    }
+}
+
 /// A request that is sent immediately, while a caller waits.
 pub(super) struct ImmediateRequest {
     /// Kind of the event.
@@ -215,14 +237,19 @@ pub(super) async fn send_once(
     sent: ImmediateRequest,
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let local = allows_local_requests(backend).await?;
-    let DeliveryRequest {
-        request,
-        logged_headers,
-    } = build(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
-    let outcome = backend.webhooks.send_now(request).await;
-    let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
-    let attempt = DeliveryAttempt::sent(sent.body, outcome).with_headers(logged_headers);
+    let attempt = match sent_body(hook, &sent.body) {
+        None => DeliveryAttempt::with_invalid_template(sent.body),
+        Some(body) => {
+            let local = allows_local_requests(backend).await?;
+            let DeliveryRequest {
+                request,
+                logged_headers,
+            } = build(backend, hook, sent.kind, &uuid, body, local)?;
+            let outcome = backend.webhooks.send_now(request).await;
+            let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
+            DeliveryAttempt::sent(sent.body, outcome).with_headers(logged_headers)
+        }
+    };
     let verdict = attempt.outcome(1);
     let at = now();
     let row = hook_deliveries::ActiveModel {

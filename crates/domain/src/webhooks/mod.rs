@@ -1,6 +1,7 @@
 //! Webhooks of projects: their settings, the [`payloads`], the [`outbox`], the [`delivery`] and its [`log`].
 
 mod attempt;
+mod body_template;
 pub mod delivery;
 pub mod jobs;
 pub mod log;
@@ -53,6 +54,8 @@ pub struct WebhookSettings {
     pub custom_headers: Option<Vec<KeyedValue>>,
     /// URL variables to add, or to replace by their keys.
     pub url_variables: Option<Vec<KeyedValue>>,
+    /// Template of the request bodies. Null and a blank text remove it.
+    pub custom_webhook_template: Patch<String>,
     /// Whether push events trigger the webhook.
     pub push_events: Option<bool>,
     /// Pattern of the branches whose pushes trigger it.
@@ -357,6 +360,13 @@ fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
         Patch::Keep => {}
         Patch::Clear => row.push_events_branch_filter = Set(None),
         Patch::Set(filter) => row.push_events_branch_filter = Set(branch_filter(filter)?),
+    }
+    match &settings.custom_webhook_template {
+        Patch::Keep => {}
+        Patch::Set(template) if !template.trim().is_empty() => {
+            row.custom_webhook_template = Set(Some(template.clone()));
+        }
+        Patch::Set(_) | Patch::Clear => row.custom_webhook_template = Set(None),
     }
     for (column, value) in [
         (&mut row.push_events, settings.push_events),

@@ -151,6 +151,8 @@ pub struct Model {
     pub url_variable_keys: Option<String>,
     /// The keys and values of the URL variables, as a JSON array of pairs, encrypted.
     pub url_variables_encrypted: Option<String>,
+    /// The template of the request bodies; the payload is sent if absent.
+    pub custom_webhook_template: Option<String>,
 }
 
 /// Relations of the table.

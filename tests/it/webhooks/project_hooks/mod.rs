@@ -1,5 +1,6 @@
 //! Webhooks of projects.
 
+mod body_templates;
 mod custom_headers;
 mod delivery;
 mod log;

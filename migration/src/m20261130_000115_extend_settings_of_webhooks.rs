@@ -1,4 +1,4 @@
-//! URL variables of webhooks.
+//! URL variables and templates of webhooks.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -6,7 +6,11 @@ use sea_orm_migration::{prelude::*, schema::*};
 pub struct Migration;
 
 const TABLE: &str = "project_hooks";
-const COLUMNS: [&str; 2] = ["url_variable_keys", "url_variables_encrypted"];
+const COLUMNS: [&str; 3] = [
+    "url_variable_keys",
+    "url_variables_encrypted",
+    "custom_webhook_template",
+];
 
 #[async_trait::async_trait]
 impl MigrationTrait for Migration {
