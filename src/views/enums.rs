@@ -2,9 +2,15 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, container_expiration_policies, deployments,
+<<<<<<< HEAD
     environments, events, hook_deliveries, issue_links, issues, merge_requests, milestones, namespaces,
     package_cleanup_policies, package_protection_rules, packages, pipelines, projects, release_links,
     remote_mirrors, status_check_responses, todos, user_keys, vulnerabilities,
+=======
+    environments, events, hook_deliveries, issues, merge_requests, milestones, namespaces,
+    package_cleanup_policies, package_protection_rules, packages, pipelines, project_hooks, projects,
+    release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
+>>>>>>> 7b3a7922 (Store names and branch filter strategies of webhooks)
 };
 
 /// Converts a value between the contract and the tables.
@@ -40,6 +46,7 @@ convert_enum! {
     }
     contract::SshKeyUsage = user_keys::KeyUsage { AuthAndSigning, Auth, Signing }
     contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
+    contract::HookBranchFilterStrategy = project_hooks::BranchFilterStrategy { Wildcard, Regex, AllBranches }
     contract::IssueState = issues::IssueState { Opened, Closed }
     contract::IssueLinkType = issue_links::IssueLinkType { RelatesTo, Blocks, IsBlockedBy }
     contract::PackageStatus = packages::PackageStatus { Default, Hidden }

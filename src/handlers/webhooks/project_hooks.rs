@@ -23,6 +23,8 @@ use contract::{
 /// Returns the settings in a body.
 fn hook_settings(settings: HookSettings) -> WebhookSettings {
     WebhookSettings {
+        name: settings.name.into_patch(),
+        description: settings.description.into_patch(),
         url: settings.url,
         token: settings.token.into_patch().map(Into::into),
         signing_token: settings.signing_token.into_patch().map(Into::into),
@@ -35,6 +37,7 @@ fn hook_settings(settings: HookSettings) -> WebhookSettings {
         custom_webhook_template: settings.custom_webhook_template.into_patch(),
         push_events: settings.push_events,
         push_events_branch_filter: settings.push_events_branch_filter.into_patch(),
+        branch_filter_strategy: settings.branch_filter_strategy.map(Convert::convert),
         tag_push_events: settings.tag_push_events,
         issues_events: settings.issues_events,
         confidential_issues_events: settings.confidential_issues_events,

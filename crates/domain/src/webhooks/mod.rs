@@ -19,7 +19,7 @@ use sea_orm::{
     ActiveValue::{self, Set},
     ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
-use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::project_hooks::{self, ActiveModel, BranchFilterStrategy, Column, Entity, Model};
 use storage::entities::{now, projects, row_changes};
 use url::Url;
 
@@ -33,6 +33,7 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
+use crate::kernel::text::re2::SearchRegex;
 use crate::secrets::{EncryptionContext, Encryptor, Secret};
 use crate::webhooks::receiver::{password_context, signing_context, token_context};
 use crate::webhooks::receiver_url::{ReceiverUrl, expand};
@@ -40,10 +41,16 @@ use crate::webhooks::values::{KeyedValue, ValueKind};
 
 /// Maximum webhooks of a project.
 const MAX_WEBHOOKS: u64 = 100;
+/// Maximum length of a regular expression for branches, in characters. It is compiled at each push.
+const MAX_REGEX_LENGTH: usize = 255;
 
 /// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookSettings {
+    /// Name. Null and a blank text remove it.
+    pub name: Patch<String>,
+    /// Description. Null and a blank text remove it.
+    pub description: Patch<String>,
     /// URL of the receiver, with placeholders for URL variables.
     pub url: String,
     /// Secret token for the receiver. Null and the empty text remove it.
@@ -60,6 +67,8 @@ pub struct WebhookSettings {
     pub push_events: Option<bool>,
     /// Pattern of the branches whose pushes trigger it.
     pub push_events_branch_filter: Patch<String>,
+    /// Meaning of the pattern.
+    pub branch_filter_strategy: Option<BranchFilterStrategy>,
     /// Whether tag events trigger it.
     pub tag_push_events: Option<bool>,
     /// Whether issue events trigger it.
@@ -356,18 +365,31 @@ fn clear_secrets(row: &mut ActiveModel) {
 }
 
 fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
+    for (column, text) in [
+        (&mut row.name, &settings.name),
+        (&mut row.description, &settings.description),
+        (
+            &mut row.custom_webhook_template,
+            &settings.custom_webhook_template,
+        ),
+    ] {
+        match text {
+            Patch::Keep => {}
+            Patch::Set(text) if !text.trim().is_empty() => *column = Set(Some(text.clone())),
+            Patch::Set(_) | Patch::Clear => *column = Set(None),
+        }
+    }
     match &settings.push_events_branch_filter {
         Patch::Keep => {}
-        Patch::Clear => row.push_events_branch_filter = Set(None),
-        Patch::Set(filter) => row.push_events_branch_filter = Set(branch_filter(filter)?),
-    }
-    match &settings.custom_webhook_template {
-        Patch::Keep => {}
-        Patch::Set(template) if !template.trim().is_empty() => {
-            row.custom_webhook_template = Set(Some(template.clone()));
+        Patch::Set(filter) if !filter.trim().is_empty() => {
+            row.push_events_branch_filter = Set(Some(filter.trim().to_owned()));
         }
-        Patch::Set(_) | Patch::Clear => row.custom_webhook_template = Set(None),
+        Patch::Set(_) | Patch::Clear => row.push_events_branch_filter = Set(None),
     }
+    if let Some(strategy) = settings.branch_filter_strategy {
+        row.branch_filter_strategy = Set(strategy);
+    }
+    check_branch_filter(row)?;
     for (column, value) in [
         (&mut row.push_events, settings.push_events),
         (&mut row.tag_push_events, settings.tag_push_events),
@@ -424,12 +446,25 @@ fn signing_token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<St
     }
 }
 
-/// Validates a branch name or pattern. Returns `None` for a blank one.
-fn branch_filter(filter: &str) -> Result<Option<String>> {
-    let filter = filter.trim();
-    if filter.is_empty() {
-        return Ok(None);
+/// Checks that the branch filter of a row is valid for its strategy, which can change without the filter.
+fn check_branch_filter(row: &ActiveModel) -> Result<()> {
+    let Some(filter) = row
+        .push_events_branch_filter
+        .try_as_ref()
+        .and_then(Option::as_deref)
+    else {
+        return Ok(());
+    };
+    let strategy = row.branch_filter_strategy.try_as_ref();
+    let is_valid = match strategy.copied().unwrap_or(BranchFilterStrategy::Wildcard) {
+        BranchFilterStrategy::AllBranches => true,
+        BranchFilterStrategy::Wildcard => check_branch_name(&filter.replace('*', "x")).is_ok(),
+        BranchFilterStrategy::Regex => {
+            filter.chars().count() <= MAX_REGEX_LENGTH && SearchRegex::compile(filter, false).is_ok()
+        }
+    };
+    match is_valid {
+        true => Ok(()),
+        false => Err(invalid("Invalid branch filter given")),
     }
-    check_branch_name(&filter.replace('*', "x")).map_err(|_| invalid("Invalid branch filter given"))?;
-    Ok(Some(filter.to_owned()))
 }

@@ -90,6 +90,18 @@ impl HookEvent {
     }
 }
 
+/// Meaning of the branch filter of a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+pub enum BranchFilterStrategy {
+    /// A name, or a pattern with wildcards.
+    Wildcard,
+    /// A regular expression.
+    Regex,
+    /// The filter is ignored.
+    AllBranches,
+}
+
 /// Webhooks of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
 #[sea_orm(table_name = "project_hooks")]
@@ -151,8 +163,14 @@ pub struct Model {
     pub url_variable_keys: Option<String>,
     /// The keys and values of the URL variables, as a JSON array of pairs, encrypted.
     pub url_variables_encrypted: Option<String>,
+    /// The name.
+    pub name: Option<String>,
+    /// The description.
+    pub description: Option<String>,
     /// The template of the request bodies; the payload is sent if absent.
     pub custom_webhook_template: Option<String>,
+    /// The meaning of the branch filter.
+    pub branch_filter_strategy: BranchFilterStrategy,
 }
 
 /// Relations of the table.

@@ -4,8 +4,9 @@ use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, project_hooks};
 
-use super::hook;
+use super::{commit, hook};
 use crate::support::code::Project;
+use crate::support::webhook_receiver::{ReceivedRequest, Receiver};
 use crate::support::{TestServer, on_every_database};
 
 async fn create_webhook_returns_defaults_without_secret(server: TestServer) {
@@ -19,12 +20,14 @@ async fn create_webhook_returns_defaults_without_secret(server: TestServer) {
     assert_eq!(
         created,
         json!({
-            "id": created["id"], "url": "https://ci.example.com/hook?a=b", "project_id": project.id, "push_events": true,
+            "id": created["id"], "url": "https://ci.example.com/hook?a=b", "name": null, "description": null,
+            "branch_filter_strategy": "wildcard", "project_id": project.id, "push_events": true,
             "tag_push_events": false, "issues_events": false, "confidential_issues_events": false,
-            "merge_requests_events": false, "note_events": false, "confidential_note_events": false, "job_events": false,
-            "pipeline_events": false, "wiki_page_events": false, "releases_events": false, "push_events_branch_filter": null,
-            "custom_headers": [], "url_variables": [], "custom_webhook_template": null, "token_present": true, "signing_token_present": false,
-            "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
+            "merge_requests_events": false, "note_events": false, "confidential_note_events": false,
+            "job_events": false, "pipeline_events": false, "wiki_page_events": false, "releases_events": false,
+            "push_events_branch_filter": null,
+            "custom_headers": [], "url_variables": [], "custom_webhook_template": null, "token_present": true,
+            "signing_token_present": false, "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
             "failing_since": null, "disabled_at": null, "created_at": created["created_at"],
         })
     );
@@ -58,6 +61,49 @@ async fn update_webhook_changes_only_sent_attributes(server: TestServer) {
     assert!(row().await.token_encrypted.is_some_and(|new| Some(new) != token));
     root.put(&one, json!({ "url": "https://b.example.com/", "token": null })).await.expect(200);
     assert_eq!(row().await.token_encrypted, None);
+}
+
+async fn name_description_and_branch_filter_strategy_are_stored(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let extra = json!({
+        "name": "CI", "description": "Builds", "push_events_branch_filter": "^(main|release/.+)$",
+        "branch_filter_strategy": "regex",
+    });
+    let id = hook(&root, project.id, &receiver.url, extra).await;
+    let one = format!("/projects/{}/hooks/{id}", project.id);
+    let shown = root.get(&one).await.expect(200).json();
+    assert_eq!((&shown["name"], &shown["description"]), (&json!("CI"), &json!("Builds")));
+    assert_eq!(shown["branch_filter_strategy"], "regex");
+    for branch in ["release/1", "mainly", "topic"] {
+        project.git(&["branch", branch, "main"]);
+        commit(&root, project.id, branch, "a").await;
+    }
+    server.finish_jobs().await;
+    let refs = |requests: Vec<ReceivedRequest>| -> Vec<Value> {
+        requests.into_iter().map(|request| request.body["ref"].clone()).collect()
+    };
+    assert_eq!(refs(receiver.rest()), [json!("refs/heads/release/1")]);
+    // The stored expression is not a pattern.
+    let change = json!({ "url": receiver.url, "branch_filter_strategy": "wildcard" });
+    assert_eq!(root.put(&one, change).await.expect(422).message(), "Invalid branch filter given");
+    let change =
+        json!({ "url": receiver.url, "branch_filter_strategy": "all_branches", "name": "", "description": null });
+    let shown = root.put(&one, change).await.expect(200).json();
+    assert_eq!((&shown["name"], &shown["description"]), (&Value::Null, &Value::Null));
+    assert_eq!(shown["push_events_branch_filter"], "^(main|release/.+)$");
+    commit(&root, project.id, "topic", "b").await;
+    server.finish_jobs().await;
+    assert_eq!(refs(receiver.rest()), [json!("refs/heads/topic")]);
+    for (filter, status) in [("(", 422), ("(?=x)", 422), (&*"x".repeat(256), 422), ("x+", 200)] {
+        let change = json!({
+            "url": receiver.url, "branch_filter_strategy": "regex", "push_events_branch_filter": filter,
+        });
+        assert_eq!(root.put(&one, change).await.status, status, "{filter}");
+    }
+    let odd = json!({ "url": receiver.url, "branch_filter_strategy": "odd" });
+    root.put(&one, odd).await.expect(400);
 }
 
 async fn password_in_url_is_masked_and_preserved_on_update(server: TestServer) {
@@ -197,6 +243,7 @@ fn create_webhook_rejects_local_addresses_by_default_options() -> holdfast::conf
 on_every_database![
     create_webhook_returns_defaults_without_secret,
     update_webhook_changes_only_sent_attributes,
+    name_description_and_branch_filter_strategy_are_stored,
     password_in_url_is_masked_and_preserved_on_update,
     create_and_update_webhook_reject_invalid_attributes,
     create_webhook_rejects_local_addresses_by_default with create_webhook_rejects_local_addresses_by_default_options(),
