@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Returns a template with the attributes of a payload in place of its placeholders. Within a string of the template, a
-/// value is inserted as text, so that a quotation mark in the value does not end the string. Elsewhere a value is inserted
-/// as JSON. An absent attribute is an empty text or null.
+/// value is inserted as text, so that a quotation mark in the value does not end the string. Elsewhere a value is
+/// inserted as JSON. An absent attribute is an empty text or null.
 ///
 /// Returns `None` if the result is not a JSON object, or is longer than `max_bytes`.
 pub(super) fn fill(template: &str, payload: &str, max_bytes: usize) -> Option<String> {
@@ -77,7 +77,9 @@ fn in_string(value: Option<&Value>) -> Option<String> {
 mod tests {
     use super::*;
 
-    const PAYLOAD: &str = r#"{"a":"x","n":1,"none":null,"quote":"q\"\\\n","list":[{"t":"first"},{"t":"second"}],"o":{"k":true}}"#;
+    const PAYLOAD: &str = r#"{
+        "a": "x", "n": 1, "none": null, "quote": "q\"\\\n", "list": [{"t":"first"},{"t":"second"}], "o": {"k":true}
+    }"#;
 
     fn filled(template: &str) -> Option<String> {
         fill(template, PAYLOAD, 200)

@@ -125,8 +125,8 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 /// Creates a webhook.
 ///
 /// # Errors
-/// Returns `Error::Unprocessable` if the URL, a token, the branch filter, a custom header or a URL variable is invalid, or
-/// the project has `MAX_WEBHOOKS` webhooks already.
+/// Returns `Error::Unprocessable` if the URL, a token, the branch filter, a custom header or a URL variable is invalid.
+/// Returns `Error::Unprocessable` if the project has `MAX_WEBHOOKS` webhooks already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, settings: WebhookSettings) -> Result<Model> {
     let project_id = access.project.id;
     let url_variables = settings.url_variables.as_deref().unwrap_or_default();

@@ -39,7 +39,8 @@ const REDACTED: &str = "[REDACTED]";
 pub(super) struct DeliveryRequest {
     /// The request.
     pub request: WebhookRequest,
-    /// The headers that depend on the settings of the webhook, for the log of deliveries: a JSON object without secrets.
+    /// The headers that depend on the settings of the webhook, for the log of deliveries: a JSON object without
+    /// secrets.
     pub logged_headers: Option<String>,
 }
 

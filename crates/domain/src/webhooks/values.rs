@@ -1,4 +1,5 @@
-//! Values with keys that a webhook sends to its receiver and that are never returned: its custom headers and URL variables.
+//! Values with keys that a webhook sends to its receiver and that are never returned: its custom headers and URL
+//! variables.
 
 use sea_orm::{ActiveValue::Set, IntoActiveModel};
 use storage::entities::project_hooks::{ActiveModel, Model};
@@ -207,8 +208,8 @@ pub(super) fn is_key(key: &str) -> bool {
 /// Changes one value of a webhook. If its URL gets another origin by a URL variable, all other secrets are removed.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if the
-/// key or value is invalid, the webhook has `MAX_VALUES` values already, or its URL is invalid with the new value or
+/// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if
+/// the key or value is invalid, the webhook has `MAX_VALUES` values already, or its URL is invalid with the new value or
 /// without the removed value.
 pub async fn change(
     backend: &Backend,

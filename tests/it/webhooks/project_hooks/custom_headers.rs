@@ -160,6 +160,8 @@ async fn custom_headers_require_maintainer_and_existing_webhook(server: TestServ
         assert_eq!(server.root().put(&wrong, body.clone()).await.expect(404).message(), "404 Not found");
         assert_eq!(server.root().delete(&wrong).await.expect(404).message(), "404 Not found");
     }
+    let odd = format!("/projects/{}/hooks/x/custom_headers/X-A", project.id);
+    assert_eq!((maintainer.put(&odd, body).await.status, maintainer.delete(&odd).await.status), (400, 400));
     let large = json!({ "value": "x".repeat(1_100_000) });
     assert_eq!(maintainer.put(&path, large).await.status, 413);
 }

@@ -27,7 +27,8 @@ async fn create_webhook_returns_defaults_without_secret(server: TestServer) {
             "job_events": false, "pipeline_events": false, "wiki_page_events": false, "releases_events": false,
             "push_events_branch_filter": null,
             "custom_headers": [], "url_variables": [], "custom_webhook_template": null, "token_present": true,
-            "signing_token_present": false, "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
+            "signing_token_present": false, "repository_update_events": false, "enable_ssl_verification": true,
+            "alert_status": "executable",
             "failing_since": null, "disabled_at": null, "created_at": created["created_at"],
         })
     );

@@ -185,6 +185,8 @@ async fn url_variables_require_maintainer(server: TestServer) {
     }
     maintainer.put(&path, body.clone()).await.expect(204);
     maintainer.delete(&path).await.expect(204);
+    let odd = format!("/projects/{}/hooks/x/url_variables/v", project.id);
+    assert_eq!((maintainer.put(&odd, body.clone()).await.status, maintainer.delete(&odd).await.status), (400, 400));
     let other = format!("/projects/{}/hooks/4711/url_variables/v", project.id);
     assert_eq!(maintainer.put(&other, body).await.expect(404).message(), "404 Not found");
     assert_eq!(maintainer.put(&path, json!({ "value": "x".repeat(1_100_000) })).await.status, 413);

@@ -90,8 +90,8 @@ pub(super) struct WebhookDestination {
     pub credentials: Option<(String, Option<String>)>,
 }
 
-/// Restores the URL and credentials from a displayed address and its password. Without a password, the address can contain
-/// one that is not masked.
+/// Restores the URL and credentials from a displayed address and its password. Without a password, the address can
+/// contain one that is not masked.
 pub(super) fn destination(
     shown: &str,
     password: Option<&Secret<String>>,

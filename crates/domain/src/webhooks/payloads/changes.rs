@@ -23,7 +23,8 @@ const USERS: [(&str, &str); 2] = [("assignee_ids", "assignees"), ("reviewer_ids"
 /// Names of attributes with a time.
 const TIMES: [&str; 2] = ["closed_at", "updated_at"];
 
-/// Returns the changes of an event as receivers get them. Labels and users that were deleted since the event are absent.
+/// Returns the changes of an event as receivers get them. Labels and users that were deleted since the event are
+/// absent.
 pub(super) async fn for_receivers(
     backend: &Backend,
     subject: &PayloadContext,
