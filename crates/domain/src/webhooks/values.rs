@@ -151,8 +151,8 @@ impl ValueKind {
         match self {
             Self::CustomHeaders => "Custom headers validation failed",
             Self::UrlVariables => {
-                "Invalid URL variables given: use at most 20 variables, keys of letters, digits, ., _ and -, and values \
-                 of 1 to 2,048 characters"
+                "Invalid URL variables given: use at most 20 variables, keys of letters, digits, ., _ and -, and \
+                 values of 1 to 2,048 characters"
             }
         }
     }
@@ -209,8 +209,8 @@ pub(super) fn is_key(key: &str) -> bool {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if
-/// the key or value is invalid, the webhook has `MAX_VALUES` values already, or its URL is invalid with the new value or
-/// without the removed value.
+/// the key or value is invalid, the webhook has `MAX_VALUES` values already, its URL uses the variable to remove, or its
+/// URL is invalid with the new value.
 pub async fn change(
     backend: &Backend,
     access: &ProjectAccess,
