@@ -209,8 +209,8 @@ pub(super) fn is_key(key: &str) -> bool {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if
-/// the key or value is invalid, the webhook has `MAX_VALUES` values already, its URL uses the variable to remove, or its
-/// URL is invalid with the new value.
+/// the key or value is invalid, the webhook has `MAX_VALUES` values already, its URL uses the variable to remove, or
+/// the URL is invalid with the new value.
 pub async fn change(
     backend: &Backend,
     access: &ProjectAccess,
