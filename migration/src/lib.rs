@@ -105,13 +105,13 @@ mod m20261128_000109_create_package_cleanup_policies;
 mod m20261128_000110_create_gpg_keys;
 mod m20261129_000111_create_container_expiration_policies;
 mod m20261130_000112_store_access_levels_of_packages_and_releases;
+mod m20261130_000113_store_custom_headers_of_webhooks;
+mod m20261130_000114_store_signing_tokens_of_webhooks;
+mod m20261130_000115_extend_settings_of_webhooks;
 mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
 mod m20261130_000117_limit_uses_of_user_keys;
 mod m20261130_000119_create_issue_links;
 mod m20261130_000120_create_resource_events;
-mod m20261130_000113_store_custom_headers_of_webhooks;
-mod m20261130_000114_store_signing_tokens_of_webhooks;
-mod m20261130_000115_extend_settings_of_webhooks;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -217,13 +217,13 @@ impl MigratorTrait for Migrator {
             Box::new(m20261128_000110_create_gpg_keys::Migration),
             Box::new(m20261129_000111_create_container_expiration_policies::Migration),
             Box::new(m20261130_000112_store_access_levels_of_packages_and_releases::Migration),
+            Box::new(m20261130_000113_store_custom_headers_of_webhooks::Migration),
+            Box::new(m20261130_000114_store_signing_tokens_of_webhooks::Migration),
+            Box::new(m20261130_000115_extend_settings_of_webhooks::Migration),
             Box::new(m20261130_000116_index_deployments_by_time_and_environments_by_name::Migration),
             Box::new(m20261130_000117_limit_uses_of_user_keys::Migration),
             Box::new(m20261130_000119_create_issue_links::Migration),
             Box::new(m20261130_000120_create_resource_events::Migration),
-            Box::new(m20261130_000113_store_custom_headers_of_webhooks::Migration),
-            Box::new(m20261130_000114_store_signing_tokens_of_webhooks::Migration),
-            Box::new(m20261130_000115_extend_settings_of_webhooks::Migration),
         ]
     }
 }

@@ -2,15 +2,9 @@
 
 use storage::entities::{
     self, approval_rules, ci_variables, cluster_platforms, container_expiration_policies, deployments,
-<<<<<<< HEAD
     environments, events, hook_deliveries, issue_links, issues, merge_requests, milestones, namespaces,
-    package_cleanup_policies, package_protection_rules, packages, pipelines, projects, release_links,
-    remote_mirrors, status_check_responses, todos, user_keys, vulnerabilities,
-=======
-    environments, events, hook_deliveries, issues, merge_requests, milestones, namespaces,
     package_cleanup_policies, package_protection_rules, packages, pipelines, project_hooks, projects,
-    release_links, remote_mirrors, status_check_responses, todos, vulnerabilities,
->>>>>>> 7b3a7922 (Store names and branch filter strategies of webhooks)
+    release_links, remote_mirrors, status_check_responses, todos, user_keys, vulnerabilities,
 };
 
 /// Converts a value between the contract and the tables.
