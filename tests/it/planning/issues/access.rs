@@ -5,7 +5,7 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{open, public_project, titles};
-use crate::support::spaces::project;
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn confidential_issue_is_hidden_from_guests_and_non_members(server: TestServer) {
@@ -156,6 +156,29 @@ async fn assignees_who_cannot_see_issues_are_dropped(server: TestServer) {
     assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
 }
 
+async fn members_through_hidden_groups_stay_assigned(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "closed", json!({"visibility": "private"})).await;
+    let to = project(&root, "other", json!({"visibility": "private"})).await;
+    let hidden = group(&root, "hidden", json!({"visibility": "private"})).await;
+    let (insider, maintainer) = (server.create_user("insider").await, server.create_user("maintainer").await);
+    join(&root, &format!("/groups/{hidden}"), insider.id, 30).await;
+    for project in [id, to] {
+        join(&root, &format!("/projects/{project}"), maintainer.id, 40).await;
+        let share = json!({"group_id": hidden, "group_access": 30});
+        root.post(&format!("/projects/{project}/share"), share).await.expect(201);
+    }
+    maintainer.client.get(&format!("/groups/{hidden}")).await.expect(404);
+    let iid = open(&root, id, json!({"title": "t", "assignee_ids": [insider.id]})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let body = json!({"assignee_ids": [insider.id]});
+    let updated = maintainer.client.put(&path, body).await.expect(200).json();
+    assert_eq!(updated["assignee"]["username"], "insider");
+    let body = json!({"to_project_id": to});
+    let moved = maintainer.client.post(&format!("{path}/move"), body).await.expect(201).json();
+    assert_eq!(moved["assignee"]["username"], "insider");
+}
+
 fn free_plan_allows_one_assignee_and_no_weight_options() -> ConfigOptions {
     ConfigOptions { plan: Some("free".parse().expect("a plan")), ..ConfigOptions::default() }
 }
@@ -187,4 +210,5 @@ on_every_database![
     archived_project_issues_are_read_only,
     free_plan_allows_one_assignee_and_no_weight with free_plan_allows_one_assignee_and_no_weight_options(),
     assignees_who_cannot_see_issues_are_dropped,
+    members_through_hidden_groups_stay_assigned,
 ];

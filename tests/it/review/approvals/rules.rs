@@ -148,6 +148,23 @@ async fn hidden_groups_are_not_shown_and_stay(server: TestServer) {
     assert_eq!(changed["contains_hidden_groups"], false);
 }
 
+async fn members_through_hidden_groups_stay(server: TestServer) {
+    let fixture = Fixture::new(&server, "guests").await;
+    fixture.root.put(&fixture.url(""), json!({"visibility": "private"})).await.expect(200);
+    let mia = fixture.member("mia", AccessLevel::Maintainer).await;
+    let insider = server.create_user("insider").await;
+    let hidden = spaces::group(&fixture.root, "hidden", json!({"visibility": "private"})).await;
+    spaces::join(&fixture.root, &format!("/groups/{hidden}"), insider.id, 30).await;
+    let share = json!({"group_id": hidden, "group_access": 30});
+    fixture.root.post(&fixture.url("/share"), share).await.expect(201);
+    let rule = fixture.rule(json!({"name": "Sec", "approvals_required": 1, "user_ids": [insider.id]})).await;
+    let one = fixture.url(&format!("/approval_rules/{}", rule["id"]));
+    let same = json!({"name": "Sec", "approvals_required": 1, "user_ids": [insider.id]});
+    let changed = mia.client.put(&one, same).await.expect(200).json();
+    assert_eq!(changed["users"][0]["username"], "insider");
+    assert_eq!(fixture.approvals().await["approved"], false);
+}
+
 async fn users_who_can_see_merge_requests_read_rules(server: TestServer) {
     let fixture = Fixture::new(&server, "readers").await;
     let guest = fixture.member("gus", AccessLevel::Guest).await;
@@ -216,6 +233,7 @@ on_every_database![
     refused_rules_name_their_attribute,
     lists_replace_the_former_lists,
     hidden_groups_are_not_shown_and_stay,
+    members_through_hidden_groups_stay,
     users_who_can_see_merge_requests_read_rules,
     rules_have_a_maximum_number,
     deleted_users_groups_and_protections_leave_their_rules,

@@ -9,6 +9,7 @@ use serde_json::json;
 use storage::database::Violation;
 use storage::entities::issuables::{REVIEWERS, labels_of, linked_users};
 use storage::entities::label_priorities::{self, LabeledItems};
+use storage::entities::members::MembershipSource;
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
@@ -20,12 +21,11 @@ use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::{InstancePlan, Role, Visibility};
+use crate::kernel::policy::{EffectiveAccess, InstancePlan, Role};
 use crate::planning::labels::{find_by_title, resolve_or_create};
 use crate::planning::system_notes;
-use crate::spaces::members::{self, MemberFilter};
+use crate::spaces::members;
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -318,7 +318,8 @@ impl MetadataEffects {
 }
 
 /// Returns the users that can be assigned, in the given order: active users who can see issuables of the
-/// kind. Guests of a private project cannot see merge requests. Other IDs are ignored.
+/// kind. Guests of a private project cannot see merge requests. Other IDs are ignored. Roles through groups that are
+/// hidden from the caller count, because a caller who sends the present users must not remove them.
 pub(crate) async fn assignable_users(
     backend: &Backend,
     access: &ProjectAccess,
@@ -335,52 +336,36 @@ pub(crate) async fn assignable_users(
         return Ok(Vec::new());
     }
     let db = backend.database.read();
-    let feature = match kind {
-        IssuableKind::Issue => access.project.issues_access_level,
-        IssuableKind::MergeRequest => access.project.merge_requests_access_level,
+    let project = &access.project;
+    let source = MembershipSource::Project(project.id);
+    let most = unique_ids.len() as u64;
+    let roles = members::roles(db, source, &access.namespace, Some(&unique_ids), most).await?;
+    let (feature, min_role) = match kind {
+        IssuableKind::Issue => (project.issues_access_level, Role::Guest),
+        IssuableKind::MergeRequest => (project.merge_requests_access_level, Role::Reporter),
     };
-    let non_members = match access.project.visibility {
-        // The feature is available to members only.
-        _ if feature != FeatureAccess::Enabled => Vec::new(),
-        Visibility::Public => existing_users(db, &unique_ids).await?,
-        Visibility::Internal => {
-            let mut users = existing_users(db, &unique_ids).await?;
-            users.retain(|user| !user.external);
-            users
-        }
-        Visibility::Private => Vec::new(),
+    let can_see = |user: &users::Model| {
+        // Administrators are assigned as other users are.
+        let effective_access = EffectiveAccess {
+            signed_in: true,
+            external: user.external,
+            admin: false,
+            role: roles.get(&user.id).copied(),
+        };
+        effective_access.has_role(min_role)
+            || (feature == FeatureAccess::Enabled && effective_access.is_open(project.visibility))
     };
-    let filter = MemberFilter {
-        query: None,
-        user_ids: Some(unique_ids.clone()),
-    };
-    let page = PageRequest {
-        number: 1,
-        size: 100,
-        keyset: false,
-    };
-    let source = members::MemberSource::from(access.clone());
-    let members = members::list_all(backend, &source, &filter, &page).await?;
-    let mut users: BTreeMap<i64, users::Model> =
-        non_members.into_iter().map(|user| (user.id, user)).collect();
-    let min_role = match kind {
-        IssuableKind::Issue => Role::Guest,
-        IssuableKind::MergeRequest => Role::Reporter,
-    };
-    let members = members
-        .items
+    let found = users::not_deleted()
+        .filter(users::Column::Id.is_in(unique_ids.iter().copied()))
+        .filter(users::Column::State.eq(users::UserState::Active))
+        .all(db)
+        .await?;
+    let mut users: BTreeMap<i64, users::Model> = found
         .into_iter()
-        .filter(|member| member.access_level >= min_role);
-    users.extend(members.map(|member| (member.user.id, member.user)));
-    users.retain(|_, user| user.state == users::UserState::Active);
+        .filter(can_see)
+        .map(|user| (user.id, user))
+        .collect();
     Ok(unique_ids.iter().filter_map(|id| users.remove(id)).collect())
-}
-
-async fn existing_users(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::Model>> {
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(ids.iter().copied()))
-        .filter(users::Column::DeletionStartedAt.is_null());
-    Ok(users.all(db).await?)
 }
 
 /// A list of users of an issuable.
