@@ -89,9 +89,45 @@ async fn approvals_of_regular_rules_count_for_all_users(server: TestServer) {
     assert_eq!(numbers().await, (json!(2), json!(0), 0));
 }
 
+async fn former_approvers_do_not_count_for_all_users(server: TestServer) {
+    let fixture = Fixture::new(&server, "former").await;
+    let mut members = Vec::new();
+    for name in ["blocked", "removed", "demoted"] {
+        members.push(fixture.member(name, AccessLevel::Developer).await);
+    }
+    fixture.set(json!({"approvals_before_merge": 3})).await;
+    for member in &members {
+        fixture.approve(&member.client).await.expect(201);
+    }
+    let numbers = async || {
+        let approvals = fixture.approvals().await;
+        let listed = approvals["approved_by"].as_array().expect("a list").len();
+        (approvals["approvals_left"].clone(), approvals["approved"].clone(), listed)
+    };
+    assert_eq!(numbers().await, (json!(0), json!(true), 3));
+    let [blocked, removed, demoted] = &members[..] else { panic!("three members") };
+    fixture.root.post(&format!("/users/{}/block", blocked.id), json!({})).await.expect(201);
+    assert_eq!(numbers().await.0, 1);
+    fixture.root.delete(&fixture.url(&format!("/members/{}", removed.id))).await.expect(204);
+    assert_eq!(numbers().await.0, 2);
+    let member = fixture.url(&format!("/members/{}", demoted.id));
+    fixture.root.put(&member, json!({"access_level": 20})).await.expect(200);
+    assert_eq!(numbers().await, (json!(3), json!(false), 3));
+    fixture.merge().await.expect(405);
+    fixture.root.put(&member, json!({"access_level": 30})).await.expect(200);
+    fixture.root.post(&format!("/users/{}/unblock", blocked.id), json!({})).await.expect(201);
+    assert_eq!(numbers().await.0, 1);
+    // An administrator without a role in the project can approve.
+    let boss = server.create_user("boss").await;
+    fixture.root.put(&format!("/users/{}", boss.id), json!({"admin": true})).await.expect(200);
+    fixture.approve(&boss.client).await.expect(201);
+    assert_eq!(numbers().await, (json!(0), json!(true), 4));
+}
+
 on_every_database![
     rule_counts_its_users_and_direct_members_of_its_groups,
     users_without_the_developer_role_do_not_count,
     author_is_not_eligible_for_the_own_merge_request,
     approvals_of_regular_rules_count_for_all_users,
+    former_approvers_do_not_count_for_all_users,
 ];

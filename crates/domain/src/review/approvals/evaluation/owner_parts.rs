@@ -9,8 +9,8 @@ use storage::entities::related_rows::{PartKey, RelatedPart, RelatedRowSets, Rela
 use storage::entities::users::{self, UserSummary};
 use storage::entities::{approvals, members, now, unexpired};
 
+use super::AppliedRule;
 use super::parts::{MAX_ELIGIBLE, can_approve, first_users};
-use super::{AppliedRule, Approval};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::review::approvals::owner_rules::{OwnerApprovers, OwnerRule, OwnerRules};
@@ -65,9 +65,10 @@ impl OwnerParts {
 }
 
 impl LoadedOwners {
-    /// Returns a rule with the users who can satisfy it. Unless code owners are required, the rule requires nothing.
-    pub(super) fn apply(&self, rule: &OwnerRule, is_required: bool, approvals: &[Approval]) -> AppliedRule {
-        let approved = approvals.iter().map(|approval| approval.user.id);
+    /// Returns a rule with the users who can satisfy it. Unless code owners are required, the rule requires nothing. `counted`
+    /// are the IDs of all users who can approve and have approved, oldest approval first.
+    pub(super) fn apply(&self, rule: &OwnerRule, is_required: bool, counted: &[i64]) -> AppliedRule {
+        let approved = counted.iter().copied();
         let (rule_type, eligible, approved_by) = match &rule.approvers {
             OwnerApprovers::All => (ApprovalRuleType::AnyApprover, Vec::new(), approved.collect()),
             OwnerApprovers::Of { user_ids, group_ids } => {

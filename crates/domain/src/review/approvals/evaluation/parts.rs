@@ -45,6 +45,7 @@ pub(crate) struct ApprovalParts {
     branches: PartKey,
     eligible: PartKey,
     approving: PartKey,
+    counted: PartKey,
     owners: OwnerParts,
 }
 
@@ -87,6 +88,7 @@ impl ApprovalParts {
             branches: of_rules(branches_part(scope)),
             eligible: of_rules(eligible_part(access, scope)),
             approving: of_rules(approving_part(access, scope, id)),
+            counted: of_rules(counted_part(access, id)),
             approvals: related.add(Some(approvals::part(id))),
             users: related.add(Some(users_part(id))),
             owners,
@@ -117,6 +119,7 @@ impl ApprovalParts {
         let mut branches = rows.take_grouped(self.branches, |row| Ok(name_of(row)))?;
         let mut eligible = rows.take_grouped(self.eligible, UserSummary::read)?;
         let mut approving = rows.take_grouped(self.approving, |row| Ok(row.id))?;
+        let counted: Vec<i64> = rows.take(self.counted).into_iter().map(|row| row.id).collect();
         let stored = rows.take(self.rules).into_iter().map(StoredRule::read);
         let stored = stored.collect::<Result<Vec<_>, _>>()?;
         let is_overwritten = policy.has_rule_overrides && stored.iter().any(|rule| rule.is_own);
@@ -134,7 +137,7 @@ impl ApprovalParts {
                 continue;
             }
             let approved_by = match rule.rule_type {
-                ApprovalRuleType::AnyApprover => approvals.iter().map(|approval| approval.user.id).collect(),
+                ApprovalRuleType::AnyApprover => counted.clone(),
                 ApprovalRuleType::Regular => approving.remove(&rule.id).unwrap_or_default(),
             };
             rules.push(AppliedRule {
@@ -150,7 +153,7 @@ impl ApprovalParts {
         }
         let owners = self.owners.take(rows)?;
         let of_owners = policy.owners.rules.iter();
-        rules.extend(of_owners.map(|rule| owners.apply(rule, target.requires_code_owners, &approvals)));
+        rules.extend(of_owners.map(|rule| owners.apply(rule, target.requires_code_owners, &counted)));
         for rule in &mut rules {
             rule.exclude(&policy.excluded);
         }
@@ -281,12 +284,16 @@ fn candidates(scope: RuleScope) -> SelectStatement {
     users.union(UnionType::Distinct, groups).take()
 }
 
-/// Returns a condition on `users` for users who can approve merge requests of a project.
-pub(super) fn can_approve(access: &ProjectAccess) -> Condition {
+/// Returns a condition on `users` for active users.
+fn is_active() -> Condition {
     Condition::all()
         .add(users::Column::State.eq(UserState::Active))
         .add(users::Column::DeletionStartedAt.is_null())
-        .add(users_with_role(access, AccessLevel::Developer))
+}
+
+/// Returns a condition on `users` for users whose approvals can count for a rule with users or groups.
+pub(super) fn can_approve(access: &ProjectAccess) -> Condition {
+    is_active().add(users_with_role(access, AccessLevel::Developer))
 }
 
 /// Returns the part with the users of rules who can approve, at most [`MAX_ELIGIBLE`] of each rule, sorted
@@ -328,6 +335,29 @@ fn approving_part(access: &ProjectAccess, scope: RuleScope, merge_request_id: i6
         .and_where(has_approved)
         .and_where(approvals::Column::MergeRequestId.eq(merge_request_id));
     RelatedPart::new(rows, Expr::col((CANDIDATE, "rule_id")))
+        .sorted_by(approvals::Column::Id.into_expr())
+        .with_id(users::Column::Id.into_expr())
+}
+
+/// Returns the part with the IDs of the users whose approvals of a merge request count for a rule that all users
+/// satisfy, oldest approval first. Users who were blocked or lost their role since do not count.
+fn counted_part(access: &ProjectAccess, merge_request_id: i64) -> RelatedPart {
+    let is_user = users::Column::Id
+        .into_expr()
+        .eq(approvals::Column::UserId.into_expr());
+    // Administrators can approve without a role.
+    let has_permission = Condition::any()
+        .add(users::Column::Admin.eq(true))
+        .add(users_with_role(access, AccessLevel::Developer));
+    let rows = Query::select()
+        .from(approvals::Entity)
+        .cross_join(users::Entity)
+        .and_where(is_user)
+        .and_where(approvals::Column::MergeRequestId.eq(merge_request_id))
+        .cond_where(is_active())
+        .cond_where(has_permission)
+        .take();
+    RelatedPart::new(rows, approvals::Column::MergeRequestId.into_expr())
         .sorted_by(approvals::Column::Id.into_expr())
         .with_id(users::Column::Id.into_expr())
 }
