@@ -79,6 +79,23 @@ async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
     assert_eq!(guest.client.get("/events?target_type=note").await.expect(200).json(), json!([]));
 }
 
+async fn confidential_note_with_only_an_emoji_awards_nothing(server: TestServer) {
+    let (id, path) = issue(&server, "quiet").await;
+    let guest = server.create_user("guest").await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    for (number, flag) in ["confidential", "internal"].into_iter().enumerate() {
+        let notes = format!("{path}/notes");
+        let created = server.root().post(&notes, json!({"body": ":tada:", flag: true})).await.expect(201).json();
+        assert_eq!((&created["body"], &created["confidential"]), (&json!(":tada:"), &json!(true)));
+        assert_eq!(server.root().get(&notes).await.expect(200).pluck("body").len(), number + 1);
+        assert_eq!(guest.client.get(&notes).await.expect(200).json(), json!([]));
+    }
+    assert_eq!(guest.client.get(&format!("{path}/award_emoji")).await.expect(200).json(), json!([]));
+    server.root().post(&format!("{path}/notes"), json!({"body": ":tada:"})).await.expect(201);
+    let awarded = guest.client.get(&format!("{path}/award_emoji")).await.expect(200);
+    assert_eq!(awarded.pluck("name"), ["tada"]);
+}
+
 async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServer) {
     let (id, path) = issue(&server, "few").await;
     let (ann, guest) = (server.create_user("ann").await, server.create_user("guest").await);
@@ -172,6 +189,7 @@ async fn create_note_accepts_created_at_from_owners_only(server: TestServer) {
 on_every_database![
     notes_return_401_to_anonymous_and_404_to_non_members,
     notes_on_confidential_issues_are_hidden,
+    confidential_note_with_only_an_emoji_awards_nothing,
     confidential_notes_are_visible_to_author_and_reporters,
     create_note_accepts_internal_as_alias_of_confidential,
     locked_discussion_allows_writes_by_members_only,

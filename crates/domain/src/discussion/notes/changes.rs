@@ -42,7 +42,8 @@ pub enum NoteOrAwardEmoji {
     AwardEmoji(Box<AwardEmojiDetail>),
 }
 
-/// Creates a note. A note that consists only of an emoji name creates an award emoji instead.
+/// Creates a note. A note that consists only of an emoji name creates an award emoji instead, unless it is confidential:
+/// award emoji are visible to all users who can see the noteable.
 ///
 /// # Errors
 /// Returns a validation error for a blank note. Returns `NotFound` if the noteable is not visible or the
@@ -63,7 +64,9 @@ pub async fn create(
         .transaction(async |transaction| {
             let noteable = Noteable::lock(transaction, space, key).await?;
             noteable.check_unlocked(space)?;
-            if let Some(name) = award_emoji::sole_emoji(&new.body) {
+            if !new.confidential
+                && let Some(name) = award_emoji::sole_emoji(&new.body)
+            {
                 let awardable = Awardable::Noteable(noteable);
                 let award_emoji = award_emoji::insert(transaction, author, &awardable, name).await?;
                 return Ok(NoteOrAwardEmoji::AwardEmoji(Box::new(award_emoji)));
