@@ -208,6 +208,28 @@ async fn assignees_who_cannot_see_the_merge_request_are_dropped(server: TestServ
     assert_eq!(changed["assignee"]["username"], "reporter");
 }
 
+async fn users_who_cannot_read_the_code_are_dropped(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "sources").await;
+    let id = project.id;
+    let (stranger, guest) = (server.create_user("stranger").await, server.create_user("guest").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    let levels = json!({"repository_access_level": "private", "merge_requests_access_level": "enabled"});
+    root.put(&format!("/projects/{id}"), levels).await.expect(200);
+    let both = json!({"assignee_ids": [stranger.id, guest.id], "reviewer_ids": [stranger.id, guest.id]});
+    let iid = propose(&root, id, "feature/x", "main", both).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    assert_ne!(stranger.client.get(&path).await.status, 200);
+    let shown = guest.client.get(&path).await.expect(200).json();
+    for list in ["assignees", "reviewers"] {
+        let names: Vec<&Value> = shown[list].as_array().expect("a list").iter().map(|user| &user["username"]).collect();
+        assert_eq!(names, ["guest"], "{list}");
+    }
+    let rule = json!({"name": "R", "approvals_required": 1, "user_ids": [stranger.id, guest.id]});
+    let rule = root.post(&format!("/projects/{id}/approval_rules"), rule).await.expect(201).json();
+    assert_eq!((&rule["users"][0]["username"], &rule["users"][1]), (&json!("guest"), &json!(null)));
+}
+
 async fn merged_merge_request_rejects_state_and_target_changes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "done").await;
@@ -345,6 +367,7 @@ on_every_database![
     update_merge_request_rejects_invalid_attributes,
     merge_request_can_be_closed_and_reopened,
     assignees_who_cannot_see_the_merge_request_are_dropped,
+    users_who_cannot_read_the_code_are_dropped,
     merged_merge_request_rejects_state_and_target_changes,
     update_requires_author_or_developer_and_delete_requires_owner,
     subscriptions_and_participants_reflect_callers_and_commenters,

@@ -318,7 +318,7 @@ impl MetadataEffects {
 }
 
 /// Returns the users that can be assigned, in the given order: active users who can see issuables of the
-/// kind. Guests of a private project cannot see merge requests. Other IDs are ignored. Roles through groups that are
+/// kind. Merge requests are visible to users who can read the code. Other IDs are ignored. Roles through groups that are
 /// hidden from the caller count, because a caller who sends the present users must not remove them.
 pub(crate) async fn assignable_users(
     backend: &Backend,
@@ -340,10 +340,6 @@ pub(crate) async fn assignable_users(
     let source = MembershipSource::Project(project.id);
     let most = unique_ids.len() as u64;
     let roles = members::roles(db, source, &access.namespace, Some(&unique_ids), most).await?;
-    let (feature, min_role) = match kind {
-        IssuableKind::Issue => (project.issues_access_level, Role::Guest),
-        IssuableKind::MergeRequest => (project.merge_requests_access_level, Role::Reporter),
-    };
     let can_see = |user: &users::Model| {
         // Administrators are assigned as other users are.
         let effective_access = EffectiveAccess {
@@ -352,8 +348,22 @@ pub(crate) async fn assignable_users(
             admin: false,
             role: roles.get(&user.id).copied(),
         };
-        effective_access.has_role(min_role)
-            || (feature == FeatureAccess::Enabled && effective_access.is_open(project.visibility))
+        match kind {
+            IssuableKind::Issue => {
+                effective_access.has_role(Role::Guest)
+                    || (effective_access.is_open(project.visibility)
+                        && project.issues_access_level == FeatureAccess::Enabled)
+            }
+            IssuableKind::MergeRequest => {
+                let (requests, code) = (
+                    project.merge_requests_access_level,
+                    project.repository_access_level,
+                );
+                effective_access.has_role(Role::Reporter)
+                    || (effective_access.has_feature(requests)
+                        && effective_access.can_read_code(code, project.visibility))
+            }
+        }
     };
     let found = users::not_deleted()
         .filter(users::Column::Id.is_in(unique_ids.iter().copied()))
