@@ -1,6 +1,6 @@
 //! Promotion of labels and milestones of projects to a group.
 
-use sea_orm::sea_query::{DeleteStatement, Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::sea_query::{DeleteStatement, Expr, ExprTrait, LockType, Order, Query, SelectStatement};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
@@ -34,7 +34,8 @@ pub(super) struct ReferencingTable {
 
 impl Promotion {
     /// Returns the group to which items of the project are promoted, and locks it until the transaction ends.
-    /// The lock serializes promotions, so that concurrent ones do not create the same item.
+    /// The lock serializes promotions, so that concurrent ones do not create the same item. Must run before an item is
+    /// locked: another promotion to the group locks the items of all projects.
     ///
     /// # Errors
     /// Returns `Error::Rejected` if the project is not in a group. Returns `Error::Forbidden` if the caller
@@ -58,6 +59,27 @@ impl Promotion {
             .and_where(Expr::col((self.table, "title")).eq(title))
             .and_where(Expr::col((self.table, "project_id")).in_subquery(projects_below(group_id)))
             .take()
+    }
+
+    /// Locks the `former` items in ascending order until the transaction ends. The lock excludes the lock of an assignment,
+    /// which could otherwise add a reference between the replacement of the references and the deletion of the items.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn lock_former(
+        &self,
+        transaction: &DatabaseTransaction,
+        former: &SelectStatement,
+    ) -> Result<()> {
+        let locked = Query::select()
+            .column("id")
+            .from(self.table)
+            .and_where(Expr::col("id").in_subquery(former.clone()))
+            .order_by("id", Order::Asc)
+            .lock(LockType::Update)
+            .take();
+        transaction.query_all(&locked).await?;
+        Ok(())
     }
 
     /// Replaces all references to `former` items by references to the promoted item.

@@ -79,8 +79,30 @@ async fn promote_label_requires_reporter_of_the_group(server: TestServer) {
     ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200);
 }
 
+async fn promotion_keeps_concurrent_assignments(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let other = project(&root, "other", json!({ "namespace_id": team })).await;
+    server.insert_issue(other, 1, &[]).await;
+    let issue = format!("/projects/{other}/issues/1");
+    for round in 0..10 {
+        let title = format!("bug{round}");
+        for parent in [work, other] {
+            label(&root, &format!("/projects/{parent}"), &title).await;
+        }
+        let promote = format!("/projects/{work}/labels/{title}/promote");
+        let assign = root.put(&issue, json!({ "labels": title }));
+        let (promoted, assigned) = tokio::join!(root.put(&promote, json!({})), assign);
+        promoted.expect(200);
+        assigned.expect(200);
+        assert_eq!(root.get(&issue).await.expect(200).json()["labels"], json!([title]));
+    }
+}
+
 on_every_database![
     promote_label_replaces_project_labels_of_the_same_title,
     promote_label_merges_into_existing_group_label,
     promote_label_requires_reporter_of_the_group,
+    promotion_keeps_concurrent_assignments,
 ];

@@ -269,6 +269,51 @@ async fn promote_milestone_replaces_milestones_of_the_same_title(server: TestSer
     root.post(&without_group, json!({})).await.expect(400);
 }
 
+async fn promotion_keeps_concurrent_assignments(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let other = project(&root, "other", json!({ "namespace_id": team })).await;
+    let issue = server.insert_issue(other, 1, &[]).await.id;
+    for round in 0..10 {
+        let title = format!("v{round}");
+        let promoted = milestone(&root, &format!("/projects/{work}"), &title).await;
+        let former = milestone(&root, &format!("/projects/{other}"), &title).await;
+        let promoted = format!("/projects/{work}/milestones/{promoted}");
+        root.put(&promoted, json!({ "due_date": "2030-01-31" })).await.expect(200);
+        let (promote, issue_path) = (format!("{promoted}/promote"), format!("/projects/{other}/issues/1"));
+        let assign = root.put(&issue_path, json!({ "milestone_id": former }));
+        let (promoted, assigned) = tokio::join!(root.post(&promote, json!({})), assign);
+        let promoted = promoted.expect(201).json();
+        // The milestone may be replaced before it is assigned.
+        assert!([200, 400].contains(&assigned.status), "{assigned:?}");
+        if assigned.status == 200 {
+            let row = server.issue(issue).await;
+            assert_eq!(json!(row.milestone_id), promoted["id"], "round {round}");
+            assert_eq!(row.milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2030-01-31"));
+        }
+    }
+}
+
+async fn concurrent_promotions_create_one_milestone(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let other = project(&root, "other", json!({ "namespace_id": team })).await;
+    for round in 0..6 {
+        let title = format!("v{round}");
+        let mut paths = Vec::new();
+        for parent in [work, other] {
+            let one = milestone(&root, &format!("/projects/{parent}"), &title).await;
+            paths.push(format!("/projects/{parent}/milestones/{one}/promote"));
+        }
+        let (one, two) = tokio::join!(root.post(&paths[0], json!({})), root.post(&paths[1], json!({})));
+        let mut statuses = [one.status, two.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 404], "round {round}");
+    }
+}
+
 async fn concurrent_creates_assign_unique_iids(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -299,5 +344,7 @@ on_every_database![
     project_milestone_changes_create_events,
     milestone_events_require_issues_or_merge_requests,
     promote_milestone_replaces_milestones_of_the_same_title,
+    promotion_keeps_concurrent_assignments,
+    concurrent_promotions_create_one_milestone,
     concurrent_creates_assign_unique_iids,
 ];

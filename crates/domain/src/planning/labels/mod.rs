@@ -21,7 +21,7 @@ pub use titles::{find_by_title, lock_by_title, resolve_or_create};
 
 use std::collections::HashSet;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use storage::entities::labels::{self, Column, LabelSummary, Model};
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
@@ -127,13 +127,26 @@ async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -
 
 /// Finds a label of the project or group itself, and locks it until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -> Result<Model> {
-    let own = || labels::within(space.scope()).lock_exclusive();
+    find_among(db, labels::within(space.scope()).lock_exclusive(), reference).await
+}
+
+/// Finds a label of the project or group itself.
+async fn find_own(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -> Result<Model> {
+    find_among(db, labels::within(space.scope()), reference).await
+}
+
+/// Finds a label among the selected ones, by ID or title.
+async fn find_among(
+    db: &impl ConnectionTrait,
+    own: Select<labels::Entity>,
+    reference: &str,
+) -> Result<Model> {
     if let Some(id) = numeric_id(reference)
-        && let Some(label) = own().filter(Column::Id.eq(id)).one(db).await?
+        && let Some(label) = own.clone().filter(Column::Id.eq(id)).one(db).await?
     {
         return Ok(label);
     }
-    let by_title = own().filter(Column::Title.eq(reference)).one(db).await?;
+    let by_title = own.filter(Column::Title.eq(reference)).one(db).await?;
     by_title.ok_or_else(missing)
 }
 

@@ -7,7 +7,7 @@ use storage::entities::issuables::lock_rows;
 use storage::entities::labels::{self, ActiveModel, Column, Model};
 use storage::entities::{Scope, label_priorities, now};
 
-use super::{LabelDetail, detail, lock_own};
+use super::{LabelDetail, detail, find_own, lock_own};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -52,8 +52,9 @@ pub async fn promote(backend: &Backend, space: &SpaceAccess, reference: &str) ->
     backend
         .database
         .transaction(async |transaction| {
-            let label = lock_own(transaction, space, reference).await?;
+            find_own(transaction, space, reference).await?;
             let group = PROMOTION.lock_group(transaction, space).await?;
+            let label = lock_own(transaction, space, reference).await?;
             let promoted = find_or_create_group_label(transaction, group.namespace.id, &label).await?;
             merge(transaction, group.namespace.id, &promoted).await?;
             detail(transaction, &group, promoted).await
@@ -98,7 +99,7 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, promoted: &Mode
 
 /// Locks labels first, as in the assignment of labels, and then the issues and merge requests with them.
 async fn lock(transaction: &DatabaseTransaction, labels: &SelectStatement) -> Result<()> {
-    lock_rows(transaction, "labels", labels.clone()).await?;
+    PROMOTION.lock_former(transaction, labels).await?;
     for kind in IssuableKind::ALL {
         let labeled = Query::select()
             .column(kind.key())

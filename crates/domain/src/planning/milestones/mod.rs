@@ -105,11 +105,14 @@ pub async fn list(
 /// the milestone does not exist or belongs to an ancestor group.
 pub async fn get(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<MilestoneDetail> {
     space.check_planning()?;
-    let found = milestones::within(space.scope())
-        .filter(Column::Id.eq(id))
-        .one(backend.database.read())
-        .await?;
-    Ok(own_detail(space, found.ok_or_else(missing)?))
+    let found = find_own(backend.database.read(), space, id).await?;
+    Ok(own_detail(space, found))
+}
+
+/// Returns a milestone of the project or group itself.
+async fn find_own(db: &impl ConnectionTrait, space: &SpaceAccess, id: i64) -> Result<Model> {
+    let own = milestones::within(space.scope()).filter(Column::Id.eq(id));
+    own.one(db).await?.ok_or_else(missing)
 }
 
 /// Returns a milestone of the project or group itself and locks it until the transaction ends.

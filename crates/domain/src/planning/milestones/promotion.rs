@@ -1,11 +1,13 @@
 //! Promotion of project milestones to group milestones.
 
-use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, QueryFilter};
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query, SelectStatement};
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, QueryFilter, QuerySelect};
 use storage::entities::Scope;
+use storage::entities::issuables::{IssuableKind, lock_rows};
 use storage::entities::milestones::{self, ActiveModel, Column, Model};
 
 use super::changes::{insert, update_due_date_of_items};
-use super::{MilestoneDetail, lock, own_detail};
+use super::{MilestoneDetail, find_own, lock, own_detail};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -46,8 +48,9 @@ pub async fn promote(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<
     backend
         .database
         .transaction(async |transaction| {
-            let milestone = lock(transaction, space, id).await?;
+            find_own(transaction, space, id).await?;
             let group = PROMOTION.lock_group(transaction, space).await?;
+            let milestone = lock(transaction, space, id).await?;
             let promoted = find_or_create_group_milestone(transaction, &group, &milestone).await?;
             merge(transaction, group.namespace.id, &promoted).await?;
             Ok(own_detail(&group, promoted))
@@ -55,15 +58,16 @@ pub async fn promote(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<
         .await
 }
 
-/// Returns the group milestone with the title of a project milestone. Creates a copy of the project milestone
-/// if the group has none.
+/// Returns the group milestone with the title of a project milestone, locked against changes of its due date. Creates a
+/// copy of the project milestone if the group has none.
 async fn find_or_create_group_milestone(
     transaction: &DatabaseTransaction,
     group: &SpaceAccess,
     milestone: &Model,
 ) -> Result<Model> {
-    let existing =
-        milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&milestone.title));
+    let existing = milestones::within(Scope::Group(group.namespace.id))
+        .filter(Column::Title.eq(&milestone.title))
+        .lock(LockType::NoKeyUpdate);
     if let Some(existing) = existing.one(transaction).await? {
         return Ok(existing);
     }
@@ -81,9 +85,34 @@ async fn find_or_create_group_milestone(
 /// Replaces milestones of this title of all projects in the group and its subgroups by the group milestone.
 async fn merge(transaction: &DatabaseTransaction, group_id: i64, promoted: &Model) -> Result<()> {
     let former = PROMOTION.project_items(group_id, &promoted.title);
+    lock_with_items(transaction, &former, promoted.id).await?;
     PROMOTION
         .replace_references(transaction, &former, promoted.id)
         .await?;
     update_due_date_of_items(transaction, promoted.id, promoted.due_date).await?;
     PROMOTION.delete_former(transaction, former).await
+}
+
+/// Locks the former milestones first, as in the assignment of milestones, and then the issues and merge requests that
+/// will have the promoted milestone.
+async fn lock_with_items(
+    transaction: &DatabaseTransaction,
+    former: &SelectStatement,
+    promoted: i64,
+) -> Result<()> {
+    PROMOTION.lock_former(transaction, former).await?;
+    for kind in IssuableKind::ALL {
+        let milestone = || Expr::col("milestone_id");
+        let assigned = Query::select()
+            .column("id")
+            .from(kind.table())
+            .and_where(
+                milestone()
+                    .in_subquery(former.clone())
+                    .or(milestone().eq(promoted)),
+            )
+            .take();
+        lock_rows(transaction, kind.table(), assigned).await?;
+    }
+    Ok(())
 }
