@@ -4,6 +4,7 @@ use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{issues, milestones};
 
+use crate::planning::boards::{board, list};
 use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -269,6 +270,27 @@ async fn promote_milestone_replaces_milestones_of_the_same_title(server: TestSer
     root.post(&without_group, json!({})).await.expect(400);
 }
 
+async fn promote_milestone_merges_lists_of_a_board(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let parent = format!("/projects/{work}");
+    // The group milestone is created last, because its title must be free in the ancestors of the project.
+    let own = milestone(&root, &parent, "1.0").await;
+    let of_group = milestone(&root, &format!("/groups/{team}"), "1.0").await;
+    let boards = [board(&root, &parent, "both").await, board(&root, &parent, "own").await];
+    list(&root, &parent, boards[0], json!({ "milestone_id": own })).await;
+    let remaining = list(&root, &parent, boards[0], json!({ "milestone_id": of_group })).await;
+    let replaced = list(&root, &parent, boards[1], json!({ "milestone_id": own })).await;
+    let promoted = root.post(&format!("{parent}/milestones/{own}/promote"), json!({})).await.expect(201).json();
+    assert_eq!(promoted["id"], of_group);
+    for (board, list) in boards.into_iter().zip([remaining, replaced]) {
+        let lists = root.get(&format!("{parent}/boards/{board}/lists")).await.expect(200);
+        assert_eq!(lists.pluck("id"), [json!(list)]);
+        assert_eq!(lists.json()[0]["milestone"]["id"], of_group);
+    }
+}
+
 async fn promotion_keeps_concurrent_assignments(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
@@ -344,6 +366,7 @@ on_every_database![
     project_milestone_changes_create_events,
     milestone_events_require_issues_or_merge_requests,
     promote_milestone_replaces_milestones_of_the_same_title,
+    promote_milestone_merges_lists_of_a_board,
     promotion_keeps_concurrent_assignments,
     concurrent_promotions_create_one_milestone,
     concurrent_creates_assign_unique_iids,

@@ -22,12 +22,9 @@ const PROMOTION: Promotion = Promotion {
         referencing("issues"),
         referencing("merge_requests"),
         referencing("boards"),
-        referencing("board_lists"),
         referencing("resource_events"),
-        ReferencingTable {
-            name: "release_milestones",
-            owner: Some("release_id"),
-        },
+        assigned_once("board_lists", "board_id"),
+        assigned_once("release_milestones", "release_id"),
     ],
     minimum_role: Role::Developer,
     no_group: "Failed to promote project milestone to group milestone",
@@ -35,6 +32,13 @@ const PROMOTION: Promotion = Promotion {
 
 const fn referencing(name: &'static str) -> ReferencingTable {
     ReferencingTable { name, owner: None }
+}
+
+const fn assigned_once(name: &'static str, owner: &'static str) -> ReferencingTable {
+    ReferencingTable {
+        name,
+        owner: Some(owner),
+    }
 }
 
 /// Turns a project milestone into a milestone of the project's group. Milestones of the same title in all
