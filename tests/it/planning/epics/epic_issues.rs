@@ -119,6 +119,26 @@ async fn issue_belongs_to_one_epic(server: TestServer) {
     assert_eq!(statuses, [201, 409]);
 }
 
+async fn concurrent_add_and_remove_add_the_issue(server: TestServer) {
+    let root = server.root();
+    let (id, inside, list) = setup(&server, "swap").await;
+    let other = epic(&root, id, "Other", json!({})).await.0;
+    let other = format!("/groups/{id}/epics/{other}/issues");
+    let one = issue(&root, inside, json!({"title": "One"})).await;
+    for (from, to) in [(&list, &other), (&other, &list)].into_iter().cycle().take(16) {
+        let known = root.get(from).await.expect(200).json();
+        let association = match known.get(0) {
+            Some(known) => known["epic_issue_id"].clone(),
+            None => root.post(&format!("{from}/{one}"), json!({})).await.expect(201).json()["id"].clone(),
+        };
+        let (remove, add) = (format!("{from}/{association}"), format!("{to}/{one}"));
+        let (removed, added) = tokio::join!(root.delete(&remove), root.post(&add, json!({})));
+        assert!([200, 404].contains(&removed.status), "{removed:?}");
+        assert_eq!(added.status, 201, "{added:?}");
+        assert_eq!(titles(&root, to).await, ["One"]);
+    }
+}
+
 async fn update_epic_issue_changes_position(server: TestServer) {
     let root = server.root();
     let (_, inside, list) = setup(&server, "order").await;
@@ -230,6 +250,7 @@ on_every_database![
     epic_issues_can_be_added_listed_and_removed,
     moved_issue_stays_in_epic_only_within_group,
     issue_belongs_to_one_epic,
+    concurrent_add_and_remove_add_the_issue,
     update_epic_issue_changes_position,
     epic_issues_follow_issue_visibility,
     epic_rejects_more_than_1000_issues,

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use sea_orm::sea_query::LockType;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, QueryFilter, QuerySelect, QueryTrait, SelectTwo,
@@ -98,8 +99,12 @@ pub async fn add(
                 .one(transaction)
                 .await?;
             let issue = issue.ok_or_else(|| Error::not_found("Issue"))?;
-            let former = Entity::find().filter(Column::IssueId.eq(issue.id));
-            let former = former.one(transaction).await?;
+            // Locked, because the former epic, which is not locked, may lose the issue at the same moment.
+            let former = Entity::find()
+                .filter(Column::IssueId.eq(issue.id))
+                .lock(LockType::NoKeyUpdate)
+                .one(transaction)
+                .await?;
             if former.as_ref().is_some_and(|former| former.epic_id == epic.id) {
                 return Err(already_assigned());
             }
@@ -151,8 +156,13 @@ pub async fn reorder(
         .transaction(async |transaction| {
             let epic = lock(transaction, space, iid).await?;
             let (association, _) = find_association(transaction, space, epic.id, association_id).await?;
-            let mut order = epic_issues::of(epic.id).all(transaction).await?;
-            order.retain(|other| other.id != association.id);
+            // Another epic, which is not locked, may take an issue at the same moment.
+            let mut order = epic_issues::of(epic.id)
+                .lock(LockType::NoKeyUpdate)
+                .all(transaction)
+                .await?;
+            let from = order.iter().position(|other| other.id == association.id);
+            let association = order.remove(from.ok_or_else(not_found)?);
             let index = |id: i64| {
                 order
                     .iter()
@@ -187,7 +197,15 @@ pub async fn remove(
         .transaction(async |transaction| {
             let epic = lock(transaction, space, iid).await?;
             let found = find_association(transaction, space, epic.id, association_id).await?;
-            Entity::delete_by_id(association_id).exec(transaction).await?;
+            // Another epic, which is not locked, may take the issue at the same moment.
+            let deleted = Entity::delete_many()
+                .filter(Column::Id.eq(association_id))
+                .filter(Column::EpicId.eq(epic.id))
+                .exec(transaction)
+                .await?;
+            if deleted.rows_affected == 0 {
+                return Err(not_found());
+            }
             Ok((
                 load_detail(transaction, space, epic).await?,
                 with_issue(transaction, space, found).await?,
