@@ -1,7 +1,7 @@
 //! Projects and groups as containers of resources that both have: labels, milestones, boards, badges and
 //! notes.
 
-use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, EntityTrait, QuerySelect};
 use storage::entities::access as levels;
 use storage::entities::{Scope, namespaces, now, projects};
 
@@ -77,6 +77,30 @@ impl SpaceAccess {
             Some(project) => Scope::Project(project.id),
             None => Scope::Group(self.namespace.id),
         }
+    }
+
+    /// Returns the project or group with its present namespace, and blocks transfers until the transaction ends. So labels,
+    /// milestones and epics of ancestors remain available. Must run before a row is locked, because a transfer locks rows
+    /// after the trees. The role is unchanged.
+    ///
+    /// # Errors
+    /// Returns `NotFound` if the project was deleted.
+    pub async fn lock_location(&self, transaction: &DatabaseTransaction) -> Result<Self> {
+        namespaces::lock_trees_shared(transaction).await?;
+        let mut space = self.clone();
+        if let Some(project) = &mut space.project {
+            let found = projects::Entity::find_by_id(project.id)
+                .select_only()
+                .column(projects::Column::NamespaceId);
+            let found: Option<i64> = found.into_tuple().one(transaction).await?;
+            project.namespace_id = found.ok_or_else(|| Error::not_found("Project"))?;
+            if project.namespace_id != space.namespace.id {
+                let moved = namespaces::Entity::find_by_id(project.namespace_id);
+                let moved = moved.one(transaction).await?;
+                space.namespace = moved.ok_or_else(|| Error::not_found("Project"))?;
+            }
+        }
+        Ok(space)
     }
 
     /// Returns the caller's access to the project.

@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 use storage::entities::Visibility;
 
 use super::{open, public_project};
+use crate::planning::boards::board;
+use crate::planning::epics::epic;
 use crate::review::merge_requests::propose;
 use crate::support::code::Project;
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn concurrent_creates_assign_iids_without_gaps(server: TestServer) {
@@ -157,10 +160,68 @@ async fn concurrent_updates_of_several_issues_do_not_deadlock(server: TestServer
     }
 }
 
+async fn concurrent_transfer_of_a_project_leaves_no_items_of_the_former_group(server: TestServer) {
+    let root = server.root();
+    let groups = [group(&root, "one", json!({})).await, group(&root, "two", json!({})).await];
+    let id = project(&root, "wanders", json!({"namespace_id": groups[0]})).await;
+    let at = format!("/projects/{id}");
+    let issue = format!("{at}/issues/{}", open(&root, id, json!({"title": "t"})).await);
+    let issue_id = root.get(&issue).await.expect(200).json()["id"].clone();
+    let lists = format!("{at}/boards/{}/lists", board(&root, &at, "b").await);
+    for round in 0..12 {
+        let (from, to) = (groups[round % 2], groups[(round + 1) % 2]);
+        let milestone = json!({"title": format!("m{round}")});
+        let milestone = root.post(&format!("/groups/{from}/milestones"), milestone).await.expect(201).json();
+        let label = format!("l{round}");
+        root.post(&format!("/groups/{from}/labels"), json!({"name": label, "color": "#123456"})).await.expect(201);
+        let epic_issues = format!("/groups/{from}/epics/{}/issues", epic(&root, from, "e", json!({})).await.0);
+        let (in_epic, transfer) = (format!("{epic_issues}/{issue_id}"), format!("{at}/transfer"));
+        let outcomes = tokio::join!(
+            root.put(&issue, json!({"milestone_id": milestone["id"], "labels": label})),
+            root.post(&lists, json!({"milestone_id": milestone["id"]})),
+            root.post(&in_epic, json!({})),
+            root.put(&transfer, json!({"namespace": to})),
+        );
+        assert!([200, 400].contains(&outcomes.0.status), "{:?}", outcomes.0);
+        assert!([201, 400].contains(&outcomes.1.status), "{:?}", outcomes.1);
+        assert!([201, 404].contains(&outcomes.2.status), "{:?}", outcomes.2);
+        assert_eq!(outcomes.3.status, 200, "{:?}", outcomes.3);
+        let found = root.get(&issue).await.expect(200).json();
+        assert_ne!(found["milestone"]["group_id"], from, "round {round}");
+        let available = root.get(&format!("{at}/labels?per_page=100")).await.expect(200).pluck("name");
+        for label in found["labels"].as_array().expect("a list") {
+            assert!(available.contains(label), "round {round}: {label}");
+        }
+        for list in root.get(&lists).await.expect(200).json().as_array().expect("lists") {
+            assert_ne!(list["milestone"]["group_id"], from, "round {round}");
+        }
+        assert_eq!(root.get(&epic_issues).await.expect(200).json(), json!([]), "round {round}");
+    }
+}
+
+async fn concurrent_transfer_of_a_group_leaves_no_parent_of_the_former_group(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let below = group(&root, "below", json!({"parent_id": top})).await;
+    let (_, parent) = epic(&root, top, "Parent", json!({})).await;
+    let child = format!("/groups/{below}/epics/{}", epic(&root, below, "Child", json!({})).await.0);
+    let transfer = format!("/groups/{below}/transfer");
+    for round in 0..8 {
+        let (changed, moved) =
+            tokio::join!(root.put(&child, json!({"parent_id": parent})), root.post(&transfer, json!({})));
+        assert!([200, 400].contains(&changed.status), "{changed:?}");
+        assert_eq!(moved.status, 201, "{moved:?}");
+        assert_eq!(root.get(&child).await.expect(200).json()["parent_id"], Value::Null, "round {round}");
+        root.post(&transfer, json!({"group_id": top})).await.expect(201);
+    }
+}
+
 on_every_database![
     concurrent_creates_assign_iids_without_gaps,
     concurrent_updates_are_all_applied,
     concurrent_update_and_delete_leave_the_issue_deleted,
     concurrent_delete_of_referenced_items_leaves_no_dangling_values,
     concurrent_updates_of_several_issues_do_not_deadlock,
+    concurrent_transfer_of_a_project_leaves_no_items_of_the_former_group,
+    concurrent_transfer_of_a_group_leaves_no_parent_of_the_former_group,
 ];

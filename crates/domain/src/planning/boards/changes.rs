@@ -124,6 +124,11 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
+            let space = match changes_filter {
+                true => space.lock_location(transaction).await?,
+                false => space.clone(),
+            };
+            let space = &space;
             let former = lock(transaction, space, id).await?;
             let mut row = former.clone().into_active_model();
             if changes_filter {

@@ -61,6 +61,7 @@ pub async fn create(
     backend
         .database
         .transaction(async |transaction| {
+            let space = &space.lock_location(transaction).await?;
             let board = lock(transaction, space, board_id).await?;
             check_subject(backend, transaction, space, subject).await?;
             let others = board_lists::of([board_id]).all(transaction).await?;

@@ -7,7 +7,7 @@ use storage::entities::epics::{ActiveModel, Entity, Model};
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issues::IssueState;
 use storage::entities::todos::TodoTarget;
-use storage::entities::{now, row_changes};
+use storage::entities::{namespaces, now, row_changes};
 
 use super::{EpicDetail, find, load_detail, lock, parents};
 use crate::identity::space_access::SpaceAccess;
@@ -109,6 +109,7 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
     backend
         .database
         .transaction(async |transaction| {
+            lock_location(transaction).await?;
             if let Some(parent_id) = parent_id {
                 parents::check(transaction, space, None, parent_id).await?;
             }
@@ -125,6 +126,11 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
             load_detail(transaction, space, epic).await
         })
         .await
+}
+
+/// Blocks transfers of groups until the transaction ends, so that parents and labels of ancestor groups remain available.
+async fn lock_location(transaction: &DatabaseTransaction) -> Result<()> {
+    Ok(namespaces::lock_trees_shared(transaction).await?)
 }
 
 /// Returns the row of a valid open epic, without IID, author and times.
@@ -183,6 +189,9 @@ pub async fn update(
     backend
         .database
         .transaction(async |transaction| {
+            if !update.parent_id.is_keep() || update.labels != EpicLabelUpdate::default() {
+                lock_location(transaction).await?;
+            }
             if let Patch::Set(parent_id) = update.parent_id
                 && parent_id != 0
             {

@@ -10,7 +10,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{issues, namespace_ancestors, now, projects};
+use storage::entities::{issues, namespace_ancestors, namespaces, now, projects};
 
 use super::{EpicDetail, find, load_detail, lock};
 use crate::identity::space_access::SpaceAccess;
@@ -90,6 +90,8 @@ pub async fn add(
     backend
         .database
         .transaction(async |transaction| {
+            // Blocks transfers, so that the issue remains in the group.
+            namespaces::lock_trees_shared(transaction).await?;
             let epic = lock(transaction, space, iid).await?;
             let group_ids = namespace_ancestors::at_or_below(space.namespace.id);
             let in_group = Condition::all().add(projects::Column::NamespaceId.in_subquery(group_ids));

@@ -12,7 +12,7 @@ use crate::kernel::error::{Error, Result};
 pub(crate) const MAX_ANCESTORS: usize = 7;
 
 /// Rejects an invalid parent. Locks the top-level group until the transaction ends, so that concurrent
-/// changes of parents cannot create a cycle. Must run before any epic is locked.
+/// changes of parents cannot create a cycle. Must run before any epic is locked, and after transfers are blocked.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the parent is hidden from the caller, outside of the group and its

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, QueryFilter, QuerySelect};
 use serde_json::json;
 use storage::database::Violation;
 use storage::entities::issuables::{REVIEWERS, labels_of, linked_users};
@@ -64,6 +64,8 @@ pub(crate) struct PreparedMetadata {
     milestone: Patch<milestones::Model>,
     /// IDs of the labels to add, after they are locked.
     labels: Vec<i64>,
+    /// The project in its present group, after transfers are blocked.
+    space: Option<SpaceAccess>,
 }
 
 /// Effects of a change on other rows.
@@ -123,6 +125,7 @@ impl IssuableMetadata {
             reviewers,
             milestone,
             labels: Vec::new(),
+            space: None,
         })
     }
 }
@@ -144,26 +147,36 @@ impl PreparedMetadata {
 
     /// Locks the milestone and labels to add until the transaction ends, and creates missing labels. Must run
     /// before the issuable is locked: changes of milestones and labels lock them first, and then the
-    /// issuables with them.
+    /// issuables with them. Blocks transfers, which replace milestones and labels of former ancestor groups.
     ///
     /// # Errors
-    /// Returns `Error::InvalidAttributes` if the milestone was deleted meanwhile or a label is invalid.
+    /// Returns `Error::InvalidAttributes` if the milestone was deleted or the project was moved meanwhile, or a label is
+    /// invalid.
     pub async fn lock(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
-        if let Patch::Set(milestone) = &mut self.milestone {
-            let locked = milestones::Entity::find_by_id(milestone.id)
-                .lock(LockType::KeyShare)
-                .one(transaction)
-                .await?;
-            *milestone = locked.ok_or_else(invalid_milestone)?;
-        }
         let titles = self.metadata.labels.value().into_iter().flatten();
         let titles: Vec<&str> = titles
             .chain(self.metadata.add_labels.iter().flatten())
             .map(String::as_str)
             .collect();
-        if !titles.is_empty() {
-            self.labels = resolve_or_create(transaction, &SpaceAccess::from(access.clone()), &titles).await?;
+        let removed = self.metadata.remove_labels.as_deref().unwrap_or_default();
+        if !matches!(self.milestone, Patch::Set(_)) && titles.is_empty() && removed.is_empty() {
+            return Ok(());
         }
+        let space = SpaceAccess::from(access.clone())
+            .lock_location(transaction)
+            .await?;
+        if let Patch::Set(milestone) = &mut self.milestone {
+            let locked = milestones::available(space.scope(), space.namespace.id)
+                .filter(milestones::Column::Id.eq(milestone.id))
+                .lock(LockType::KeyShare)
+                .one(transaction)
+                .await?;
+            *milestone = locked.ok_or_else(invalid_milestone)?;
+        }
+        if !titles.is_empty() {
+            self.labels = resolve_or_create(transaction, &space, &titles).await?;
+        }
+        self.space = Some(space);
         Ok(())
     }
 
@@ -245,7 +258,8 @@ impl PreparedMetadata {
         if metadata.labels.is_keep() && changes.all(|titles| titles.as_ref().is_none_or(Vec::is_empty)) {
             return Ok(());
         }
-        let space = SpaceAccess::from(access.clone());
+        let space = self.space.clone();
+        let space = space.unwrap_or_else(|| SpaceAccess::from(access.clone()));
         let before = match new {
             true => Vec::new(),
             false => labels_of(transaction, kind, [id])

@@ -56,13 +56,16 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     let issue = backend
         .database
         .transaction(async |transaction| {
+            let space = SpaceAccess::from(target.clone())
+                .lock_location(transaction)
+                .await?;
             let known_titles = label_titles(transaction, found.id).await?;
-            let mut labels = lock_labels(transaction, &target, &known_titles).await?;
+            let mut labels = lock_labels(transaction, &space, &known_titles).await?;
             let old = lock(transaction, access, iid).await?;
             let titles = label_titles(transaction, old.id).await?;
             if titles != known_titles {
                 // The labels were changed meanwhile.
-                labels = lock_labels(transaction, &target, &titles).await?;
+                labels = lock_labels(transaction, &space, &titles).await?;
             }
             if assignee_ids(transaction, old.id).await? != known_assignee_ids {
                 return Err(Error::Contention);
@@ -75,10 +78,10 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             PreparedMetadata::for_move(assignees, labels)
                 .link(transaction, &target, (IssuableKind::Issue, new.id), true)
                 .await?;
-            assign_milestone(transaction, &target, &old, &new).await?;
+            assign_milestone(transaction, &space, &old, &new).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
-            epic_issues::reassign(transaction, target.namespace.id, old.id, new.id).await?;
+            epic_issues::reassign(transaction, space.namespace.id, old.id, new.id).await?;
             issue_links::reassign(transaction, old.id, new.id).await?;
             let new = lock_copy(transaction, new.id).await?;
             let at = now();
@@ -170,11 +173,11 @@ async fn label_titles(transaction: &DatabaseTransaction, issue_id: i64) -> Resul
 /// Locks the existing labels with these titles until the transaction ends.
 async fn lock_labels(
     transaction: &DatabaseTransaction,
-    target: &ProjectAccess,
+    target: &SpaceAccess,
     titles: &[String],
 ) -> Result<Vec<i64>> {
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    lock_by_title(transaction, &SpaceAccess::from(target.clone()), &titles).await
+    lock_by_title(transaction, target, &titles).await
 }
 
 /// Returns the IDs of the assignees of an issue in order of assignment.
@@ -186,7 +189,7 @@ async fn assignee_ids(db: &impl ConnectionTrait, issue_id: i64) -> Result<Vec<i6
 /// Assigns the milestone with the same title, if there is one.
 async fn assign_milestone(
     transaction: &DatabaseTransaction,
-    target: &ProjectAccess,
+    target: &SpaceAccess,
     old: &issues::Model,
     new: &issues::Model,
 ) -> Result<()> {
@@ -196,8 +199,7 @@ async fn assign_milestone(
     let Some(former) = milestones::Entity::find_by_id(id).one(transaction).await? else {
         return Ok(());
     };
-    let space = SpaceAccess::from(target.clone());
-    let same_title = milestones::available(space.scope(), space.namespace.id)
+    let same_title = milestones::available(target.scope(), target.namespace.id)
         .filter(milestones::Column::Title.eq(former.title))
         .one(transaction)
         .await?;

@@ -52,6 +52,7 @@ pub async fn promote(backend: &Backend, space: &SpaceAccess, reference: &str) ->
     backend
         .database
         .transaction(async |transaction| {
+            let space = &space.lock_location(transaction).await?;
             find_own(transaction, space, reference).await?;
             let group = PROMOTION.lock_group(transaction, space).await?;
             let label = lock_own(transaction, space, reference).await?;

@@ -52,6 +52,7 @@ pub async fn promote(backend: &Backend, space: &SpaceAccess, id: i64) -> Result<
     backend
         .database
         .transaction(async |transaction| {
+            let space = &space.lock_location(transaction).await?;
             find_own(transaction, space, id).await?;
             let group = PROMOTION.lock_group(transaction, space).await?;
             let milestone = lock(transaction, space, id).await?;
