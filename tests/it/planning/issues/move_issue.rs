@@ -4,7 +4,7 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{open, public_project, system_notes};
-use crate::support::spaces::project;
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn move_issue_preserves_labels_and_milestones_of_the_target(server: TestServer) {
@@ -33,6 +33,37 @@ async fn move_issue_preserves_labels_and_milestones_of_the_target(server: TestSe
     assert_eq!(system_notes(&server, from, iid).await, ["moved to of-to/to#1"]);
     assert_eq!(system_notes(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
     root.post(&path, json!({"to_project_id": to})).await.expect(400);
+}
+
+async fn moved_issue_receives_the_nearest_milestone_of_its_title(server: TestServer) {
+    let root = server.root();
+    let from = public_project(&server, "from").await;
+    let above = group(&root, "above", json!({"visibility": "public"})).await;
+    let below = json!({"visibility": "public", "parent_id": above});
+    let below = group(&root, "below", below).await;
+    let to = project(&root, "to", json!({"visibility": "public", "namespace_id": below})).await;
+    let milestone = async |parent: String, title: &str| {
+        let body = json!({"title": title, "due_date": "2031-02-03"});
+        root.post(&format!("{parent}/milestones"), body).await.expect(201).json()["id"].clone()
+    };
+    let here = milestone(format!("/projects/{from}"), "next").await;
+    // The farthest milestone is the oldest one.
+    let farthest = milestone(format!("/groups/{above}"), "later").await;
+    let near = milestone(format!("/groups/{below}"), "soon").await;
+    let nearest = milestone(format!("/projects/{to}"), "next").await;
+    root.put(&format!("/groups/{below}/milestones/{near}"), json!({"title": "next"})).await.expect(200);
+    root.put(&format!("/groups/{above}/milestones/{farthest}"), json!({"title": "next"})).await.expect(200);
+    let go = async || {
+        let iid = open(&root, from, json!({"title": "t", "milestone_id": here})).await;
+        let path = format!("/projects/{from}/issues/{iid}/move");
+        let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
+        let row = server.issue(moved["id"].as_i64().expect("an id")).await;
+        assert_eq!(row.milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2031-02-03"));
+        moved["milestone"]["id"].clone()
+    };
+    assert_eq!(go().await, nearest);
+    root.delete(&format!("/projects/{to}/milestones/{nearest}")).await.expect(204);
+    assert_eq!(go().await, near);
 }
 
 async fn move_issue_preserves_visible_assignees_and_all_labels(server: TestServer) {
@@ -111,6 +142,7 @@ async fn move_issue_requires_permission_in_the_target(server: TestServer) {
 }
 
 on_every_database![
+    moved_issue_receives_the_nearest_milestone_of_its_title,
     move_issue_preserves_labels_and_milestones_of_the_target,
     move_issue_preserves_visible_assignees_and_all_labels,
     moved_to_id_is_returned_only_if_the_new_issue_is_visible,

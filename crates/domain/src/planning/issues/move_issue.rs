@@ -10,7 +10,8 @@ use sea_orm::{
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{
-    Scope, award_emoji, epic_issues, issue_links, issues, milestones, notes, now, projects,
+    Scope, award_emoji, epic_issues, issue_links, issues, milestones, namespace_ancestors, notes, now,
+    projects,
 };
 
 use super::row::{self, IssueDetail};
@@ -35,7 +36,7 @@ const BATCH_SIZE: usize = 500;
 /// # Errors
 /// Returns `Error::NotFound` if the issue or the other project is not visible to the caller. Returns
 /// `Error::Rejected` if the projects are the same, the caller may not move the issue there, or it was moved
-/// before. Returns `Error::Contention` if its assignees changed concurrently.
+/// before. Returns `Error::Contention` if its assignees or its milestone changed concurrently.
 pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<IssueDetail> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
@@ -59,6 +60,8 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             let space = SpaceAccess::from(target.clone())
                 .lock_location(transaction)
                 .await?;
+            // Referenced rows are locked before the issue.
+            let milestone = lock_milestone(transaction, &space, found.milestone_id).await?;
             let known_titles = label_titles(transaction, found.id).await?;
             let mut labels = lock_labels(transaction, &space, &known_titles).await?;
             let old = lock(transaction, access, iid).await?;
@@ -67,18 +70,18 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 // The labels were changed meanwhile.
                 labels = lock_labels(transaction, &space, &titles).await?;
             }
-            if assignee_ids(transaction, old.id).await? != known_assignee_ids {
+            let has_known_milestone = old.milestone_id == found.milestone_id;
+            if !has_known_milestone || assignee_ids(transaction, old.id).await? != known_assignee_ids {
                 return Err(Error::Contention);
             }
             lock_projects(transaction, [access.project.id, target.project.id]).await?;
             if old.moved_to_id.is_some() {
                 return Err(rejected("Cannot move issue that was moved already!"));
             }
-            let new = copy_issue(transaction, &target, &old).await?;
+            let new = copy_issue(transaction, &target, &old, milestone.as_ref()).await?;
             PreparedMetadata::for_move(assignees, labels)
                 .link(transaction, &target, (IssuableKind::Issue, new.id), true)
                 .await?;
-            assign_milestone(transaction, &space, &old, &new).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
             epic_issues::reassign(transaction, space.namespace.id, old.id, new.id).await?;
@@ -145,6 +148,7 @@ async fn copy_issue(
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
     old: &issues::Model,
+    milestone: Option<&milestones::Model>,
 ) -> Result<issues::Model> {
     let project_id = target.project.id;
     let iid = iid_counters::next(transaction, Scope::Project(project_id), IidKind::Issues).await?;
@@ -152,8 +156,8 @@ async fn copy_issue(
         id: NotSet,
         project_id: Set(project_id),
         iid: Set(iid),
-        milestone_id: Set(None),
-        milestone_due_on: Set(None),
+        milestone_id: Set(milestone.map(|milestone| milestone.id)),
+        milestone_due_on: Set(milestone.and_then(|milestone| milestone.due_date)),
         label_priority: Set(None),
         relative_position: Set(None),
         merge_requests_count: Set(0),
@@ -186,33 +190,32 @@ async fn assignee_ids(db: &impl ConnectionTrait, issue_id: i64) -> Result<Vec<i6
     Ok(assignees.into_values().flatten().map(|user| user.id).collect())
 }
 
-/// Assigns the milestone with the same title, if there is one.
-async fn assign_milestone(
+/// Returns the milestone of the new project with the title of the former one: its own one, or else that of the nearest
+/// group. Locks all milestones with this title until the transaction ends.
+async fn lock_milestone(
     transaction: &DatabaseTransaction,
     target: &SpaceAccess,
-    old: &issues::Model,
-    new: &issues::Model,
-) -> Result<()> {
-    let Some(id) = old.milestone_id else {
-        return Ok(());
+    former: Option<i64>,
+) -> Result<Option<milestones::Model>> {
+    let Some(id) = former else {
+        return Ok(None);
     };
     let Some(former) = milestones::Entity::find_by_id(id).one(transaction).await? else {
-        return Ok(());
+        return Ok(None);
     };
     let same_title = milestones::available(target.scope(), target.namespace.id)
         .filter(milestones::Column::Title.eq(former.title))
-        .one(transaction)
+        .order_by_asc(milestones::Column::Id)
+        .lock(LockType::KeyShare)
+        .all(transaction)
         .await?;
-    if let Some(milestone) = same_title {
-        let row = issues::ActiveModel {
-            id: Set(new.id),
-            milestone_id: Set(Some(milestone.id)),
-            milestone_due_on: Set(milestone.due_date),
-            ..Default::default()
-        };
-        row.update(transaction).await?;
-    }
-    Ok(())
+    let ancestors = namespace_ancestors::of(transaction, target.namespace.id).await?;
+    // The milestone of a project has no distance, which sorts first.
+    let distance = |milestone: &milestones::Model| {
+        let mut ancestors = ancestors.iter();
+        ancestors.position(|row| Some(row.ancestor_id) == milestone.namespace_id)
+    };
+    Ok(same_title.into_iter().min_by_key(distance))
 }
 
 /// Copies the notes in batches, oldest first.
