@@ -1,9 +1,11 @@
 //! Moving issues to another project.
 
 use serde_json::json;
-use storage::entities::AccessLevel;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{open, public_project, system_notes};
+use crate::review::merge_requests::propose;
+use crate::support::code::Project;
 use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -64,6 +66,32 @@ async fn moved_issue_receives_the_nearest_milestone_of_its_title(server: TestSer
     assert_eq!(go().await, nearest);
     root.delete(&format!("/projects/{to}/milestones/{nearest}")).await.expect(204);
     assert_eq!(go().await, near);
+}
+
+async fn moved_issue_still_refers_to_its_former_project(server: TestServer) {
+    let root = server.root();
+    let from = Project::with_commits(&server, "from", Visibility::Public).await;
+    let to = Project::with_commits(&server, "to", Visibility::Public).await;
+    open(&root, from.id, json!({"title": "first"})).await;
+    open(&root, to.id, json!({"title": "unrelated"})).await;
+    let text = "See #1, !1, `#1`, root/to#1 and #123456";
+    let iid = open(&root, from.id, json!({"title": "t", "description": text})).await;
+    let path = format!("/projects/{}/issues/{iid}", from.id);
+    root.post(&format!("{path}/notes"), json!({"body": "As in #1 and !1"})).await.expect(201);
+    let body = json!({"title": "source", "description": format!("For #{iid}")});
+    propose(&root, from.id, "feature/x", "main", body).await;
+    propose(&root, to.id, "feature/x", "main", json!({"title": "unrelated"})).await;
+    let moved = root.post(&format!("{path}/move"), json!({"to_project_id": to.id})).await.expect(201).json();
+    assert_eq!(moved["description"], "See root/from#1, root/from!1, `#1`, root/to#1 and #123456");
+    let moved = format!("/projects/{}/issues/{}", to.id, moved["iid"]);
+    let notes = root.get(&format!("{moved}/notes?sort=asc&per_page=100")).await.expect(200).pluck("body");
+    for expected in ["As in root/from#1 and root/from!1", "mentioned in merge request root/from!1"] {
+        assert!(notes.contains(&json!(expected)), "{expected}: {notes:?}");
+    }
+    let related = root.get(&format!("{moved}/related_merge_requests")).await.expect(200);
+    assert_eq!(related.pluck("title"), ["source"]);
+    let original = root.get(&path).await.expect(200).json();
+    assert_eq!(original["description"], text);
 }
 
 async fn move_issue_preserves_visible_assignees_and_all_labels(server: TestServer) {
@@ -143,6 +171,7 @@ async fn move_issue_requires_permission_in_the_target(server: TestServer) {
 
 on_every_database![
     moved_issue_receives_the_nearest_milestone_of_its_title,
+    moved_issue_still_refers_to_its_former_project,
     move_issue_preserves_labels_and_milestones_of_the_target,
     move_issue_preserves_visible_assignees_and_all_labels,
     moved_to_id_is_returned_only_if_the_new_issue_is_visible,

@@ -3,6 +3,17 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
+/// A part of a Markdown text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextPart<'a> {
+    /// Text that is not code.
+    Prose(&'a str),
+    /// A code span with its backticks.
+    Span(&'a str),
+    /// A fenced code block with its fences.
+    Block(&'a str),
+}
+
 /// Returns a Markdown text with each code span replaced by a space and without fenced code blocks. An
 /// unclosed block extends to the end. The backticks of a span that is not closed within its paragraph are
 /// literal.
@@ -12,26 +23,52 @@ pub fn without_code(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut prose = String::with_capacity(text.len());
-    let mut paragraph = String::new();
+    for part in parts(text) {
+        match part {
+            TextPart::Prose(part) => prose.push_str(part),
+            TextPart::Span(_) => prose.push(' '),
+            TextPart::Block(_) => {}
+        }
+    }
+    Cow::Owned(prose)
+}
+
+/// Splits a Markdown text into prose and code, by the rules of [`without_code`]. Together, the parts are the text.
+#[must_use]
+pub fn parts(text: &str) -> Vec<TextPart<'_>> {
+    let mut parts = Vec::new();
     let mut fence: Option<Fence> = None;
+    // The start of the current paragraph or block, and of the current line.
+    let (mut start, mut at) = (0, 0);
     for line in text.split_inclusive('\n') {
+        let end = at + line.len();
         match (&fence, Fence::of(line)) {
-            (Some(open), Some(found)) if found.closes(open) => fence = None,
+            (Some(open), Some(found)) if found.closes(open) => {
+                parts.push(TextPart::Block(text.get(start..end).unwrap_or_default()));
+                start = end;
+                fence = None;
+            }
             (Some(_), _) => {}
             (None, Some(found)) if found.opens() => {
-                without_spans(&std::mem::take(&mut paragraph), &mut prose);
+                split_paragraph(text.get(start..at).unwrap_or_default(), &mut parts);
+                start = at;
                 fence = Some(found);
             }
             (None, _) => {
-                paragraph.push_str(line);
                 if line.trim().is_empty() {
-                    without_spans(&std::mem::take(&mut paragraph), &mut prose);
+                    split_paragraph(text.get(start..end).unwrap_or_default(), &mut parts);
+                    start = end;
                 }
             }
         }
+        at = end;
     }
-    without_spans(&paragraph, &mut prose);
-    Cow::Owned(prose)
+    let rest = text.get(start..).unwrap_or_default();
+    match fence {
+        Some(_) => parts.push(TextPart::Block(rest)),
+        None => split_paragraph(rest, &mut parts),
+    }
+    parts
 }
 
 /// A line that opens or closes a fenced code block.
@@ -69,8 +106,8 @@ impl Fence {
     }
 }
 
-/// Appends a paragraph without its code spans, each between two backtick runs of equal length.
-fn without_spans(paragraph: &str, prose: &mut String) {
+/// Appends the parts of a paragraph. A code span is between two backtick runs of equal length.
+fn split_paragraph<'a>(paragraph: &'a str, parts: &mut Vec<TextPart<'a>>) {
     // Indexed by length, so that no run is searched twice.
     let mut runs: HashMap<usize, VecDeque<usize>> = HashMap::new();
     let mut all = Vec::new();
@@ -98,17 +135,44 @@ fn without_spans(paragraph: &str, prose: &mut String) {
             continue;
         }
         if let Some(end) = same.front() {
-            prose.push_str(paragraph.get(from..at).unwrap_or_default());
-            prose.push(' ');
-            from = end + length;
+            let to = end + length;
+            parts.push(TextPart::Prose(paragraph.get(from..at).unwrap_or_default()));
+            parts.push(TextPart::Span(paragraph.get(at..to).unwrap_or_default()));
+            from = to;
         }
     }
-    prose.push_str(paragraph.get(from..).unwrap_or_default());
+    parts.push(TextPart::Prose(paragraph.get(from..).unwrap_or_default()));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::without_code;
+    use super::{TextPart, parts, without_code};
+
+    #[test]
+    fn parts_are_the_whole_text() {
+        let text = "a `#1` b\n\nc `d\n```\n#2\n```\ne ``f`` g\n~~~\n#3";
+        let all = parts(text);
+        let joined: String = all
+            .iter()
+            .map(|part| match part {
+                TextPart::Prose(part) | TextPart::Span(part) | TextPart::Block(part) => *part,
+            })
+            .collect();
+        assert_eq!(joined, text);
+        let code: Vec<TextPart<'_>> = all
+            .into_iter()
+            .filter(|part| !matches!(part, TextPart::Prose(_)))
+            .collect();
+        assert_eq!(
+            code,
+            [
+                TextPart::Span("`#1`"),
+                TextPart::Block("```\n#2\n```\n"),
+                TextPart::Span("``f``"),
+                TextPart::Block("~~~\n#3")
+            ]
+        );
+    }
 
     #[test]
     fn code_is_removed_from_text() {

@@ -4,13 +4,25 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::kernel::text::code_blocks::without_code;
+use crate::kernel::text::code_blocks::{TextPart, parts, without_code};
 
 /// Maximum number of references in a text; further ones are ignored.
 const MAX_REFERENCES: usize = 100;
 
 /// Maximum number of references that are scanned in a text, including duplicates.
 const MAX_CANDIDATES: usize = 10_000;
+
+/// Maximum number of bytes by which [`qualify`] extends a text; further references do not change.
+const MAX_ADDED_BYTES: usize = 64 * 1024;
+
+/// The largest IIDs of a project. Larger numbers, such as colors, are no references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargestIids {
+    /// The largest IID of an issue.
+    pub issue: i64,
+    /// The largest IID of a merge request.
+    pub merge_request: i64,
+}
 
 /// A reference to an issue or merge request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,6 +89,57 @@ pub fn issues(text: &str, base: &str) -> Vec<Reference> {
 #[must_use]
 pub fn merge_requests(text: &str, base: &str) -> Vec<Reference> {
     named(text, base, &MERGE_REQUEST, "merge_requests")
+}
+
+/// Returns a text of a project in which the project of each short reference (`#1`, `!2`) is named, so that the text has the
+/// same meaning in another project. Code does not change.
+#[must_use]
+pub fn qualify(text: &str, project: &str, largest: LargestIids) -> String {
+    let (Some(issue), Some(merge_request)) = (&*ISSUE, &*MERGE_REQUEST) else {
+        return text.to_owned();
+    };
+    let mut added = 0;
+    let mut qualified = String::with_capacity(text.len());
+    for part in parts(text) {
+        match part {
+            TextPart::Prose(prose) => {
+                let prose = insert_project(prose, project, (issue, largest.issue), &mut added);
+                let pattern = (merge_request, largest.merge_request);
+                qualified.push_str(&insert_project(&prose, project, pattern, &mut added));
+            }
+            TextPart::Span(code) | TextPart::Block(code) => qualified.push_str(code),
+        }
+    }
+    qualified
+}
+
+/// Inserts the project into the references of one kind.
+fn insert_project(
+    prose: &str,
+    project: &str,
+    (pattern, largest): (&Regex, i64),
+    added: &mut usize,
+) -> String {
+    let mut result = String::with_capacity(prose.len());
+    let mut from = 0;
+    for found in pattern.captures_iter(prose) {
+        let (Some(place), Some(iid)) = (found.name("project"), found.name("iid")) else {
+            continue;
+        };
+        let is_known = iid.as_str().parse().is_ok_and(|iid: i64| iid <= largest);
+        if !place.as_str().is_empty() || !is_known {
+            continue;
+        }
+        if *added + project.len() > MAX_ADDED_BYTES {
+            break;
+        }
+        *added += project.len();
+        result.push_str(prose.get(from..place.start()).unwrap_or_default());
+        result.push_str(project);
+        from = place.start();
+    }
+    result.push_str(prose.get(from..).unwrap_or_default());
+    result
 }
 
 fn named(text: &str, base: &str, pattern: &Option<Regex>, kind: &str) -> Vec<Reference> {
@@ -210,6 +273,36 @@ mod tests {
         let text =
             "See !1, group/project!2 and https://git.example.com/a/b/-/merge_requests/3, not x!y or wow!";
         assert_eq!(all(merge_requests(text, BASE)), ["1", "group/project 2", "a/b 3"]);
+    }
+
+    #[test]
+    fn short_references_are_qualified() {
+        let largest = LargestIids {
+            issue: 9,
+            merge_request: 3,
+        };
+        for (text, qualified) in [
+            (
+                "#1, (#2) and !3: `#1`\n\n```\n!1\n```\nFixes #9",
+                "a/b#1, (a/b#2) and a/b!3: `#1`\n\n```\n!1\n```\nFixes a/b#9",
+            ),
+            ("`x`!1 #1", "`x`a/b!1 a/b#1"),
+            ("thing#1, c/d#2 and c/d!3", "thing#1, c/d#2 and c/d!3"),
+            (
+                "color #123456, !4, &#3; and #1a",
+                "color #123456, !4, &#3; and #1a",
+            ),
+            (
+                "https://git.example.com/a/b/-/issues/4 and https://git.example.com/a/b/-/merge_requests/1",
+                "https://git.example.com/a/b/-/issues/4 and https://git.example.com/a/b/-/merge_requests/1",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(qualify(text, "a/b", largest), qualified);
+        }
+        let many = "#1 ".repeat(100_000);
+        let added = qualify(&many, "a/b", largest).len() - many.len();
+        assert!(added > MAX_ADDED_BYTES - 3 && added <= MAX_ADDED_BYTES, "{added}");
     }
 
     #[test]

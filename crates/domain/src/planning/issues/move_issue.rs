@@ -10,8 +10,8 @@ use sea_orm::{
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{
-    Scope, award_emoji, epic_issues, issue_links, issues, milestones, namespace_ancestors, notes, now,
-    projects,
+    Scope, award_emoji, epic_issues, issue_links, issues, merge_requests, milestones, namespace_ancestors,
+    notes, now, projects,
 };
 
 use super::row::{self, IssueDetail};
@@ -21,6 +21,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
+use crate::kernel::text::references::{self, LargestIids};
 use crate::kernel::urls;
 use crate::planning::issuables::events::IssuableChange;
 use crate::planning::issuables::{IssuableKind, PreparedMetadata, assignable_users};
@@ -78,11 +79,12 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             if old.moved_to_id.is_some() {
                 return Err(rejected("Cannot move issue that was moved already!"));
             }
-            let new = copy_issue(transaction, &target, &old, milestone.as_ref()).await?;
+            let texts = SourceTexts::of(transaction, access).await?;
+            let new = copy_issue(transaction, &target, &old, milestone.as_ref(), &texts).await?;
             PreparedMetadata::for_move(assignees, labels)
                 .link(transaction, &target, (IssuableKind::Issue, new.id), true)
                 .await?;
-            copy_notes(transaction, old.id, new.id).await?;
+            copy_notes(transaction, old.id, new.id, &texts).await?;
             copy_awards(transaction, old.id, new.id).await?;
             epic_issues::reassign(transaction, space.namespace.id, old.id, new.id).await?;
             issue_links::reassign(transaction, old.id, new.id).await?;
@@ -143,12 +145,54 @@ fn reference(access: &ProjectAccess, iid: i64) -> String {
     format!("{}#{iid}", urls::project_path(&access.namespace, &access.project))
 }
 
+/// Texts of the former project, which are copied to the new one.
+struct SourceTexts {
+    /// Full path of the former project.
+    path: String,
+    largest: LargestIids,
+}
+
+impl SourceTexts {
+    async fn of(transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<Self> {
+        use merge_requests::Column as MergeRequest;
+
+        let project_id = access.project.id;
+        let issue: Option<Option<i64>> = issues::Entity::find()
+            .select_only()
+            .column_as(issues::Column::Iid.max(), "iid")
+            .filter(issues::Column::ProjectId.eq(project_id))
+            .into_tuple()
+            .one(transaction)
+            .await?;
+        let merge_request: Option<Option<i64>> = merge_requests::Entity::find()
+            .select_only()
+            .column_as(MergeRequest::Iid.max(), "iid")
+            .filter(MergeRequest::TargetProjectId.eq(project_id))
+            .into_tuple()
+            .one(transaction)
+            .await?;
+        Ok(Self {
+            path: urls::project_path(&access.namespace, &access.project),
+            largest: LargestIids {
+                issue: issue.flatten().unwrap_or_default(),
+                merge_request: merge_request.flatten().unwrap_or_default(),
+            },
+        })
+    }
+
+    /// Returns a text whose short references still belong to the former project.
+    fn qualify(&self, text: &str) -> String {
+        references::qualify(text, &self.path, self.largest)
+    }
+}
+
 /// Inserts the row of the issue in its new project, without references to the old one.
 async fn copy_issue(
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
     old: &issues::Model,
     milestone: Option<&milestones::Model>,
+    texts: &SourceTexts,
 ) -> Result<issues::Model> {
     let project_id = target.project.id;
     let iid = iid_counters::next(transaction, Scope::Project(project_id), IidKind::Issues).await?;
@@ -156,6 +200,7 @@ async fn copy_issue(
         id: NotSet,
         project_id: Set(project_id),
         iid: Set(iid),
+        description: Set(old.description.as_deref().map(|text| texts.qualify(text))),
         milestone_id: Set(milestone.map(|milestone| milestone.id)),
         milestone_due_on: Set(milestone.and_then(|milestone| milestone.due_date)),
         label_priority: Set(None),
@@ -219,7 +264,12 @@ async fn lock_milestone(
 }
 
 /// Copies the notes in batches, oldest first.
-async fn copy_notes(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
+async fn copy_notes(
+    transaction: &DatabaseTransaction,
+    old: i64,
+    new: i64,
+    texts: &SourceTexts,
+) -> Result<()> {
     let mut last = 0;
     loop {
         let batch = notes::Entity::find()
@@ -236,6 +286,7 @@ async fn copy_notes(transaction: &DatabaseTransaction, old: i64, new: i64) -> Re
         let rows = batch.into_iter().map(|note| notes::ActiveModel {
             id: NotSet,
             issue_id: Set(Some(new)),
+            body: Set(texts.qualify(&note.body)),
             ..note.into_active_model().reset_all()
         });
         notes::Entity::insert_many(rows)

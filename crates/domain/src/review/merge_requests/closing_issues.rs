@@ -372,6 +372,7 @@ pub async fn list_related_merge_requests(
         .column(notes::Column::Body)
         .filter(notes::Column::IssueId.eq(issue.id))
         .filter(notes::Column::Confidential.eq(false))
+        .filter(notes::Column::System.eq(false))
         .filter(
             Condition::any()
                 .add(contains_in(notes::Column::Body.into_expr(), "!"))
@@ -391,8 +392,16 @@ pub async fn list_related_merge_requests(
         merge_requests::Column::Iid,
     );
     let referenced = resolve_references(db, location, references.collect(), columns).await?;
+    // A system note has the ID, and its text may have been copied from another project.
+    let named_by_system = Query::select()
+        .column(notes::Column::ReferencedMergeRequestId)
+        .from(notes::Entity)
+        .and_where(notes::Column::IssueId.eq(issue.id))
+        .and_where(notes::Column::ReferencedMergeRequestId.is_not_null())
+        .take();
     let related = Condition::any()
         .add(merge_requests::Column::Id.in_subquery(closing_merge_request_ids(issue.id)))
+        .add(merge_requests::Column::Id.in_subquery(named_by_system))
         .add_option(referenced);
     list_matching(db, access, related, page).await
 }
