@@ -1,5 +1,6 @@
 //! Issues that merge requests close, seen from both sides.
 
+use domain::lifecycle::deletion::projects::delete_permanently;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
@@ -81,6 +82,25 @@ async fn closes_issues_excludes_invisible_issues_and_respects_autoclose(server: 
     project.update(|row| row.autoclose_referenced_issues = sea_orm::ActiveValue::Set(false)).await;
     root.put(&path, text).await.expect(200);
     assert_eq!(root.get(&format!("{path}/closes_issues")).await.expect(200).json(), json!([]));
+}
+
+async fn deletion_of_a_project_updates_counts_of_issues_in_other_projects(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "stays").await;
+    let deleted = Project::with_commits(&server, "goes", Visibility::Public).await;
+    for (project, title) in [(project.id, "one"), (deleted.id, "own")] {
+        open(&root, project, json!({"title": title})).await;
+    }
+    propose(&root, project.id, "feature/x", "main", json!({"description": "Closes #1"})).await;
+    propose(&root, deleted.id, "feature/x", "main", json!({"description": "Closes #1 and root/stays#1"})).await;
+    let count = async || {
+        let issue = root.get(&format!("/projects/{}/issues/1", project.id)).await.expect(200).json();
+        issue["merge_requests_count"].clone()
+    };
+    assert_eq!(count().await, 2);
+    root.delete(&format!("/projects/{}", deleted.id)).await.expect(202);
+    delete_permanently(&server.backend, deleted.id, None, None).await.expect("a deletion");
+    assert_eq!(count().await, 1);
 }
 
 async fn merge_requests_count_includes_only_visible_merge_requests(server: TestServer) {
@@ -296,6 +316,7 @@ async fn merge_does_not_read_descriptions_of_closed_issues(server: TestServer) {
 on_every_database![
     closes_issues_lists_issues_from_description_and_commits,
     closes_issues_excludes_invisible_issues_and_respects_autoclose,
+    deletion_of_a_project_updates_counts_of_issues_in_other_projects,
     merge_requests_count_includes_only_visible_merge_requests,
     closing_issues_are_recounted_when_project_settings_change,
     related_merge_requests_includes_mentioned_and_closing_ones,

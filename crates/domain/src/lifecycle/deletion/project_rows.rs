@@ -5,9 +5,13 @@ use std::sync::Arc;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::query::{batch_of_children, delete_batch};
+use crate::review::merge_requests::closing_issues;
 
 /// Number of rows that one transaction deletes. On SQLite, a long statement blocks all other writers.
 const BATCH: u64 = 1_000;
+
+/// The table of the issues that merge requests close.
+const CLOSING: &str = "closing_merge_requests";
 
 /// A table whose rows are deleted with the rows of another table.
 struct Referrer {
@@ -48,7 +52,7 @@ const OF_ISSUES: &[Referrer] = &[
     referrer("resource_events", "issue_id"),
     referrer("issue_links", "source_id"),
     referrer("issue_links", "target_id"),
-    referrer("closing_merge_requests", "issue_id"),
+    referrer(CLOSING, "issue_id"),
 ];
 
 const OF_MERGE_REQUESTS: &[Referrer] = &[
@@ -64,7 +68,7 @@ const OF_MERGE_REQUESTS: &[Referrer] = &[
     referrer("merge_request_reviewers", "merge_request_id"),
     referrer("merge_request_commits", "merge_request_id"),
     referrer("merge_request_versions", "merge_request_id"),
-    referrer("closing_merge_requests", "merge_request_id"),
+    referrer(CLOSING, "merge_request_id"),
     referrer("deployment_merge_requests", "merge_request_id"),
     referrer("status_check_deliveries", "merge_request_id"),
     referrer("status_check_responses", "merge_request_id"),
@@ -165,7 +169,15 @@ pub(super) async fn delete_all(backend: &Backend, project_id: i64) -> Result<()>
             Step::Delete(table, ids) => {
                 let database = &backend.database;
                 database
-                    .transaction(async |transaction| delete_batch(transaction, table, &ids).await)
+                    .transaction(async |transaction| {
+                        // Issues of other projects store the number of their closing merge requests.
+                        let closed = match table {
+                            CLOSING => closing_issues::lock_closed(transaction, &ids, project_id).await?,
+                            _ => Vec::new(),
+                        };
+                        delete_batch(transaction, table, &ids).await?;
+                        closing_issues::update_counts(transaction, closed).await
+                    })
                     .await?;
             }
         }

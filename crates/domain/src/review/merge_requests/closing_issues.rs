@@ -259,11 +259,35 @@ async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
     Ok(())
 }
 
+/// Locks the issues of these rows of `closing_merge_requests`, except those of a project that is being deleted. Returns
+/// their IDs.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn lock_closed(
+    transaction: &DatabaseTransaction,
+    row_ids: &[i64],
+    deleted_project_id: i64,
+) -> Result<Vec<i64>> {
+    let closed = Query::select()
+        .column(Column::IssueId)
+        .from(Entity)
+        .and_where(Column::Id.is_in(row_ids.iter().copied()))
+        .take();
+    let rows = Query::select()
+        .column(issues::Column::Id)
+        .from(issues::Entity)
+        .and_where(issues::Column::Id.in_subquery(closed))
+        .and_where(issues::Column::ProjectId.ne(deleted_project_id))
+        .take();
+    Ok(lock_rows(transaction, "issues", rows).await?)
+}
+
 /// Updates the number of closing merge requests of these issues.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn update_counts(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
+pub(crate) async fn update_counts(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
     if issue_ids.is_empty() {
         return Ok(());
     }
