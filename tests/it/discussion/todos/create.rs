@@ -99,6 +99,23 @@ async fn group_and_all_mentions_create_todos_for_members(server: TestServer) {
     assert_eq!(pending(&ann.client).await.len(), 1);
 }
 
+async fn mentions_in_epics_create_todos_for_members_of_projects(server: TestServer) {
+    let root = server.root();
+    let (insider, outsider) = (server.create_user("insider").await, server.create_user("outsider").await);
+    let of = group(&root, "closed", json!({"visibility": "private"})).await;
+    let inside = project(&root, "inside", json!({"visibility": "private", "namespace_id": of})).await;
+    join(&root, &format!("/projects/{inside}"), insider.id, 30).await;
+    let text = json!({"description": "for @insider and @outsider"});
+    let (iid, _) = crate::planning::epics::epic(&root, of, "epic", text).await;
+    insider.client.get(&format!("/groups/{of}/epics/{iid}")).await.expect(200);
+    assert_eq!(pending(&insider.client).await, pairs([("mentioned", "epic")]));
+    assert_eq!(pending(&outsider.client).await, []);
+    // Confidential epics are visible to Reporters of the group.
+    let text = json!({"description": "for @insider and @outsider", "confidential": true});
+    crate::planning::epics::epic(&root, of, "secret", text).await;
+    assert_eq!(pending(&insider.client).await.len(), 1);
+}
+
 async fn mentions_create_no_todo_without_read_access(server: TestServer) {
     let root = server.root();
     let (guest, non_member, author) =
@@ -202,6 +219,7 @@ on_every_database![
     edited_text_creates_todos_only_for_new_mentions,
     mentions_in_code_quotes_and_unknown_names_are_ignored,
     group_and_all_mentions_create_todos_for_members,
+    mentions_in_epics_create_todos_for_members_of_projects with ultimate_plan(),
     mentions_create_no_todo_without_read_access,
     target_has_at_most_one_pending_todo_per_user,
     create_todo_marks_target_for_caller,

@@ -21,6 +21,9 @@ use crate::spaces::members;
 const MAX_MEMBERS: u64 = 1000;
 /// Maximum number of mentioned groups in a text.
 const MAX_GROUPS: u64 = 10;
+/// Maximum number of mentioned users without a role for whom it is checked whether they see the group of an epic, with one
+/// statement each.
+const MAX_GROUP_CHECKS: usize = 100;
 
 /// Returns the mentioned users who can read the text, each with the reason of the to-do item.
 ///
@@ -103,20 +106,37 @@ async fn readers(db: &impl ConnectionTrait, audience: &TextAudience<'_>, ids: Ve
     let users = active_users(db, users::Column::Id.is_in(ids.iter().copied())).await?;
     let (source, namespace) = member_source(audience.space);
     let roles = members::roles(db, source, namespace, Some(&ids), ids.len() as u64).await?;
-    let can_read = |user: &users::Model| {
-        let role = roles.get(&user.id).copied();
-        audience.is_readable_by(user.id, Caller::user(user.clone()).effective_access(role))
-    };
-    Ok(users
-        .iter()
-        .filter(|user| can_read(user))
-        .map(|user| user.id)
-        .collect())
+    let mut readers = Vec::new();
+    let mut remaining_checks = MAX_GROUP_CHECKS;
+    for user in users {
+        let (id, role) = (user.id, roles.get(&user.id).copied());
+        let caller = Caller::user(user);
+        let effective_access = caller.effective_access(role);
+        let mut can_read = audience.is_readable_by(id, effective_access, false);
+        if !can_read && remaining_checks > 0 && audience.is_readable_by(id, effective_access, true) {
+            remaining_checks -= 1;
+            can_read = sees_group(db, namespace, &caller).await?;
+        }
+        if can_read {
+            readers.push(id);
+        }
+    }
+    Ok(readers)
+}
+
+/// Returns whether a user sees a group, which may be because of a role in a project of the group.
+async fn sees_group(db: &impl ConnectionTrait, group: &namespaces::Model, caller: &Caller) -> Result<bool> {
+    let visible = namespaces::Entity::find_by_id(group.id)
+        .filter(visible_groups(caller.viewer(), now().date_naive()))
+        .one(db)
+        .await?;
+    Ok(visible.is_some())
 }
 
 impl TextAudience<'_> {
-    /// Returns whether a user can read the text.
-    fn is_readable_by(&self, user_id: i64, effective_access: EffectiveAccess) -> bool {
+    /// Returns whether a user can read the text. `sees_group` is whether the user sees the group of an epic without a role
+    /// in the group.
+    fn is_readable_by(&self, user_id: i64, effective_access: EffectiveAccess, sees_group: bool) -> bool {
         let is_reporter = effective_access.has_role(Role::Reporter);
         let is_visible = match (&self.space.project, self.kind) {
             (Some(project), kind) => {
@@ -132,7 +152,7 @@ impl TextAudience<'_> {
                         }
                     }
             }
-            (None, _) => effective_access.can_see(self.space.namespace.visibility),
+            (None, _) => sees_group || effective_access.can_see(self.space.namespace.visibility),
         };
         is_visible
             && (!self.confidential || is_reporter || self.participant_ids.contains(&user_id))
