@@ -102,9 +102,28 @@ async fn rules_apply_only_to_their_branches(server: TestServer) {
     fixture.merge().await.expect(200);
 }
 
+async fn rule_of_a_deleted_protection_applies_to_all_branches(server: TestServer) {
+    let fixture = Fixture::new(&server, "widened").await;
+    let ann = fixture.member("ann", AccessLevel::Developer).await;
+    let protected = fixture.url("/protected_branches");
+    let release = fixture.root.post(&protected, json!({"name": "release"})).await.expect(201).json();
+    let body = json!({
+        "name": "Release", "approvals_required": 1, "user_ids": [ann.id], "protected_branch_ids": [release["id"]],
+    });
+    fixture.rule(body).await;
+    assert_eq!(fixture.detailed_status().await, "mergeable");
+    // Otherwise, Maintainers could disable a rule by the deletion and a new protection of the branch.
+    fixture.root.delete(&format!("{protected}/release")).await.expect(204);
+    assert_eq!(fixture.detailed_status().await, "not_approved");
+    fixture.merge().await.expect(405);
+    fixture.approve(&ann.client).await.expect(201);
+    fixture.merge().await.expect(200);
+}
+
 on_every_database![
     merge_returns_405_until_it_is_approved,
     status_names_drafts_first_and_discussions_after_approvals,
     automatic_merge_requires_approvals,
     rules_apply_only_to_their_branches,
+    rule_of_a_deleted_protection_applies_to_all_branches,
 ];
