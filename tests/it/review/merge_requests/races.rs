@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{propose, public_project};
+use crate::planning::issues::open;
 use crate::support::{TestServer, on_every_database};
 
 async fn concurrent_creates_assign_iids_without_gaps(server: TestServer) {
@@ -67,8 +68,35 @@ async fn concurrent_update_and_delete_leave_the_merge_request_deleted(server: Te
     }
 }
 
+async fn concurrent_updates_of_closed_issues_and_their_milestone_do_not_deadlock(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "circle").await;
+    let at = format!("/projects/{}", project.id);
+    let milestone = root.post(&format!("{at}/milestones"), json!({"title": "m"})).await.expect(201).json();
+    let body = json!({"title": "t", "milestone_id": milestone["id"], "labels": "x"});
+    for _ in 0..4 {
+        open(&root, project.id, body.clone()).await;
+    }
+    let iid = propose(&root, project.id, "feature/x", "main", body).await;
+    let merge_request = format!("{at}/merge_requests/{iid}");
+    let milestone = format!("{at}/milestones/{}", milestone["id"]);
+    let label = format!("{at}/labels/x");
+    for round in 0..16 {
+        let closed = if round % 2 == 0 { "Closes #4, #1" } else { "Closes #2, #3" };
+        let (changed, moved, ranked) = tokio::join!(
+            root.put(&merge_request, json!({"description": format!("{closed} ({round})")})),
+            root.put(&milestone, json!({"due_date": format!("2031-02-{:02}", round + 1)})),
+            root.put(&label, json!({"priority": round + 1})),
+        );
+        for answer in [changed, moved, ranked] {
+            assert_eq!(answer.status, 200, "round {round}: {answer:?}");
+        }
+    }
+}
+
 on_every_database![
     concurrent_creates_assign_iids_without_gaps,
     concurrent_reopen_of_two_returns_409_to_one,
     concurrent_update_and_delete_leave_the_merge_request_deleted,
+    concurrent_updates_of_closed_issues_and_their_milestone_do_not_deadlock,
 ];

@@ -79,13 +79,46 @@ pub(crate) async fn save(
     context: &ReferenceContext<'_>,
     merge_request: &Model,
 ) -> Result<()> {
+    let issue_ids = issues_to_close(transaction, context, merge_request).await?;
+    replace(transaction, merge_request.id, issue_ids).await
+}
+
+/// Locks the issues whose counts [`save`] will update. Must run before the merge request is locked: other transactions
+/// lock issues first. `merge_request` has the new description and target branch.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn lock_affected(
+    transaction: &DatabaseTransaction,
+    context: &ReferenceContext<'_>,
+    merge_request: &Model,
+) -> Result<()> {
+    let before = closed_issue_ids(transaction, merge_request.id).await?;
+    let after = issues_to_close(transaction, context, merge_request).await?;
+    lock_issues(transaction, before.symmetric_difference(&after).copied()).await
+}
+
+/// Locks the issues that a merge request closes. Must run before the merge request is locked.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn lock_closed_by(transaction: &DatabaseTransaction, id: i64) -> Result<()> {
+    let closed = closed_issue_ids(transaction, id).await?;
+    lock_issues(transaction, closed.into_iter()).await
+}
+
+/// Returns the IDs of the issues that a merge request has to close, if it can close any.
+async fn issues_to_close(
+    transaction: &DatabaseTransaction,
+    context: &ReferenceContext<'_>,
+    merge_request: &Model,
+) -> Result<BTreeSet<i64>> {
     let closes_issues = context.project.autoclose_referenced_issues
         && context.project.default_branch.as_ref() == Some(&merge_request.target_branch);
-    let issue_ids = match closes_issues {
-        true => find_closed(transaction, context, merge_request).await?,
-        false => BTreeSet::new(),
-    };
-    replace(transaction, merge_request.id, issue_ids).await
+    match closes_issues {
+        true => find_closed(transaction, context, merge_request).await,
+        false => Ok(BTreeSet::new()),
+    }
 }
 
 /// Records that a merge request closes exactly these issues.
@@ -151,6 +184,7 @@ pub(super) async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
+            lock_affected(transaction, &context, &merge_request).await?;
             match merge_requests::lock(transaction, id).await? {
                 // A concurrent change of the head runs this again.
                 Some(locked) if locked.head_sha == merge_request.head_sha => {
@@ -169,14 +203,15 @@ pub(super) async fn refresh(backend: &Backend, id: i64) -> Result<()> {
 async fn clear(backend: &Backend, id: i64) -> Result<()> {
     backend
         .database
-        .transaction(
-            async |transaction| match merge_requests::lock(transaction, id).await? {
+        .transaction(async |transaction| {
+            lock_closed_by(transaction, id).await?;
+            match merge_requests::lock(transaction, id).await? {
                 Some(locked) if locked.state != MergeRequestState::Merged => {
                     replace(transaction, id, BTreeSet::new()).await
                 }
                 _ => Ok(()),
-            },
-        )
+            }
+        })
         .await
 }
 

@@ -11,7 +11,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
 use crate::planning::issuables::events::target;
-use crate::review::merge_requests::closing_issues::{closed_issue_ids, update_counts};
+use crate::review::merge_requests::closing_issues::{closed_issue_ids, lock_closed_by, update_counts};
 use crate::review::merge_requests::head_refs;
 
 /// Deletes a merge request with all its data. Its IID is not used again.
@@ -31,6 +31,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
+            lock_closed_by(transaction, found.id).await?;
             let merge_request = lock(transaction, access, iid).await?;
             preconditions::check_unmodified_since(unmodified_since, merge_request.updated_at)?;
             let issue_ids = closed_issue_ids(transaction, merge_request.id).await?;

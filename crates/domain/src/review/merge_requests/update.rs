@@ -117,6 +117,9 @@ pub async fn update(
         .database
         .transaction(async |transaction| {
             prepared.lock(transaction, access).await?;
+            if let Some(context) = &context {
+                closing_issues::lock_affected(transaction, context, &with_changes(&found, &update)).await?;
+            }
             let before = lock(transaction, access, iid).await?;
             if branches.is_some()
                 && matches!(
@@ -307,6 +310,18 @@ fn reason_to_cancel(row: &ActiveModel, before: &Model) -> Option<&'static str> {
         return Some("the target branch changed");
     }
     (*row.head_sha.as_ref() != before.head_sha).then_some("the commits changed")
+}
+
+/// Returns a merge request with the new description and target branch.
+fn with_changes(found: &Model, update: &MergeRequestUpdate) -> Model {
+    let mut changed = found.clone();
+    if let Some(description) = update.description.as_update() {
+        changed.description = description.cloned();
+    }
+    if let Some(branch) = &update.target_branch {
+        changed.target_branch.clone_from(branch);
+    }
+    changed
 }
 
 /// Applies the metadata to the row and returns the system notes.
