@@ -374,6 +374,33 @@ async fn unread_python_indexes_hold_at_most_the_share_of_an_address(server: Test
     wait_until_released(&server).await;
 }
 
+/// Each range has a copy of the message while the response is built, which is not part of the size of the response.
+async fn blame_reserves_commit_message_of_every_range(server: TestServer) {
+    let root = server.root();
+    project(&root, "work", json!({"visibility": "public"})).await;
+    let lines = |changed: &str, count: usize| {
+        let line = |number: usize| match number < 2 * count && number % 2 == 1 {
+            true => format!("{changed} {number}\n"),
+            false => format!("line {number}\n"),
+        };
+        (0..400).map(line).collect::<String>()
+    };
+    for (path, ranges, status) in [("few", 10, 200), ("many", 160, 503)] {
+        let url = format!("/projects/root%2Fwork/repository/files/{path}");
+        let body = json!({"branch": "main", "commit_message": "Add", "content": lines("", 0)});
+        root.post(&url, body).await.expect(201);
+        let message = "x".repeat(100_000);
+        let body = json!({"branch": "main", "commit_message": message, "content": lines("changed", ranges)});
+        root.put(&url, body).await.expect(200);
+        // The response would have 16 MB, for which 16 MiB are reserved. The address has 28 MiB.
+        let response = server.anonymous().get(&format!("{url}/blame?ref=main")).await.expect(status);
+        if status == 200 {
+            assert_eq!(response.json().as_array().map(Vec::len), Some(2 * ranges + 1));
+        }
+        wait_until_released(&server).await;
+    }
+}
+
 on_every_database![
     large_body_is_read_after_permission_check,
     large_commit_is_parsed_from_file,
@@ -387,4 +414,5 @@ on_every_database![
     unread_ranges_hold_at_most_the_share_of_an_address with moderate_memory(),
     raw_snippet_beyond_memory_returns_503_before_it_is_read with memory_of_three_indexes(),
     unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
+    blame_reserves_commit_message_of_every_range with memory_of_three_indexes(),
 ];

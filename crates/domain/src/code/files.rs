@@ -14,8 +14,18 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::blob_content;
+use crate::kernel::caller::Caller;
 use crate::kernel::download::DownloadContent;
 use crate::kernel::error::{Error, Result};
+
+/// Memory of a range of a blame in a response, without its texts, in bytes.
+const RANGE_BYTES: usize = 512;
+/// Memory of the ID of a parent in a response, in bytes.
+const PARENT_BYTES: usize = 64;
+/// Memory of a line without its text, in bytes.
+const STRING_BYTES: usize = 24;
+/// Size of a blame in a response up to which its memory is not reserved, in bytes.
+const UNRESERVED_BLAME_BYTES: u64 = 256 << 10;
 
 /// Metadata of a file at a revision.
 #[derive(Debug, Clone)]
@@ -206,8 +216,8 @@ pub async fn open(
 /// Returns the metadata of a file and the commits that last changed its lines, from the top.
 ///
 /// # Errors
-/// Fails like [`get`]. Returns `Error::Rejected` if the file is too large, and `Error::TimedOut` if the blame
-/// takes too long.
+/// Fails like [`get`]. Returns `Error::Rejected` if the file is too large, `Error::TimedOut` if the blame takes too
+/// long, and `Error::Overloaded` if too little memory is left for the response.
 pub async fn blame(
     backend: &Backend,
     access: &ProjectAccess,
@@ -219,11 +229,28 @@ pub async fn blame(
     // Blame takes by far the longest, so the metadata is loaded concurrently.
     tokio::try_join!(
         load_detail(&repository, &located, path.clone(), revision),
-        blamed_lines(&repository, located.commit, &path),
+        blamed_lines(&repository, &access.caller, located.commit, &path),
     )
 }
 
-async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Result<Vec<BlamedLines>> {
+/// Returns the memory of a range in a response, which has a copy of the commit for each range, in bytes.
+fn range_response_bytes(commit: &Commit, lines: &[String]) -> u64 {
+    let identities = [&commit.author, &commit.committer];
+    let names: usize = identities
+        .iter()
+        .map(|identity| identity.name.len() + identity.email.len())
+        .sum();
+    let lines: usize = lines.iter().map(|line| STRING_BYTES + line.len()).sum();
+    let commit = commit.message.len() + names + commit.parents.len() * PARENT_BYTES;
+    (RANGE_BYTES + commit + lines) as u64
+}
+
+async fn blamed_lines(
+    repository: &Repository,
+    caller: &Caller,
+    commit: Oid,
+    path: &str,
+) -> Result<Vec<BlamedLines>> {
     let ranges = repository.blame(commit, path).await?;
     let mut ids: Vec<Oid> = ranges.iter().map(|range| range.commit).collect();
     ids.sort_unstable();
@@ -233,6 +260,14 @@ async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Resul
         .into_iter()
         .map(|commit| (commit.id, Arc::new(commit)))
         .collect();
+    // A commit with a long message can be that of many ranges, so the response can be much larger than the repository.
+    let sizes = ranges
+        .iter()
+        .filter_map(|range| Some(range_response_bytes(commits.get(&range.commit)?, &range.lines)));
+    let size: u64 = sizes.sum();
+    if size > UNRESERVED_BLAME_BYTES {
+        caller.reserve_memory(size)?;
+    }
     let blamed = ranges.iter().filter_map(|range| {
         Some(BlamedLines {
             commit: Arc::clone(commits.get(&range.commit)?),
