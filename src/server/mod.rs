@@ -2,18 +2,17 @@
 
 pub mod demo;
 mod error;
+mod job_runners;
 mod listeners;
 mod supervisor;
 pub mod test_server;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::activity::jobs::deliver_status_check::DeliverStatusCheck;
-use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::fetch_statistics;
 use domain::code::push_events::PushEvents;
 use domain::integrations::git_remotes::GitRemoteClient;
@@ -23,8 +22,6 @@ use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
 use domain::kernel::cache::Caches;
 use domain::kernel::fetch_counter::FetchCounter;
 use domain::kernel::{Backend, BackendParts, Instance};
-use domain::mirrors::jobs::update_pull_mirror::UpdatePullMirror;
-use domain::mirrors::jobs::update_remote_mirror::UpdateRemoteMirror;
 use domain::mirrors::schedule::MirrorUpdates;
 use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
@@ -32,16 +29,14 @@ use domain::operations::startup::{self, NodeRegistration};
 use domain::operations::{data_directory, git_program, git_sandbox};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
-use domain::spaces::jobs::import_repository::ImportRepository;
-use domain::transfers::jobs::import_group::ImportGroup;
 use git::{RepositoryStore, StoreLimits};
 use storage::database::{self, Database};
-use storage::jobs::{Job, JobRunner, RunnerOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use error::Error;
+use job_runners::run_jobs;
 use listeners::listen;
 pub use listeners::{InheritedSocket, inherited_socket};
 use supervisor::Supervisor;
@@ -63,12 +58,6 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Time without traffic after which a connection of an inherited socket is closed when the server stops. A request that
 /// a client sent before the client received `Connection: close` arrives within this time.
 const QUIET_TIME: Duration = Duration::from_millis(500);
-/// Number of concurrent webhook deliveries; they mostly wait for the network.
-const MAX_DELIVERIES: usize = 64;
-/// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
-const MAX_MIRROR_UPDATES: usize = 4;
-/// Number of concurrent updates of pull mirrors and imports of projects. Each can receive a pack, which Git then checks.
-const MAX_PULL_MIRROR_UPDATES: usize = 4;
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
@@ -356,53 +345,6 @@ impl BoundServer {
         watchdog.abort();
         close(&self.backend).await
     }
-}
-
-/// Runs background jobs and recurring work until `stopping`; jobs that run then have `drain` to finish.
-async fn run_jobs(backend: Backend, data_dir: PathBuf, drain: Duration, stopping: CancellationToken) {
-    let options = RunnerOptions {
-        drain,
-        ..RunnerOptions::default()
-    };
-    // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
-    // jobs.
-    let (deliveries, others) =
-        worker::registry(&backend).divide(&[DeliverWebhook::KIND, DeliverStatusCheck::KIND]);
-    // Imports may take long: one runs at a time, and other jobs do not wait for it.
-    let (imports, others) = others.divide(&[ImportGroup::KIND]);
-    // Remote repositories may be slow too.
-    let (mirrors, others) = others.divide(&[UpdateRemoteMirror::KIND]);
-    let (pulls, others) = others.divide(&[UpdatePullMirror::KIND, ImportRepository::KIND]);
-    let mirrorer = RunnerOptions {
-        concurrency: MAX_MIRROR_UPDATES,
-        ..options.clone()
-    };
-    let puller = RunnerOptions {
-        concurrency: MAX_PULL_MIRROR_UPDATES,
-        ..options.clone()
-    };
-    let importer = RunnerOptions {
-        concurrency: 1,
-        ..options.clone()
-    };
-    let deliverer = RunnerOptions {
-        concurrency: MAX_DELIVERIES,
-        ..options.clone()
-    };
-    let runner = JobRunner::new(backend.database.clone(), others, options);
-    let importer = JobRunner::new(backend.database.clone(), imports, importer);
-    let mirrorer = JobRunner::new(backend.database.clone(), mirrors, mirrorer);
-    let puller = JobRunner::new(backend.database.clone(), pulls, puller);
-    let deliverer = JobRunner::new(backend.database.clone(), deliveries, deliverer);
-    tokio::join!(
-        runner.run(stopping.clone().cancelled_owned()),
-        deliverer.run(stopping.clone().cancelled_owned()),
-        importer.run(stopping.clone().cancelled_owned()),
-        mirrorer.run(stopping.clone().cancelled_owned()),
-        puller.run(stopping.clone().cancelled_owned()),
-        worker::restrict_data_directory(data_dir, stopping.clone()),
-        worker::recur(backend, stopping),
-    );
 }
 
 /// A process that only runs background jobs.

@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use super::memory_budget::MemoryNeed;
 use super::process::Program;
-use super::{Repository, Result};
+use super::{Error, Repository, Result};
 
 /// Time limit for maintenance.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// Time limit for computing the changed paths of new commits. A tree can have the same subtree many times, on each level, so a
+/// few small objects can have more paths than can ever be compared.
+const CHANGED_PATHS_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Number of loose objects that triggers a repack.
 const REPACK_LOOSE_OBJECTS: usize = 1_000;
 /// Number of the 256 directories of loose objects that are counted; IDs are spread evenly.
@@ -35,29 +38,25 @@ pub enum RepackExtent {
 }
 
 impl Repository {
-    /// Adds new commits and their changed paths to the commit-graph.
+    /// Adds new commits and their changed paths to the commit-graph. If the changed paths take too long, the commits are added
+    /// without them, and queries by path compare the trees of these commits.
     ///
     /// # Errors
     /// [`super::Error::Program`] if another process writes it at the same time.
     pub async fn write_commit_graph(&self) -> Result<()> {
-        let flags = [
-            "write",
-            "--split",
-            "--changed-paths",
-            "--reachable",
-            "--no-progress",
-        ];
-        self.run(
-            Program::new("commit-graph")
-                // The first version of the filters cannot handle paths that are not ASCII.
-                .config("commitGraph.changedPathsVersion", "2")
-                .flags(&flags)
-                .memory(MemoryNeed::Maintenance)
-                .writes()
-                .in_background()
-                .time_limit(TIME_LIMIT),
-        )
-        .await?;
+        self.write_commit_graph_within(CHANGED_PATHS_TIME_LIMIT).await
+    }
+
+    async fn write_commit_graph_within(&self, limit: Duration) -> Result<()> {
+        match self.run(commit_graph_program().time_limit(limit)).await {
+            Err(error @ (Error::Timeout | Error::LimitExceeded(_))) => {
+                tracing::warn!(%error, "wrote the commit-graph without the changed paths of new commits");
+                // The known changed paths of other commits remain.
+                let program = commit_graph_program().flag("--max-new-filters=0");
+                self.run(program.time_limit(TIME_LIMIT)).await?;
+            }
+            outcome => drop(outcome?),
+        }
         Ok(())
     }
 
@@ -180,6 +179,24 @@ pub async fn check_import_source(source: &Path) -> Result<()> {
     opened.map_err(|_| super::Error::RepositoryMissing)
 }
 
+/// Returns the program that writes the commit-graph.
+fn commit_graph_program() -> Program {
+    let flags = [
+        "write",
+        "--split",
+        "--changed-paths",
+        "--reachable",
+        "--no-progress",
+    ];
+    Program::new("commit-graph")
+        // The first version of the filters cannot handle paths that are not ASCII.
+        .config("commitGraph.changedPathsVersion", "2")
+        .flags(&flags)
+        .memory(MemoryNeed::Maintenance)
+        .writes()
+        .in_background()
+}
+
 /// Returns the directories that an import of a repository reads: the repository may be a working copy, and borrow objects from
 /// others.
 fn read_by_import(source: &Path) -> Vec<PathBuf> {
@@ -247,7 +264,7 @@ mod tests {
     use super::*;
     use crate::test_repository::TestRepository;
     use crate::testing::{self, Fixture};
-    use crate::{CommitSelection, Error, RepositoryId};
+    use crate::{CommitSelection, RepositoryId};
 
     #[tokio::test]
     async fn maintenance_does_not_change_results() {
@@ -298,6 +315,26 @@ mod tests {
                 .join("objects/info/commit-graphs/commit-graph-chain")
                 .is_file()
         );
+    }
+
+    #[tokio::test]
+    async fn commit_graph_is_written_without_changed_paths_that_take_too_long() {
+        let sample = TestRepository::with_history();
+        let mut tree = sample.git_stdin(&["mktree"], b"");
+        for _ in 0..10 {
+            let entry = |number: usize| format!("040000 tree {}\t{number:02}\n", tree.trim());
+            let entries: String = (0..30).map(entry).collect();
+            tree = sample.git_stdin(&["mktree"], entries.as_bytes());
+        }
+        let commit = sample.git(&["commit-tree", "-m", "x", "-p", "main", tree.trim()]);
+        sample.git(&["update-ref", "refs/heads/main", commit.trim()]);
+        let started = std::time::Instant::now();
+        let limit = Duration::from_secs(3);
+        sample.repository.write_commit_graph_within(limit).await.unwrap();
+        assert!(started.elapsed() < CHANGED_PATHS_TIME_LIMIT);
+        sample.git(&["commit-graph", "verify"]);
+        let directory = sample.repository.path().join("objects/info/commit-graphs");
+        assert!(directory.join("commit-graph-chain").is_file());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
