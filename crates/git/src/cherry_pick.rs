@@ -3,6 +3,7 @@
 //! tree.
 
 use super::merge::EMPTY_TREE;
+use super::write::ObjectBatch;
 use super::{Commit, CommitResult, Error, Oid, PreparedCommit, Repository, Result, Signature};
 use super::{branches, check_branch_name, commit};
 
@@ -98,7 +99,9 @@ impl Repository {
                 ApplyMode::Revert => &committer,
             };
             let data = commit::serialize(merged, &[plan.tip], &message, author, &committer);
-            let commit = repository.odb()?.write(git2::ObjectType::Commit, &data)?;
+            let mut batch = ObjectBatch::default();
+            let commit = batch.add(git2::ObjectType::Commit, data)?;
+            batch.flush(repository)?;
             Ok(PreparedCommit::on_tip(handle, branch, plan.tip, commit, guard))
         })
         .await

@@ -7,6 +7,7 @@ use git2::ObjectType;
 use super::commit::{parse_id, parse_signature, split_headers};
 use super::refs::{self, NameFilter, PageWindow};
 use super::result_memory::ResultSize;
+use super::write::ObjectBatch;
 use super::{
     Error, LockedRepository, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory,
     revision,
@@ -266,7 +267,10 @@ fn write(
     let end = if message.ends_with('\n') { "" } else { "\n" };
     let line = tagger.to_line();
     let data = format!("object {commit}\ntype commit\ntag {name}\ntagger {line}\n\n{message}{end}");
-    Ok(repository.odb()?.write(ObjectType::Tag, data.as_bytes())?)
+    let mut batch = ObjectBatch::default();
+    let id = batch.add(ObjectType::Tag, data)?;
+    batch.flush(repository)?;
+    Ok(id)
 }
 
 #[cfg(test)]
@@ -324,6 +328,26 @@ mod tests {
         fixture.git(&["tag", "of-tree", "main^{tree}"]);
         assert_eq!(repository.tag("of-tree").await.unwrap().commit, None);
         fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn tag_object_of_cruft_pack_is_stored_again() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("a", "1")]).await;
+        let annotation = || Some(("First".to_owned(), testing::signature()));
+        let tag = repository.create_tag("v1", "main", annotation()).await.unwrap();
+        repository.delete_tag("v1", None).await.unwrap();
+        fixture.git(&["repack", "--cruft", "-d", "-q"]);
+        let id = tag.target.to_string();
+        let (first, rest) = id.split_at(2);
+        let loose = fixture.path().join("objects").join(first).join(rest);
+        assert!(!loose.exists(), "the object is in a cruft pack");
+        // Reading the object makes libgit2 open the pack.
+        repository.tag_at("v1", tag.target).await.unwrap();
+        let again = repository.create_tag("v1", "main", annotation()).await.unwrap();
+        assert_eq!(again, tag);
+        assert!(loose.is_file());
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use git2::{ObjectType, OdbLookupFlags};
 
 use super::super::{Oid, Result};
+use super::cruft_packs::CruftPacks;
 use super::objects::{NewObject, store_loose, store_pack};
 
 /// Number of new objects from which a pack is written. A pack has a fixed number of files, but each pack
@@ -38,21 +39,24 @@ impl ObjectBatch {
     }
 
     /// Stores the objects; they are durable when this returns. Objects that already exist are touched, so
-    /// that housekeeping does not remove them before a reference leads to them.
+    /// that housekeeping does not remove them before a reference leads to them. Objects of cruft packs are
+    /// stored again, because touching such a pack protects none of its objects.
     pub(crate) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
         let odb = repository.odb()?;
         self.ids.clear();
         self.bytes = 0;
+        let directory = repository.path().join("objects");
+        let cruft_packs = CruftPacks::open(&directory)?;
         let mut fresh = Vec::with_capacity(self.objects.len());
         for object in self.objects.drain(..) {
             // Do not list the pack directory again for each object: storing an object twice is harmless.
-            if odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH) {
+            let exists = odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH);
+            if exists && !cruft_packs.may_contain(object.id) {
                 odb.write(object.kind, &object.data)?;
             } else {
                 fresh.push(object);
             }
         }
-        let directory = repository.path().join("objects");
         match fresh.len() {
             0 => Ok(()),
             few if few < PACKED_FROM => store_loose(&directory, &fresh),
@@ -67,7 +71,8 @@ mod tests {
     use git2::ObjectType;
 
     use super::{ObjectBatch, PACKED_FROM};
-    use crate::testing::Fixture;
+    use crate::Oid;
+    use crate::testing::{self, Fixture};
 
     #[tokio::test]
     async fn batch_stores_few_objects_loose_and_many_in_one_pack() {
@@ -131,5 +136,29 @@ mod tests {
             counted.starts_with("count: 0\n") && counted.contains("packs: 1\n"),
             "{counted}"
         );
+    }
+
+    #[tokio::test]
+    async fn batch_stores_objects_of_cruft_packs_again() {
+        let fixture = Fixture::new("main").await;
+        testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        let unreachable = fixture.git_stdin(&["hash-object", "-w", "--stdin"], b"unreachable");
+        let id = Oid::from_str(unreachable.trim()).unwrap();
+        let (first, rest) = unreachable.trim().split_at(2);
+        let loose = fixture.path().join("objects").join(first).join(rest);
+        fixture.git(&["repack", "--cruft", "-d", "-q"]);
+        assert!(!loose.exists(), "the object is in a cruft pack");
+        fixture
+            .repository
+            .git2(move |git| {
+                assert!(git.odb()?.exists(id));
+                let mut batch = ObjectBatch::default();
+                assert_eq!(batch.add(ObjectType::Blob, &b"unreachable"[..])?, id);
+                batch.flush(git)
+            })
+            .await
+            .unwrap();
+        assert!(loose.is_file());
+        fixture.fsck();
     }
 }

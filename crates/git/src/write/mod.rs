@@ -2,6 +2,7 @@
 
 mod apply;
 mod batch;
+mod cruft_packs;
 mod objects;
 mod tree;
 
