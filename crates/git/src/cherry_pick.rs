@@ -2,6 +2,7 @@
 //! result. The change of a merge commit is relative to its first parent, that of a root commit to the empty
 //! tree.
 
+use super::commit::OriginalCommit;
 use super::merge::EMPTY_TREE;
 use super::write::ObjectBatch;
 use super::{Commit, CommitResult, Error, Oid, PreparedCommit, Repository, Result, Signature};
@@ -16,7 +17,7 @@ enum ApplyMode {
 
 /// Trees of a three-way merge and other data of the new commit.
 struct Plan {
-    change: Commit,
+    change: OriginalCommit,
     tip: Oid,
     base: Oid,
     ours: Oid,
@@ -93,12 +94,16 @@ impl Repository {
         }
         let handle = self.clone();
         self.git2(move |repository| {
-            let message = message(&plan.change, mode);
-            let author = match mode {
-                ApplyMode::Pick => &plan.change.author,
-                ApplyMode::Revert => &committer,
+            let data = match mode {
+                ApplyMode::Pick => {
+                    let note = format!("\n\n(cherry picked from commit {})", plan.change.commit.id);
+                    plan.change.copy(merged, plan.tip, Some(&note), &committer)
+                }
+                ApplyMode::Revert => {
+                    let message = revert_message(&plan.change.commit);
+                    commit::serialize(merged, &[plan.tip], &message, &committer, &committer)
+                }
             };
-            let data = commit::serialize(merged, &[plan.tip], &message, author, &committer);
             let mut batch = ObjectBatch::default();
             let commit = batch.add(git2::ObjectType::Commit, data)?;
             batch.flush(repository)?;
@@ -111,15 +116,15 @@ impl Repository {
 fn plan(repository: &git2::Repository, change: Oid, branch: &str, mode: ApplyMode) -> Result<Plan> {
     let tip = branches::tip(repository, branch)?.ok_or(Error::BranchNotFound)?;
     let ours = commit::read(repository, tip)?.tree;
-    let change = commit::read(repository, change).map_err(|error| match error {
+    let change = commit::read_original(repository, change).map_err(|error| match error {
         Error::ObjectNotFound => Error::RevisionNotFound,
         other => other,
     })?;
-    let before = match change.parents.first() {
+    let before = match change.commit.parents.first() {
         Some(parent) => commit::read(repository, *parent)?.tree,
         None => Oid::from_str(EMPTY_TREE)?,
     };
-    let after = change.tree;
+    let after = change.commit.tree;
     let (base, theirs) = match mode {
         ApplyMode::Pick => (before, after),
         ApplyMode::Revert => (after, before),
@@ -133,16 +138,13 @@ fn plan(repository: &git2::Repository, change: Oid, branch: &str, mode: ApplyMod
     })
 }
 
-/// Returns the message of the new commit.
-fn message(change: &Commit, mode: ApplyMode) -> String {
-    let id = change.id;
-    match mode {
-        ApplyMode::Pick => format!(
-            "{}\n\n(cherry picked from commit {id})",
-            change.message.trim_end()
-        ),
-        ApplyMode::Revert => format!("Revert \"{}\"\n\nThis reverts commit {id}", change.title()),
-    }
+/// Returns the message of a commit that reverts another one.
+fn revert_message(change: &Commit) -> String {
+    format!(
+        "Revert \"{}\"\n\nThis reverts commit {}",
+        change.title(),
+        change.id
+    )
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use super::refs::{self, NameFilter, PageWindow};
 use super::result_memory::ResultSize;
 use super::write::ObjectBatch;
 use super::{
-    Error, LockedRepository, Oid, Repository, Result, Signature, check_tag_name, commit, object_memory,
-    revision,
+    Error, LockedRepository, Oid, Repository, Result, Signature, check_tag_name, object_memory, revision,
 };
 
 /// Prefix of all tag refs.
@@ -240,7 +239,7 @@ fn read(repository: &git2::Repository, name: String, target: Oid, size: &mut Res
         let (mut headers, message) = split_headers(object.data());
         if depth == 0 {
             size.add(object.len())?;
-            let message = commit::decode(message, false);
+            let message = String::from_utf8_lossy(message);
             tag.message = Some(message.strip_suffix('\n').unwrap_or(&message).to_owned());
             tag.tagger = headers
                 .clone()

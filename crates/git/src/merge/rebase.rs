@@ -4,7 +4,7 @@
 use super::{EMPTY_TREE, PreparedMove};
 use crate::history::{CommitOrder, CommitQuery, CommitSelection};
 use crate::write::ObjectBatch;
-use crate::{Error, Oid, Repository, Result, Signature, branches, check_branch_name, commit};
+use crate::{Error, Oid, Repository, Result, Signature, branches, check_branch_name};
 
 /// Maximum number of rebased commits.
 const MAX_COMMITS: usize = 1_000;
@@ -62,17 +62,17 @@ impl Repository {
     async fn replay(&self, commits: Vec<Oid>, onto: Oid, committer: Signature) -> Result<Oid> {
         let (mut tip, mut tree) = (onto, self.commit(onto).await?.tree);
         let mut batch = ObjectBatch::default();
-        for change in self.commits(commits).await? {
-            let before = match change.parents.as_slice() {
+        for change in self.original_commits(commits).await? {
+            let before = match change.commit.parents.as_slice() {
                 [] => Oid::from_str(EMPTY_TREE)?,
                 [parent] => self.commit(*parent).await?.tree,
                 _ => continue,
             };
-            let after = self.merge_trees(before, tree, change.tree).await?;
+            let after = self.merge_trees(before, tree, change.commit.tree).await?;
             if after == tree {
                 continue;
             }
-            let data = commit::serialize(after, &[tip], &change.message, &change.author, &committer);
+            let data = change.copy(after, tip, None, &committer);
             (tip, tree) = (batch.add(git2::ObjectType::Commit, data)?, after);
         }
         self.git2(move |repository| batch.flush(repository)).await?;

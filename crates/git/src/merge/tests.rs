@@ -279,6 +279,27 @@ async fn rebase_preserves_authors_and_drops_merges_and_duplicates() {
 }
 
 #[tokio::test]
+async fn rebase_and_cherry_pick_convert_messages_to_utf8() {
+    let (fixture, main, _) = parted().await;
+    let repository = &fixture.repository;
+    let tree = fixture.git(&["rev-parse", "side^{tree}"]);
+    let arguments = ["-c", "i18n.commitEncoding=windows-1251", "commit-tree", "-p", "side~1", tree.trim()];
+    let commit = fixture.git_stdin(&arguments, b"\xcf\xf0\xe8\xe2\xe5\xf2\n");
+    fixture.git(&["update-ref", "refs/heads/side", commit.trim()]);
+    let change = Oid::from_str(commit.trim()).unwrap();
+    repository.create_branch("pick", "main").await.unwrap();
+    repository.cherry_pick(change, "pick", signature()).await.unwrap();
+    let rebased = repository.prepare_rebase("side", main, signature()).await.unwrap();
+    drop(rebased.publish().await.unwrap());
+    for branch in ["pick", "side"] {
+        assert_eq!(tip(repository, branch).await.title(), "Привет");
+        let stored = fixture.git(&["cat-file", "commit", branch]);
+        assert!(stored.contains("\n\nПривет\n") && !stored.contains("encoding"), "{stored}");
+    }
+    fixture.fsck();
+}
+
+#[tokio::test]
 async fn merge_request_head_ref_is_created_and_deleted() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;

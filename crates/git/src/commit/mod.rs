@@ -3,9 +3,16 @@
 //! This parser exists because libgit2 rejects commits that `git` accepts, such as malformed identities and
 //! dates of old imports. It also preserves messages unchanged.
 
+mod encoding;
+mod original;
+
 use std::fmt::Write as _;
 
 use chrono::{DateTime, FixedOffset, Utc};
+
+pub(super) use original::{OriginalCommit, read_original};
+
+use encoding::TextEncoding;
 
 use super::result_memory::ResultSize;
 use super::{Error, Oid, Repository, Result, object_memory};
@@ -51,20 +58,14 @@ impl Signature {
 
     /// Parses `name <email> seconds offset`. Missing parts become empty or the epoch.
     fn parse(line: &[u8], decode: impl Fn(&[u8]) -> String) -> Self {
-        let open = line.iter().position(|&b| b == b'<').unwrap_or(line.len());
-        let rest = line.get(open + 1..).unwrap_or_default();
-        let close = rest.iter().position(|&b| b == b'>').unwrap_or(rest.len());
-        let last = line
-            .iter()
-            .rposition(|&b| b == b'>')
-            .map_or(line.len(), |at| at + 1);
-        let date = String::from_utf8_lossy(line.get(last..).unwrap_or_default());
+        let parts = SignatureParts::split(line);
+        let date = String::from_utf8_lossy(parts.date);
         let mut date = date.split_ascii_whitespace();
         let seconds = date.next().and_then(|text| text.parse().ok()).unwrap_or(0);
         let offset = date.next().and_then(parse_offset);
         Self {
-            name: decode(line.get(..open).unwrap_or_default().trim_ascii()),
-            email: decode(rest.get(..close).unwrap_or_default().trim_ascii()),
+            name: decode(parts.name),
+            email: decode(parts.email),
             time: time(seconds, offset),
         }
     }
@@ -80,16 +81,55 @@ impl Signature {
             name.as_str()
         };
         let name = if name.is_empty() { "unknown" } else { name };
+        format!("{name} <{email}> {}", self.date())
+    }
+
+    /// Serializes the time.
+    fn date(&self) -> String {
         let minutes = self.time.offset().local_minus_utc() / 60;
         let sign = if minutes < 0 { '-' } else { '+' };
         let minutes = minutes.unsigned_abs();
         // `git` cannot read times before 1970.
         let seconds = self.time.timestamp().max(0);
-        format!(
-            "{name} <{email}> {seconds} {sign}{:02}{:02}",
-            minutes / 60,
-            minutes % 60
-        )
+        format!("{seconds} {sign}{:02}{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+/// The parts of the line of a signature, as stored.
+struct SignatureParts<'a> {
+    name: &'a [u8],
+    email: &'a [u8],
+    date: &'a [u8],
+}
+
+impl<'a> SignatureParts<'a> {
+    fn split(line: &'a [u8]) -> Self {
+        let open = line.iter().position(|&b| b == b'<').unwrap_or(line.len());
+        let rest = line.get(open + 1..).unwrap_or_default();
+        let close = rest.iter().position(|&b| b == b'>').unwrap_or(rest.len());
+        let last = line
+            .iter()
+            .rposition(|&b| b == b'>')
+            .map_or(line.len(), |at| at + 1);
+        Self {
+            name: line.get(..open).unwrap_or_default().trim_ascii(),
+            email: rest.get(..close).unwrap_or_default().trim_ascii(),
+            date: line.get(last..).unwrap_or_default(),
+        }
+    }
+
+    /// Serializes the line with the stored name and email address, without characters that Git does not allow in them.
+    fn stored_line(&self, signature: &Signature) -> Vec<u8> {
+        let clean = |text: &[u8]| -> Vec<u8> {
+            let characters = text.iter().copied();
+            characters
+                .filter(|byte| !matches!(byte, b'<' | b'>') && !byte.is_ascii_control())
+                .collect()
+        };
+        let (name, email) = (clean(self.name), clean(self.email));
+        let name = if name.is_empty() { b"unknown".to_vec() } else { name };
+        let date = signature.date();
+        [name.as_slice(), b" <", &email, b"> ", date.as_bytes()].concat()
     }
 }
 
@@ -100,10 +140,8 @@ impl Commit {
     /// [`Error::ObjectNotFound`] if the bytes contain no tree, that is, if the object is not a commit.
     pub(super) fn parse(id: Oid, data: &[u8]) -> Result<Self> {
         let (headers, message) = split_headers(data);
-        let latin1 = headers
-            .clone()
-            .any(|(name, value)| name == b"encoding" && is_latin1(value));
-        let decode = |bytes: &[u8]| decode(bytes, latin1);
+        let encoding = TextEncoding::of_header(header(headers.clone(), b"encoding"));
+        let decode = |bytes: &[u8]| encoding.decode(bytes);
         let mut tree = None;
         let mut parents = Vec::new();
         let (mut author, mut committer) = (None, None);
@@ -187,6 +225,16 @@ pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
 
 /// Reads a commit by ID and adds its size to that of the result.
 fn read_counted(repository: &git2::Repository, id: Oid, size: &mut ResultSize) -> Result<Commit> {
+    read_with(repository, id, size, Commit::parse)
+}
+
+/// Reads a commit by ID, adds its size to that of the result, and parses it.
+fn read_with<T>(
+    repository: &git2::Repository,
+    id: Oid,
+    size: &mut ResultSize,
+    parse: impl FnOnce(Oid, &[u8]) -> Result<T>,
+) -> Result<T> {
     object_memory::check(repository, id)?;
     let odb = repository.odb()?;
     let object = odb.read(id).map_err(super::error::absent)?;
@@ -194,7 +242,7 @@ fn read_counted(repository: &git2::Repository, id: Oid, size: &mut ResultSize) -
         return Err(Error::ObjectNotFound);
     }
     size.add(object.len())?;
-    Commit::parse(id, object.data())
+    parse(id, object.data())
 }
 
 /// Serializes a commit as Git stores it.
@@ -207,19 +255,38 @@ pub(super) fn serialize(
     author: &Signature,
     committer: &Signature,
 ) -> Vec<u8> {
-    let mut data = format!("tree {tree}\n");
+    let author = author.to_line();
+    serialize_lines(tree, parents, author.as_bytes(), committer, None, message.as_bytes())
+}
+
+/// As [`serialize`], with the line of the author, and the name of the encoding of this line and the message if it is not UTF-8.
+fn serialize_lines(
+    tree: Oid,
+    parents: &[Oid],
+    author: &[u8],
+    committer: &Signature,
+    encoding: Option<&[u8]>,
+    message: &[u8],
+) -> Vec<u8> {
+    let mut head = format!("tree {tree}\n");
     for parent in parents {
         // Writing to a string cannot fail.
-        let _ = writeln!(data, "parent {parent}");
+        let _ = writeln!(head, "parent {parent}");
     }
-    let message = message.replace('\0', "");
-    let _ = write!(
-        data,
-        "author {}\ncommitter {}\n\n{message}",
-        author.to_line(),
-        committer.to_line()
-    );
-    data.into_bytes()
+    let committer = committer.to_line();
+    let mut data = [head.as_bytes(), b"author ", author, b"\ncommitter ", committer.as_bytes()].concat();
+    if let Some(encoding) = encoding {
+        data.extend_from_slice(b"\nencoding ");
+        data.extend_from_slice(encoding);
+    }
+    data.extend_from_slice(b"\n\n");
+    data.extend(message.iter().copied().filter(|byte| *byte != 0));
+    data
+}
+
+/// Returns the value of the first header with a name.
+fn header<'a>(mut headers: impl Iterator<Item = (&'a [u8], &'a [u8])>, name: &[u8]) -> Option<&'a [u8]> {
+    headers.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
 /// Splits a commit or tag into its headers, without continuation lines, and its message.
@@ -248,25 +315,7 @@ pub(super) fn split_headers(data: &[u8]) -> (impl Iterator<Item = (&[u8], &[u8])
 
 /// Parses the signature of a tag, which has no encoding header.
 pub(super) fn parse_signature(line: &[u8]) -> Signature {
-    Signature::parse(line, |bytes| decode(bytes, false))
-}
-
-/// Decodes Latin-1 if declared, else UTF-8 with invalid bytes replaced.
-pub(super) fn decode(bytes: &[u8], latin1: bool) -> String {
-    if latin1 {
-        bytes.iter().map(|&b| char::from(b)).collect()
-    } else {
-        String::from_utf8_lossy(bytes).into_owned()
-    }
-}
-
-fn is_latin1(encoding: &[u8]) -> bool {
-    let plain: Vec<u8> = encoding
-        .iter()
-        .filter(|b| b.is_ascii_alphanumeric())
-        .map(u8::to_ascii_lowercase)
-        .collect();
-    matches!(plain.as_slice(), b"iso88591" | b"latin1")
+    Signature::parse(line, |bytes| TextEncoding::Utf8.decode(bytes))
 }
 
 pub(super) fn parse_id(hex: &[u8]) -> Option<Oid> {
