@@ -13,6 +13,12 @@ use crate::{Error, OBJECT_TOO_LARGE, Oid, Result};
 /// Text of gix for an object in a pack that needs a larger object than `gitoxide.objects.allocLimit`.
 const TOO_LARGE_TEXT: &str = "too large to fit in memory";
 
+/// Maximum number of parents of visited commits, without the first two parents of each commit. A commit of a few compressed bytes
+/// can have the same parent 200,000 times.
+const MAX_FURTHER_PARENTS: usize = 1_000_000;
+/// Number of visited commits between two checks of the time.
+const TIME_CHECK_INTERVAL: u32 = 256;
+
 /// A commit in one [`Commits`]: its position in the graph, or an index into `loaded` above the length of the
 /// graph.
 pub(super) type Node = u32;
@@ -25,6 +31,8 @@ pub(super) struct Commits {
     nodes: HashMap<Oid, Node>,
     buffer: Vec<u8>,
     deadline: Instant,
+    visited: u32,
+    further_parents: usize,
 }
 
 /// A commit outside the graph.
@@ -48,10 +56,13 @@ impl Commits {
             nodes: HashMap::new(),
             buffer: Vec::new(),
             deadline,
+            visited: 0,
+            further_parents: 0,
         }
     }
 
-    /// Fails if the operation exceeds its time limit; called before each object is read.
+    /// Fails if the operation exceeds its time limit; called before each object is read, and after some commits of the
+    /// commit-graph.
     pub(super) fn check_time(&self) -> Result<()> {
         if Instant::now() < self.deadline {
             Ok(())
@@ -115,7 +126,8 @@ impl Commits {
         let parents = commit
             .parent_ids()
             .map(|parent| oid(&parent))
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        self.count_parents(parents.len())?;
         Ok(LoadedCommit {
             id,
             tree,
@@ -123,6 +135,15 @@ impl Commits {
             parents,
             generation: 0,
         })
+    }
+
+    /// Counts the parents of a visited commit.
+    fn count_parents(&mut self, parents: usize) -> Result<()> {
+        self.further_parents = self.further_parents.saturating_add(parents.saturating_sub(2));
+        if self.further_parents > MAX_FURTHER_PARENTS {
+            return Err(Error::LimitExceeded("the commits have too many parents"));
+        }
+        Ok(())
     }
 
     fn loaded(&self, node: Node) -> Result<&LoadedCommit> {
@@ -163,10 +184,18 @@ impl Commits {
     }
 
     /// Returns the parents in order.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] if the visited commits have too many parents, [`Error::Timeout`].
     pub(super) fn parents(&mut self, node: Node) -> Result<Vec<Node>> {
+        if self.visited.is_multiple_of(TIME_CHECK_INTERVAL) {
+            self.check_time()?;
+        }
+        self.visited = self.visited.wrapping_add(1);
         if self.in_graph(node) {
             let mut parents = Vec::with_capacity(2);
             or_damaged(self.graph.parents(node, &mut parents))?;
+            self.count_parents(parents.len())?;
             return Ok(parents);
         }
         let ids = self.loaded(node)?.parents.clone();

@@ -361,6 +361,58 @@ async fn slow_history_query_times_out() {
     assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
 }
 
+#[tokio::test]
+async fn slow_query_of_commit_graph_times_out() {
+    let sample = TestRepository::with_history();
+    sample.repository.write_commit_graph().await.unwrap();
+    let graph = Graph::load(&sample.repository.path(), &Arc::default());
+    let objects = gix::open_opts(sample.repository.path(), gix::open::Options::isolated()).unwrap();
+    let mut commits = Commits::new(graph, objects, Duration::ZERO);
+    let node = commits.node(sample.id("main")).unwrap();
+    assert!(commits.in_graph(node));
+    let answer = commits.parents(node);
+    assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn history_with_too_many_parents_is_refused() {
+    let sample = TestRepository::with_history();
+    let tree = sample.git(&["rev-parse", "main^{tree}"]);
+    let mut tip = sample.id("main");
+    for number in 0..6 {
+        let parents = format!("parent {tip}\n").repeat(180_000);
+        let who = format!("A <a@example.com> {} +0000", 1_800_000_000 + number);
+        let commit = format!("tree {tree}{parents}author {who}\ncommitter {who}\n\nx\n");
+        let id = sample.git_stdin(
+            &["hash-object", "-t", "commit", "-w", "--stdin"],
+            commit.as_bytes(),
+        );
+        tip = Oid::from_str(id.trim()).unwrap();
+    }
+    sample.git(&["update-ref", "refs/heads/main", &tip.to_string()]);
+    for with_graph in [false, true] {
+        if with_graph {
+            sample.git(&["commit-graph", "write", "--reachable"]);
+        }
+        for order in [CommitOrder::Topo, CommitOrder::Default] {
+            let selection = CommitSelection {
+                order,
+                ..from(&sample, &["main"])
+            };
+            let query = CommitQuery {
+                selection,
+                offset: 0,
+                limit: 100,
+            };
+            let answer = sample.repository.list_commits(query).await;
+            assert!(
+                matches!(answer, Err(Error::LimitExceeded(_))),
+                "{with_graph} {order:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn damaged_commit_graph_fails_or_is_ignored_but_never_panics() {
     let sample = TestRepository::with_history();
