@@ -112,7 +112,7 @@ pub(super) fn peel(repository: &git2::Repository, id: Oid) -> Result<Oid> {
 /// returned.
 fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
     let mut commit = from;
-    let mut steps = 0;
+    let mut steps: u32 = 0;
     let mut rest = suffix;
     while let Some(operator) = rest.chars().next() {
         rest = rest.get(1..).unwrap_or_default();
@@ -130,8 +130,8 @@ fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Resu
             '^' => (1, number as usize - 1),
             _ => return Err(Error::RevisionNotFound),
         };
-        steps += times;
-        if times > MAX_STEPS || steps > MAX_STEPS {
+        steps = steps.saturating_add(times);
+        if steps > MAX_STEPS {
             return Err(Error::RevisionNotFound);
         }
         for _ in 0..times {
@@ -254,6 +254,8 @@ mod tests {
             Err(Error::RevisionNotFound)
         ));
         let id = testing::commit(repository, "main", &[("a", "1")]).await;
+        fixture.git(&["branch", "second", "main"]);
+        testing::commit(repository, "second", &[("a", "2")]).await;
         fixture.git(&["update-ref", "refs/holdfast/hidden", &id.to_string()]);
         let tree = fixture.git(&["rev-parse", "main^{tree}"]);
         let many = format!("main{}", "^".repeat(2000));
@@ -264,6 +266,8 @@ mod tests {
             "main~1",
             "main^2",
             "main~99999999999",
+            "main~0~4294967295",
+            "second~1~4294967295",
             "main^{tree}",
             "main^{/x}",
             "main@{0}",
