@@ -1,5 +1,5 @@
 //! Rebases a branch like `git rebase`: commit by commit, oldest first, without merges and without changes that
-//! the target already contains.
+//! the target already contains. Commits without a change remain.
 
 use super::{EMPTY_TREE, PreparedMove};
 use crate::history::{CommitOrder, CommitQuery, CommitSelection};
@@ -69,7 +69,8 @@ impl Repository {
                 _ => continue,
             };
             let after = self.merge_trees(before, tree, change.commit.tree).await?;
-            if after == tree {
+            // As in `git rebase`, only commits that become empty are dropped.
+            if after == tree && before != change.commit.tree {
                 continue;
             }
             let data = change.copy(after, tip, None, &committer);

@@ -283,19 +283,57 @@ async fn rebase_and_cherry_pick_convert_messages_to_utf8() {
     let (fixture, main, _) = parted().await;
     let repository = &fixture.repository;
     let tree = fixture.git(&["rev-parse", "side^{tree}"]);
-    let arguments = ["-c", "i18n.commitEncoding=windows-1251", "commit-tree", "-p", "side~1", tree.trim()];
+    let arguments = [
+        "-c",
+        "i18n.commitEncoding=windows-1251",
+        "commit-tree",
+        "-p",
+        "side~1",
+        tree.trim(),
+    ];
     let commit = fixture.git_stdin(&arguments, b"\xcf\xf0\xe8\xe2\xe5\xf2\n");
     fixture.git(&["update-ref", "refs/heads/side", commit.trim()]);
     let change = Oid::from_str(commit.trim()).unwrap();
     repository.create_branch("pick", "main").await.unwrap();
     repository.cherry_pick(change, "pick", signature()).await.unwrap();
-    let rebased = repository.prepare_rebase("side", main, signature()).await.unwrap();
+    let rebased = repository
+        .prepare_rebase("side", main, signature())
+        .await
+        .unwrap();
     drop(rebased.publish().await.unwrap());
     for branch in ["pick", "side"] {
         assert_eq!(tip(repository, branch).await.title(), "Привет");
         let stored = fixture.git(&["cat-file", "commit", branch]);
-        assert!(stored.contains("\n\nПривет\n") && !stored.contains("encoding"), "{stored}");
+        assert!(
+            stored.contains("\n\nПривет\n") && !stored.contains("encoding"),
+            "{stored}"
+        );
     }
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn rebase_preserves_commits_without_a_change() {
+    let (fixture, main, _) = parted().await;
+    let repository = &fixture.repository;
+    let commit = fixture.git(&[
+        "commit-tree",
+        "-m",
+        "Start the build",
+        "-p",
+        "side",
+        "side^{tree}",
+    ]);
+    fixture.git(&["update-ref", "refs/heads/side", commit.trim()]);
+    let rebased = repository
+        .prepare_rebase("side", main, signature())
+        .await
+        .unwrap();
+    drop(rebased.publish().await.unwrap());
+    let last = tip(repository, "side").await;
+    assert_eq!(last.title(), "Start the build");
+    let parent = repository.commit(last.parents[0]).await.unwrap();
+    assert_eq!(parent.tree, last.tree);
     fixture.fsck();
 }
 
