@@ -8,7 +8,7 @@ mod original;
 
 use std::fmt::Write as _;
 
-use chrono::{DateTime, FixedOffset, Utc};
+use chrono::{DateTime, FixedOffset, Offset, Utc};
 
 pub(super) use original::{OriginalCommit, read_original};
 
@@ -17,6 +17,11 @@ use encoding::TextEncoding;
 use super::result_memory::ResultSize;
 use super::{Error, Oid, Repository, Result, object_memory};
 
+/// Start of the year 1 in UTC, in seconds since the epoch.
+const MIN_SECONDS: i64 = -62_135_596_800;
+/// Last second of the year 9999 in UTC, in seconds since the epoch.
+const MAX_SECONDS: i64 = 253_402_300_799;
+
 /// Name, email address and time of an author, committer or tagger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
@@ -24,7 +29,7 @@ pub struct Signature {
     pub name: String,
     /// The email address as stored; may be empty.
     pub email: String,
-    /// The time with its UTC offset, to the second.
+    /// The time with its UTC offset, to the second. If it was read, it is in the years 1 to 9999.
     pub time: DateTime<FixedOffset>,
 }
 
@@ -59,10 +64,7 @@ impl Signature {
     /// Parses `name <email> seconds offset`. Missing parts become empty or the epoch.
     fn parse(line: &[u8], decode: impl Fn(&[u8]) -> String) -> Self {
         let parts = SignatureParts::split(line);
-        let date = String::from_utf8_lossy(parts.date);
-        let mut date = date.split_ascii_whitespace();
-        let seconds = date.next().and_then(|text| text.parse().ok()).unwrap_or(0);
-        let offset = date.next().and_then(parse_offset);
+        let (seconds, offset) = parts.time();
         Self {
             name: decode(parts.name),
             email: decode(parts.email),
@@ -72,6 +74,15 @@ impl Signature {
 
     /// Serializes the signature and drops characters that Git does not allow in it.
     pub(super) fn to_line(&self) -> String {
+        format!(
+            "{} {}",
+            self.identity(),
+            date(self.time.timestamp(), *self.time.offset())
+        )
+    }
+
+    /// Serializes the name and the email address.
+    fn identity(&self) -> String {
         let name = clean(&self.name);
         let email = clean(&self.email);
         // Git rejects an identity without a name.
@@ -81,17 +92,7 @@ impl Signature {
             name.as_str()
         };
         let name = if name.is_empty() { "unknown" } else { name };
-        format!("{name} <{email}> {}", self.date())
-    }
-
-    /// Serializes the time.
-    fn date(&self) -> String {
-        let minutes = self.time.offset().local_minus_utc() / 60;
-        let sign = if minutes < 0 { '-' } else { '+' };
-        let minutes = minutes.unsigned_abs();
-        // `git` cannot read times before 1970.
-        let seconds = self.time.timestamp().max(0);
-        format!("{seconds} {sign}{:02}{:02}", minutes / 60, minutes % 60)
+        format!("{name} <{email}>")
     }
 }
 
@@ -118,8 +119,22 @@ impl<'a> SignatureParts<'a> {
         }
     }
 
-    /// Serializes the line with the stored name and email address, without characters that Git does not allow in them.
-    fn stored_line(&self, signature: &Signature) -> Vec<u8> {
+    /// Returns the time in seconds since the epoch, which can be outside of the range of [`time`], and the UTC offset.
+    fn time(&self) -> (i64, Option<FixedOffset>) {
+        let date = String::from_utf8_lossy(self.date);
+        let mut date = date.split_ascii_whitespace();
+        let seconds = date.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        (seconds, date.next().and_then(parse_offset))
+    }
+
+    /// Serializes the stored time.
+    fn stored_date(&self) -> String {
+        let (seconds, offset) = self.time();
+        date(seconds, offset.unwrap_or(Utc.fix()))
+    }
+
+    /// Serializes the stored name and email address without characters that Git does not allow in them.
+    fn stored_identity(&self) -> Vec<u8> {
         let clean = |text: &[u8]| -> Vec<u8> {
             let characters = text.iter().copied();
             characters
@@ -127,9 +142,12 @@ impl<'a> SignatureParts<'a> {
                 .collect()
         };
         let (name, email) = (clean(self.name), clean(self.email));
-        let name = if name.is_empty() { b"unknown".to_vec() } else { name };
-        let date = signature.date();
-        [name.as_slice(), b" <", &email, b"> ", date.as_bytes()].concat()
+        let name = if name.is_empty() {
+            b"unknown".to_vec()
+        } else {
+            name
+        };
+        [name.as_slice(), b" <", &email, b">"].concat()
     }
 }
 
@@ -256,7 +274,14 @@ pub(super) fn serialize(
     committer: &Signature,
 ) -> Vec<u8> {
     let author = author.to_line();
-    serialize_lines(tree, parents, author.as_bytes(), committer, None, message.as_bytes())
+    serialize_lines(
+        tree,
+        parents,
+        author.as_bytes(),
+        committer,
+        None,
+        message.as_bytes(),
+    )
 }
 
 /// As [`serialize`], with the line of the author, and the name of the encoding of this line and the message if it is not UTF-8.
@@ -274,7 +299,14 @@ fn serialize_lines(
         let _ = writeln!(head, "parent {parent}");
     }
     let committer = committer.to_line();
-    let mut data = [head.as_bytes(), b"author ", author, b"\ncommitter ", committer.as_bytes()].concat();
+    let mut data = [
+        head.as_bytes(),
+        b"author ",
+        author,
+        b"\ncommitter ",
+        committer.as_bytes(),
+    ]
+    .concat();
     if let Some(encoding) = encoding {
         data.extend_from_slice(b"\nencoding ");
         data.extend_from_slice(encoding);
@@ -340,12 +372,22 @@ fn parse_offset(text: &str) -> Option<FixedOffset> {
     FixedOffset::east_opt(sign * (number / 100 * 60 + number % 100) * 60)
 }
 
+/// Returns a time. In UTC and in its offset, it is in the years 1 to 9999, which all formats of responses can represent.
 fn time(seconds: i64, offset: Option<FixedOffset>) -> DateTime<FixedOffset> {
+    let offset = offset.unwrap_or(Utc.fix());
+    let shift = i64::from(offset.local_minus_utc());
+    let seconds = seconds.clamp(MIN_SECONDS - shift.min(0), MAX_SECONDS - shift.max(0));
     let utc = DateTime::<Utc>::from_timestamp(seconds, 0).unwrap_or_default();
-    match offset {
-        Some(offset) => utc.with_timezone(&offset),
-        None => utc.fixed_offset(),
-    }
+    utc.with_timezone(&offset)
+}
+
+/// Serializes a time. `git` cannot read times before 1970.
+fn date(seconds: i64, offset: FixedOffset) -> String {
+    let minutes = offset.local_minus_utc() / 60;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.unsigned_abs();
+    let seconds = seconds.max(0);
+    format!("{seconds} {sign}{:02}{:02}", minutes / 60, minutes % 60)
 }
 
 /// Removes characters that Git cannot store in an identity, and punctuation that Git strips at both ends.
@@ -408,6 +450,23 @@ mod tests {
             Commit::parse(Oid::ZERO_SHA1, b"\n\n\n"),
             Err(Error::ObjectNotFound)
         ));
+    }
+
+    #[test]
+    fn parse_commit_limits_time_to_years_with_four_digits() {
+        for (date, expected) in [
+            ("8210266876799 +0100", "9999-12-31T23:59:59+01:00"),
+            ("99999999999999 -0730", "9999-12-31T16:29:59-07:30"),
+            ("253402300799 +0000", "9999-12-31T23:59:59+00:00"),
+            ("-99999999999999 +0000", "0001-01-01T00:00:00+00:00"),
+            ("-99999999999999 -0100", "0001-01-01T00:00:00-01:00"),
+            ("99999999999999999999 +0000", "1970-01-01T00:00:00+00:00"),
+        ] {
+            let commit = parse(format!("{TREE}author A <a> {date}\ncommitter A <a> {date}\n\n").as_bytes());
+            assert_eq!(commit.author.time.to_rfc3339(), expected);
+            let utc = commit.committer.time.to_utc().to_rfc3339();
+            assert_eq!(utc.len(), expected.len(), "{utc}");
+        }
     }
 
     #[test]

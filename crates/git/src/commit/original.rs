@@ -12,13 +12,15 @@ use crate::{Oid, Repository, Result, Signature};
 pub(crate) struct OriginalCommit {
     /// The commit.
     pub(crate) commit: Commit,
+    /// The time of the author as stored, which can be outside of the range of the time in `commit`.
+    date: String,
     /// The texts as stored, if they cannot be converted to UTF-8.
     stored: Option<StoredTexts>,
 }
 
 /// Texts of a commit in an encoding that the server cannot convert.
 struct StoredTexts {
-    /// The line of the author, without its keyword.
+    /// The name and the email address of the author.
     author: Vec<u8>,
     message: Vec<u8>,
     encoding: Option<Vec<u8>>,
@@ -35,11 +37,15 @@ impl OriginalCommit {
             .into_iter()
             .all(|text| text_encoding.is_valid(text));
         let stored = (!is_valid).then(|| StoredTexts {
-            author: author.stored_line(&commit.author),
+            author: author.stored_identity(),
             message: message.to_vec(),
             encoding: encoding.map(<[u8]>::to_vec),
         });
-        Ok(Self { commit, stored })
+        Ok(Self {
+            commit,
+            date: author.stored_date(),
+            stored,
+        })
     }
 
     /// Serializes a copy with another tree and parent. `note` is added to the end of the message.
@@ -47,16 +53,29 @@ impl OriginalCommit {
         let (author, message, encoding) = match &self.stored {
             Some(stored) => {
                 let message = stored.message.as_slice();
-                let message = if note.is_some() { message.trim_ascii_end() } else { message };
+                let message = if note.is_some() {
+                    message.trim_ascii_end()
+                } else {
+                    message
+                };
                 (stored.author.clone(), message, stored.encoding.as_deref())
             }
             None => {
                 let message = self.commit.message.as_str();
-                let message = if note.is_some() { message.trim_end() } else { message };
-                (self.commit.author.to_line().into_bytes(), message.as_bytes(), None)
+                let message = if note.is_some() {
+                    message.trim_end()
+                } else {
+                    message
+                };
+                (
+                    self.commit.author.identity().into_bytes(),
+                    message.as_bytes(),
+                    None,
+                )
             }
         };
         let message = [message, note.unwrap_or_default().as_bytes()].concat();
+        let author = [author.as_slice(), b" ", self.date.as_bytes()].concat();
         serialize_lines(tree, &[parent], &author, committer, encoding, &message)
     }
 }
@@ -114,8 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn copy_preserves_time_that_is_not_shown() {
+        let copied = copy(
+            b"author A <a> 8210266876799 +0100\ncommitter C <c> 2 +0000\n\nm",
+            None,
+        );
+        assert_eq!(copied, expected(b"A <a> 8210266876799 +0100", b"\nm"));
+    }
+
+    #[test]
     fn copy_preserves_texts_that_cannot_be_converted() {
-        let data = b"author \xe9<A <a@\xe9> 1 +0200\ncommitter C <c> 2 +0000\nencoding IBM-1047\n\n\xe9\0text\n\n";
+        let data =
+            b"author \xe9<A <a@\xe9> 1 +0200\ncommitter C <c> 2 +0000\nencoding IBM-1047\n\n\xe9\0text\n\n";
         let copied = copy(data, None);
         assert_eq!(
             copied,
@@ -124,13 +153,13 @@ mod tests {
         let copied = copy(data, Some("\n\nnote"));
         assert_eq!(
             copied,
-            expected(b"\xe9 <A a@\xe9> 1 +0200", b"encoding IBM-1047\n\n\xe9text\n\nnote")
+            expected(
+                b"\xe9 <A a@\xe9> 1 +0200",
+                b"encoding IBM-1047\n\n\xe9text\n\nnote"
+            )
         );
         // Invalid UTF-8 without a declared encoding.
-        let copied = copy(
-            b"author \xe9 <a@x> 1 +0000\ncommitter C <c> 2 +0000\n\nm\n",
-            None,
-        );
+        let copied = copy(b"author \xe9 <a@x> 1 +0000\ncommitter C <c> 2 +0000\n\nm\n", None);
         assert_eq!(copied, expected(b"\xe9 <a@x> 1 +0000", b"\nm\n"));
     }
 }
