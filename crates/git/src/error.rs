@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 
+use parsers::gitmodules::GitmodulesError;
+
 /// Result of a Git operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -159,6 +161,9 @@ pub enum ActionError {
     /// Git rejects the path: any form of `.git`, NUL, control characters, or too long.
     #[error("invalid path: '{0}'")]
     PathInvalid(String),
+    /// Git refuses the content of the file with submodules at the path.
+    #[error("invalid file '{0}': {1}")]
+    SubmodulesInvalid(String, GitmodulesError),
     /// A parent component of the path is a file, or the path itself is a directory.
     #[error("The path '{0}' is in the way of a file or directory of the same name")]
     PathOccupied(String),

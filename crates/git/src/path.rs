@@ -83,19 +83,30 @@ pub(super) fn components(text: &str) -> impl Iterator<Item = &str> {
 /// Returns whether a symbolic link may have the name. Git reads files such as `.gitmodules` and must never
 /// follow a link to do so.
 pub(super) fn may_be_symlink(name: &str) -> bool {
-    let plain: String = name.chars().filter(|&c| !is_hfs_ignored(c)).collect();
-    let plain = plain.trim_end_matches(['.', ' ']).to_ascii_lowercase();
-    let short = plain.split_once('~').is_some_and(|(stem, number)| {
-        matches!(
-            stem,
-            "gitmod" | "gitatt" | "gitign" | "mailma" | "gi7eba" | "gi7d29" | "gi250a" | "maba30"
-        ) && number.bytes().all(|b| b.is_ascii_digit())
-    });
-    !short
-        && !matches!(
-            plain.as_str(),
-            ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap"
-        )
+    const NAMES: [&str; 4] = [".gitmodules", ".gitattributes", ".gitignore", ".mailmap"];
+    const SHORT: [&str; 8] = [
+        "gitmod", "gitatt", "gitign", "mailma", "gi7eba", "gi7d29", "gi250a", "maba30",
+    ];
+    !may_name(name, &NAMES, &SHORT)
+}
+
+/// Returns whether a client can read a file with the name as `.gitmodules`.
+pub(super) fn is_gitmodules(name: &str) -> bool {
+    may_name(name, &[".gitmodules"], &["gitmod", "gi7eba"])
+}
+
+/// Returns whether a file system treats the name as one of several names: case-insensitively, with trailing dots, spaces or a
+/// stream name (NTFS), by a short name with one of several stems (NTFS), or with code points that HFS+ ignores.
+fn may_name(name: &str, names: &[&str], short: &[&str]) -> bool {
+    name.split('\\').any(|part| {
+        let visible: String = part.chars().filter(|&c| !is_hfs_ignored(c)).collect();
+        let stem = visible.split(':').next().unwrap_or_default();
+        let plain = stem.trim_end_matches(['.', ' ']).to_ascii_lowercase();
+        let is_short = |(stem, number): (&str, &str)| {
+            short.contains(&stem) && number.bytes().all(|b| b.is_ascii_digit())
+        };
+        names.contains(&plain.as_str()) || plain.split_once('~').is_some_and(is_short)
+    })
 }
 
 fn is_component_allowed(component: &str) -> bool {
@@ -305,6 +316,8 @@ mod tests {
             "gitmod~1",
             ".git\u{200d}attributes",
             ".mailmap",
+            ".gitmodules::$DATA",
+            "x\\.gitmodules",
         ] {
             assert!(!may_be_symlink(name), "{name:?}");
         }

@@ -4,6 +4,7 @@
 //! inputs of its target.
 
 mod crates;
+mod gitmodules;
 mod maven;
 mod remotes;
 
@@ -38,6 +39,7 @@ use crate::scim::{ScimErrorType, UserOperation, UserSelector, merge_operations, 
 use crate::{form, json};
 
 pub use crates::cargo_publication;
+pub use gitmodules::gitmodules;
 pub use maven::maven_path;
 pub use remotes::{receive_pack, upload_pack};
 
@@ -45,13 +47,14 @@ pub use remotes::{receive_pack, upload_pack};
 type Check = fn(&[u8]);
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, Check); 17] = [
+pub const TARGETS: [(&str, Check); 18] = [
     ("archive_records", archive_records),
     ("bracket_parameters", bracket_parameters),
     ("cargo_publication", cargo_publication),
     ("code_owners", code_owners),
     ("delta_sizes", delta_sizes),
     ("form_body", form_body),
+    ("gitmodules", gitmodules),
     ("group_archive", group_archive),
     ("json_body", json_body),
     ("maven_path", maven_path),

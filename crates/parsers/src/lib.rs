@@ -9,6 +9,7 @@ pub mod delta;
 pub mod form;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod gitmodules;
 pub mod group_archive;
 mod gzip_reader;
 pub mod json;

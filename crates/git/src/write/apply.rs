@@ -2,8 +2,11 @@
 
 use git2::ObjectType;
 
-use super::super::path::may_be_symlink;
-use super::super::{ActionError, Oid, Result, TreePath};
+use parsers::gitmodules::check_gitmodules;
+
+use super::super::error::absent;
+use super::super::path::{is_gitmodules, may_be_symlink};
+use super::super::{ActionError, Error, Oid, Result, TreePath, object_memory};
 use super::tree::{FoundEntry, MemoryTree};
 use super::{FileAction, ObjectBatch};
 
@@ -126,6 +129,45 @@ pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &TreeStep) -> Result<()> {
             tree.insert(path, if *executable { EXECUTABLE } else { REGULAR }, id)
         }
     }
+}
+
+/// Checks the new files with submodules, after all steps, as Git checks them in pushes.
+///
+/// # Errors
+/// [`ActionError::SubmodulesInvalid`].
+pub(super) fn check_submodules(
+    repository: &git2::Repository,
+    tree: &mut MemoryTree<'_>,
+    steps: &[TreeStep],
+    batch: &ObjectBatch,
+) -> Result<()> {
+    let written = steps.iter().filter_map(|step| match step {
+        TreeStep::Create { path, .. } | TreeStep::Update { path, .. } | TreeStep::Move { to: path, .. } => {
+            Some(path)
+        }
+        TreeStep::Delete { .. } | TreeStep::Chmod { .. } => None,
+    });
+    for path in written.filter(|path| is_gitmodules(path.file_name())) {
+        // A later step may have moved or removed the file.
+        let FoundEntry::Leaf { mode, id } = tree.find(path)? else {
+            continue;
+        };
+        if mode & TYPE_BITS != REGULAR_TYPE {
+            continue;
+        }
+        let checked = match batch.content(id) {
+            Some(content) => check_gitmodules(content),
+            None => {
+                object_memory::check(repository, id)?;
+                let odb = repository.odb()?;
+                let object = odb.read(id).map_err(absent)?;
+                check_gitmodules(object.data())
+            }
+        };
+        checked
+            .map_err(|rule| Error::Action(ActionError::SubmodulesInvalid(path.as_str().to_owned(), rule)))?;
+    }
+    Ok(())
 }
 
 /// Returns mode and ID of the file or link at a path; a submodule has no content to change.

@@ -33,6 +33,12 @@ impl ObjectBatch {
         Ok(id)
     }
 
+    /// Returns the content of an object that is not stored yet.
+    pub(super) fn content(&self, id: Oid) -> Option<&[u8]> {
+        let object = self.objects.iter().find(|object| object.id == id);
+        object.map(|object| object.data.as_ref())
+    }
+
     /// Returns the total size of the objects in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

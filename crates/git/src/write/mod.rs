@@ -346,6 +346,7 @@ fn build(
     for step in steps {
         apply::apply(&mut tree, step)?;
     }
+    apply::check_submodules(repository, &mut tree, steps, batch)?;
     let after = tree.write(batch)?;
     let unchanged = before.map_or(tree.is_empty()?, |before| before == after);
     if unchanged && !request.allow_empty {

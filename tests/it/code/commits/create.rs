@@ -123,6 +123,10 @@ async fn create_commit_with_invalid_action_changes_nothing(server: TestServer) {
         (json!({ "action": "create", "file_path": ".git/config", "content": "x" }), "invalid path: '.git/config'"),
         (json!({ "action": "create", "file_path": "a/GIT~1/x", "content": "x" }), "invalid path: 'a/GIT~1/x'"),
         (
+            json!({ "action": "create", "file_path": ".gitmodules", "content": "[submodule \"..\"]\n\turl = x\n" }),
+            "invalid file '.gitmodules': the name of a submodule must not be empty or have the component '..'",
+        ),
+        (
             json!({ "action": "create", "file_path": "x", "content": "?", "encoding": "base64" }),
             "content is not valid Base64",
         ),

@@ -228,6 +228,41 @@ async fn actions_preserve_type_of_symlinks_and_submodules() {
 }
 
 #[tokio::test]
+async fn commit_rejects_submodules_that_fsck_rejects() {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    let valid = "[submodule \"lib\"]\n\tpath = lib\n\turl = ../lib.git\n";
+    let harmful = "[submodule \"lib\"]\n\tpath = lib\n\turl = -u./run\n";
+    let actions = vec![create(".gitmodules", valid), create("harmful", harmful)];
+    commit(repository, actions).await.unwrap();
+    let large = format!("{harmful}{}", "#\n".repeat(600_000));
+    for actions in [
+        vec![update(".gitmodules", harmful)],
+        vec![update(".gitmodules", &large)],
+        vec![create("a/.GitModules", harmful)],
+        vec![rename("harmful", "a/gitmod~1", None)],
+        vec![create("x", harmful), rename("x", "y/.gitmodules", None)],
+        vec![rename("harmful", "z/.gitmodules", Some(harmful))],
+    ] {
+        let result = commit(repository, actions.clone()).await;
+        assert!(
+            matches!(result, Err(Error::Action(ActionError::SubmodulesInvalid(..)))),
+            "{actions:?}: {result:?}"
+        );
+    }
+    let actions = vec![
+        update(
+            ".gitmodules",
+            "[submodule \"b\"]\n\turl = https://example.com/b\n",
+        ),
+        create("t/.gitmodules", harmful),
+        delete("t/.gitmodules"),
+    ];
+    commit(repository, actions).await.unwrap();
+    fixture.fsck();
+}
+
+#[tokio::test]
 async fn first_commit_sets_default_branch() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
