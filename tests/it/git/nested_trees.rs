@@ -12,11 +12,7 @@ async fn write_tree(work: &Work, entries: &str) -> String {
     let input = work.path.join(".git/entries");
     std::fs::write(&input, entries).expect("a file");
     let mut command = work.command(&["mktree"]);
-    let output = command
-        .stdin(std::fs::File::open(input).expect("the file"))
-        .output()
-        .await
-        .expect("git");
+    let output = command.stdin(std::fs::File::open(input).expect("the file")).output().await.expect("git");
     assert!(output.status.success());
     String::from_utf8(output.stdout).expect("an ID").trim().to_owned()
 }
@@ -51,10 +47,7 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
     create_branches(&work).await;
     site.import("p", &work.path).await;
     let owner = Client::new(&server.base, Some(TOKEN));
-    owner
-        .put("/projects/root%2Fp", json!({"visibility": "public"}))
-        .await
-        .expect(200);
+    owner.put("/projects/root%2Fp", json!({"visibility": "public"})).await.expect(200);
     let hook = json!({"url": "http://127.0.0.1:9/", "push_events": true});
     let hook = owner.post("/projects/root%2Fp/hooks", hook).await.expect(201);
     let hook = format!("/projects/root%2Fp/hooks/{}", hook.json()["id"]);
@@ -63,8 +56,7 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
     attack
         .probed(async {
             for branch in ["files", "paths"] {
-                let listing =
-                    format!("/projects/root%2Fp/repository/tree?ref={branch}&recursive=true&per_page=1");
+                let listing = format!("/projects/root%2Fp/repository/tree?ref={branch}&recursive=true&per_page=1");
                 client.get(&listing).await.expect(400);
                 let diff = format!("/projects/root%2Fp/repository/compare?from=main&to={branch}");
                 client.get(&diff).await;
@@ -73,10 +65,7 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
                 owner.put("/projects/root%2Fp", settings).await.expect(200);
                 let languages = client.get("/projects/root%2Fp/languages").await.expect(200);
                 assert_eq!(languages.json(), json!({}));
-                owner
-                    .post(&format!("{hook}/test/push_events"), json!({}))
-                    .await
-                    .expect(201);
+                owner.post(&format!("{hook}/test/push_events"), json!({})).await.expect(201);
                 let deliveries = owner.get(&format!("{hook}/deliveries")).await.expect(200);
                 let delivery = format!("{hook}/deliveries/{}", deliveries.json()[0]["id"]);
                 let delivery = owner.get(&delivery).await.expect(200);

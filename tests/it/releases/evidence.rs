@@ -47,7 +47,9 @@ async fn evidence_is_collected_after_creation(server: TestServer) {
     let before = server.statements();
     server.finish_jobs().await;
     let texts = server.statement_texts(before).into_iter();
-    let read: Vec<String> = texts.filter(|text| text.contains("\"issues\".\"description\"") && text.contains("\"milestone_id\" IN")).collect();
+    let read: Vec<String> = texts
+        .filter(|text| text.contains("\"issues\".\"description\"") && text.contains("\"milestone_id\" IN"))
+        .collect();
     assert!(read.is_empty(), "{read:?}");
     let url = format!("{path}/releases/v1");
     let found = evidences(&root, &url).await;

@@ -318,8 +318,7 @@ async fn user_lists_beyond_memory_are_not_read(server: TestServer) {
     assert_eq!(refused.header("retry-after"), "5");
     root.get(&format!("{all}?per_page=100")).await.expect(503);
     let texts = server.statement_texts(before).into_iter();
-    let read: Vec<String> =
-        texts.filter(|text| text.contains("user_xids") && !text.contains("octet_length")).collect();
+    let read: Vec<String> = texts.filter(|text| text.contains("user_xids") && !text.contains("octet_length")).collect();
     assert!(read.is_empty(), "{read:?}");
     assert_eq!(names(&flags.features(&anonymous, "production").await.expect(200)), [""; 0]);
     let page = root.get(&format!("{all}?per_page=1")).await.expect(200).json();

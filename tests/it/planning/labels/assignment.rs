@@ -191,7 +191,10 @@ async fn description_of_a_label_is_read_once_for_all_issues(server: TestServer) 
     }
     let listed = root.get(&format!("{path}/issues?with_labels_details=true")).await.expect(200).json();
     for issue in listed.as_array().expect("a list") {
-        assert_eq!((&issue["labels"][0]["description"], &issue["labels"][1]["description"]), (&Value::Null, &json!(description)));
+        assert_eq!(
+            (&issue["labels"][0]["description"], &issue["labels"][1]["description"]),
+            (&Value::Null, &json!(description))
+        );
     }
 }
 

@@ -142,9 +142,8 @@ async fn measure(db: &impl ConnectionTrait, flag_ids: Vec<i64>) -> Result<Vec<Me
         .all(db)
         .await?;
     let bytes = |size: i64| u64::try_from(size).unwrap_or_default();
-    let measured = rows
-        .into_iter()
-        .map(|(id, feature_flag_id, name, user_list_id, parameters, list, scopes)| MeasuredStrategy {
+    let measured = rows.into_iter().map(
+        |(id, feature_flag_id, name, user_list_id, parameters, list, scopes)| MeasuredStrategy {
             row: strategies::Model {
                 id,
                 feature_flag_id,
@@ -155,7 +154,8 @@ async fn measure(db: &impl ConnectionTrait, flag_ids: Vec<i64>) -> Result<Vec<Me
             parameter_bytes: bytes(parameters),
             user_list_bytes: list.map_or(0, bytes),
             scope_bytes: scopes.map_or(0, bytes),
-        });
+        },
+    );
     Ok(measured.collect())
 }
 

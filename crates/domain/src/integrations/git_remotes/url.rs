@@ -340,8 +340,18 @@ mod tests {
             ("https://*****:*****@example.com/b.git", None, None, "ada p@ss"),
             ("https://*****@example.com/a.git", None, None, "ada "),
             ("https://example.com/a.git", Some("*****"), Some("new"), "ada new"),
-            ("https://example.com/a.git", Some("bob"), Some("*****"), "bob p@ss"),
-            ("https://*****:*****@example.org/a", Some("bob"), Some("new"), "bob new"),
+            (
+                "https://example.com/a.git",
+                Some("bob"),
+                Some("*****"),
+                "bob p@ss",
+            ),
+            (
+                "https://*****:*****@example.org/a",
+                Some("bob"),
+                Some("new"),
+                "bob new",
+            ),
         ] {
             let found = try_changed(stored, Some(url), user, password);
             assert_eq!(
