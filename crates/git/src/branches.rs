@@ -88,6 +88,25 @@ impl Repository {
             .await
     }
 
+    /// Returns the existing branch that can become the default branch, or `None` if the repository is empty. The branch
+    /// of `HEAD` is preferred, then `main` and `master`, then the first branch.
+    ///
+    /// # Errors
+    /// As [`Self::default_branch`], and failures of the repository.
+    pub async fn preferred_branch(&self) -> Result<Option<String>> {
+        if self.is_empty().await? {
+            return Ok(None);
+        }
+        let head = self.default_branch().await?;
+        for name in [head.as_str(), "main", "master"] {
+            if self.branch(name).await.is_ok() {
+                return Ok(Some(name.to_owned()));
+            }
+        }
+        let first = self.branches(None, PageWindow { offset: 0, limit: 1 }).await?;
+        Ok(first.branches.into_iter().next().map(|first| first.name))
+    }
+
     /// As [`LockedRepository::set_default_branch`].
     ///
     /// # Errors

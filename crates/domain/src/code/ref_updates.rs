@@ -413,32 +413,11 @@ async fn update_project(
 
 /// Returns the default branch for a project without one, once its repository is not empty. HEAD is updated to match.
 async fn new_default_branch(repository: &git::Repository) -> Result<Option<String>> {
-    let branch = preferred_branch(repository).await?;
+    let branch = repository.preferred_branch().await?;
     if let Some(name) = &branch {
         repository.set_default_branch(name).await?;
     }
     Ok(branch)
-}
-
-/// Returns the existing branch that can become the default branch, or `None` if the repository is empty. The branch of
-/// HEAD comes first, then the usual names, then the first branch.
-///
-/// # Errors
-/// Returns an error if a Git operation fails.
-pub(super) async fn preferred_branch(repository: &git::Repository) -> Result<Option<String>> {
-    if repository.is_empty().await? {
-        return Ok(None);
-    }
-    let head = repository.default_branch().await?;
-    for name in [head.as_str(), "main", "master"] {
-        if repository.branch(name).await.is_ok() {
-            return Ok(Some(name.to_owned()));
-        }
-    }
-    let first = repository
-        .branches(None, git::PageWindow { offset: 0, limit: 1 })
-        .await?;
-    Ok(first.branches.into_iter().next().map(|first| first.name))
 }
 
 /// Age at which an intent counts as abandoned; longer than any push, which may take three hours to arrive, and as long

@@ -8,7 +8,6 @@ use storage::entities::{now, projects};
 use storage::jobs::{self, Job, JobFailure};
 
 use crate::code::jobs::refresh_closing_issues::RefreshClosingIssues;
-use crate::code::ref_updates::preferred_branch;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -72,7 +71,7 @@ pub(crate) async fn set_head(backend: &Backend, job: &SetHead) -> Result<Option<
 async fn replacement_of(repository: &Repository, default_branch: &str) -> Result<Option<String>> {
     match repository.branch(default_branch).await {
         Ok(_) => Ok(None),
-        Err(git::Error::BranchNotFound) => preferred_branch(repository).await,
+        Err(git::Error::BranchNotFound) => Ok(repository.preferred_branch().await?),
         Err(error) => Err(error.into()),
     }
 }
