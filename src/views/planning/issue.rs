@@ -1,5 +1,7 @@
 //! Issues.
 
+use std::sync::Arc;
+
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
 use domain::kernel::text::durations::format_duration;
@@ -59,7 +61,9 @@ pub fn issue(instance: &Instance, detail: IssueDetail, options: IssueViewOptions
             .iter()
             .map(|row| label(row, options.labels_details))
             .collect(),
-        milestone: milestone_detail.map(|detail| milestone(base, detail)),
+        milestone: milestone_detail
+            .map(Arc::unwrap_or_clone)
+            .map(|detail| milestone(base, detail)),
         assignee: assignees.first().map(|user| reference(base, user)),
         assignees: assignees.iter().map(|user| reference(base, user)).collect(),
         author: creator(base, author),

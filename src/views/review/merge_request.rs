@@ -1,5 +1,7 @@
 //! Merge requests.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use domain::kernel::Instance;
 use domain::planning::issuables::time_tracking::TrackedTimes;
@@ -72,7 +74,11 @@ pub fn merge_request(
         ),
         work_in_progress: Some(draft),
         draft: Some(draft),
-        milestone: nullable(milestone_detail.map(|detail| milestone(base, detail))),
+        milestone: nullable(
+            milestone_detail
+                .map(Arc::unwrap_or_clone)
+                .map(|detail| milestone(base, detail)),
+        ),
         merge_when_pipeline_succeeds: Some(merge_request.merge_when_pipeline_succeeds),
         merge_status: Some(merge_request.merge_status.convert()),
         prepared_at: Some(merge_request.created_at.into()),

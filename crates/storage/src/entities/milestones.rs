@@ -3,7 +3,10 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Keyword, Query};
+use sea_orm::{DbBackend, Iterable};
 
+use super::related_rows::RelatedPart;
 use super::{Scope, fold};
 
 /// State of a milestone.
@@ -82,6 +85,27 @@ impl ActiveModelBehavior for ActiveModel {
         }
         Ok(self)
     }
+}
+
+/// Returns the columns in their order, with nulls in place of the description. Many rows of a page can have one milestone,
+/// and each would contain a copy.
+pub fn columns_without_description() -> impl Iterator<Item = Expr> {
+    Column::iter().map(|column| match column {
+        Column::Description | Column::DescriptionKey => Expr::Keyword(Keyword::Null),
+        column => column.into_expr(),
+    })
+}
+
+/// Returns a part with the descriptions of milestones, each milestone as its own owner; none without IDs.
+#[must_use]
+pub fn descriptions_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
+    let rows = Query::select()
+        .from(Entity)
+        .and_where(Column::Description.is_not_null())
+        .take();
+    let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
+    let part = part.sorted_by(Column::Id.into_expr());
+    Some(part.with_texts([Column::Description.into_expr()]))
 }
 
 /// Selects the milestones of a project or group itself.

@@ -1,5 +1,13 @@
 //! Lists of issues: each filter alone, some together, their negations, and every order.
 
+use std::sync::Arc;
+
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
+use domain::planning::issuables::ListScope;
+use domain::planning::issues::{self as issues_service, IssueFilter};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 use storage::entities::{AccessLevel, award_emoji, issues, now};
@@ -362,6 +370,52 @@ async fn list_issues_filters_by_many_labels_without_more_statements(server: Test
     assert!(taken[1] <= taken[0], "{taken:?}");
 }
 
+async fn milestone_of_many_issues_is_read_once(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "work").await;
+    let path = format!("/projects/{id}");
+    let large = json!({"title": "large", "description": "x".repeat(100_000)});
+    let large = root.post(&format!("{path}/milestones"), large).await.expect(201).json()["id"].clone();
+    let empty = root.post(&format!("{path}/milestones"), json!({"title": "empty"})).await.expect(201).json();
+    for number in 0..3 {
+        open(&root, id, json!({"title": format!("Issue {number}"), "milestone_id": large})).await;
+    }
+    open(&root, id, json!({"title": "last", "milestone_id": empty["id"]})).await;
+    let list = async |memory_bytes: u64| {
+        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let caller = Caller::anonymous().with_memory(memory);
+        let (filter, page) = (IssueFilter::default(), PageRequest::default());
+        let page = issues_service::list(&server.backend, &caller, ListScope::Project(id), &filter, &page).await;
+        (page, budgets.memory.used())
+    };
+    // The response contains the description three times.
+    let (refused, _) = list(299_999).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    let (page, used) = list(300_000).await;
+    assert_eq!(used, 300_000);
+    let items = page.expect("issues").items;
+    let milestones: Vec<_> = items.iter().map(|detail| detail.milestone.as_ref().expect("a milestone")).collect();
+    let large: Vec<_> = milestones.iter().filter(|detail| detail.milestone.title == "large").collect();
+    assert_eq!((milestones.len(), large.len()), (4, 3));
+    assert!(large.iter().all(|one| Arc::ptr_eq(one, large[0])));
+    let before = server.statements();
+    let listed = root.get(&format!("{path}/issues")).await.expect(200).json();
+    let texts = server.statement_texts(before).into_iter();
+    let joined = |text: &String| {
+        text.contains("\"issues\".\"title\"") && text.contains("\"milestones\".\"description\"")
+    };
+    assert_eq!(texts.filter(joined).collect::<Vec<_>>(), [""; 0]);
+    for issue in listed.as_array().expect("a list") {
+        let shown = root.get(&format!("{path}/issues/{}", issue["iid"])).await.expect(200).json();
+        assert_eq!(issue["milestone"], shown["milestone"]);
+        let expected = (issue["title"] != "last").then_some(100_000);
+        assert_eq!(shown["milestone"]["description"].as_str().map(str::len), expected);
+        let changed = root.put(&format!("{path}/issues/{}", issue["iid"]), json!({"weight": 3})).await;
+        assert_eq!(changed.expect(200).json()["milestone"], shown["milestone"]);
+    }
+}
+
 on_every_database![
     list_issues_applies_each_filter,
     search_matches_short_titles_whole_and_case_insensitively,
@@ -372,4 +426,5 @@ on_every_database![
     list_issues_ignores_blank_filters_and_accepts_label_none,
     created_before_includes_the_displayed_time,
     list_issues_filters_by_many_labels_without_more_statements,
+    milestone_of_many_issues_is_read_once,
 ];

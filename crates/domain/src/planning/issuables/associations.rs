@@ -2,15 +2,16 @@
 //! the page.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryTrait};
 use storage::entities::access::Viewer;
 use storage::entities::issuables::{assignees_part, label_links, reviewers_part};
 use storage::entities::labels::{LabelParts, LabelSummary};
 use storage::entities::related_rows::{PartKey, RelatedRow, RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
 use storage::entities::{
-    closing_merge_requests, issues, merge_requests, milestones, namespaces, notes, now, projects,
+    closing_merge_requests, columns, issues, merge_requests, milestones, namespaces, notes, now, projects,
 };
 
 use super::IssuableKind;
@@ -101,7 +102,7 @@ impl Issuable for merge_requests::Model {
     }
 }
 
-/// An issuable with its milestone.
+/// An issuable with its milestone. Pages have milestones without descriptions, which [`AssociationRequest`] reads once.
 pub(crate) type WithMilestone<T> = (T, Option<milestones::Model>);
 
 /// The issuables of a page, of either kind, whose related rows are requested.
@@ -123,7 +124,7 @@ pub(crate) struct AssociationRequest<'a> {
 pub(crate) struct Associations {
     paths: HashMap<i64, String>,
     users: HashMap<i64, UserSummary>,
-    milestones: HashMap<i64, MilestoneDetail>,
+    milestones: HashMap<i64, Arc<MilestoneDetail>>,
     of_issues: LinkedRows,
     of_merge_requests: LinkedRows,
     /// What the viewer can see of the references of issues; `None` if everything.
@@ -182,16 +183,25 @@ impl AssociationRequest<'_> {
         let visible = VisibleParts::add(&mut related, self.viewer, self.issues, database);
         let merge_request_ids: Vec<i64> = self.merge_requests.iter().map(|(row, _)| row.id).collect();
         let unresolved = related.add(notes::unresolved_part(database, &merge_request_ids));
+        let milestones = self.issues.iter().filter_map(|(_, milestone)| milestone.as_ref());
+        let milestones = milestones.chain(self.merge_requests.iter().filter_map(|(_, row)| row.as_ref()));
+        let milestones: HashMap<i64, &milestones::Model> = milestones.map(|row| (row.id, row)).collect();
+        let not_described = milestones.values().filter(|row| row.description.is_none());
+        let not_described: Vec<i64> = not_described.map(|row| row.id).collect();
+        let descriptions = related.add(milestones::descriptions_part(database, &not_described));
         let mut rows = related.load(db).await?;
         let mut paths = self.paths;
         paths.extend(rows.take_by_owner(projects, |row| Ok(projects::full_path_of(row)))?);
         let group_paths = rows.take_by_owner(groups, first_text)?;
-        let milestones = self.issues.iter().filter_map(|(_, milestone)| milestone.as_ref());
-        let milestones = milestones.chain(self.merge_requests.iter().filter_map(|(_, row)| row.as_ref()));
+        let mut descriptions = rows.take_by_owner(descriptions, first_text)?;
+        let milestones = milestones.into_values().filter_map(|row| {
+            let mut detail = milestone_detail(row, &paths, &group_paths)?;
+            let description = descriptions.remove(&row.id);
+            detail.milestone.description = description.or(detail.milestone.description);
+            Some((row.id, Arc::new(detail)))
+        });
         let associations = Associations {
-            milestones: milestones
-                .filter_map(|row| Some((row.id, milestone_detail(row, &paths, &group_paths)?)))
-                .collect(),
+            milestones: milestones.collect(),
             users: rows.take_by_owner(users, UserSummary::read)?,
             of_issues: of_issues.take(&mut rows)?,
             of_merge_requests: of_merge_requests.take(&mut rows)?,
@@ -232,8 +242,8 @@ impl Associations {
         rows.labels.remove(&issuable.id()).unwrap_or_default()
     }
 
-    /// Returns the milestone.
-    pub fn milestone(&self, issuable: &impl Issuable) -> Option<MilestoneDetail> {
+    /// Returns the milestone. All issuables with the milestone share it.
+    pub fn milestone(&self, issuable: &impl Issuable) -> Option<Arc<MilestoneDetail>> {
         let id = issuable.milestone_id()?;
         self.milestones.get(&id).cloned()
     }
@@ -374,7 +384,7 @@ fn milestone_detail(
     Some(MilestoneDetail::new(milestone.clone(), path.clone()))
 }
 
-/// Adds the milestones of issuables that were read without them.
+/// Adds the milestones, without descriptions, to issuables that were read without them.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -383,10 +393,13 @@ pub(crate) async fn with_milestones<T: Issuable>(
     issuables: Vec<T>,
 ) -> Result<Vec<WithMilestone<T>>> {
     let ids: Vec<i64> = issuables.iter().filter_map(Issuable::milestone_id).collect();
-    let found = milestones::Entity::find().filter(milestones::Column::Id.is_in(ids.clone()));
+    let mut found = milestones::Entity::find().filter(milestones::Column::Id.is_in(ids.clone()));
+    QueryTrait::query(&mut found)
+        .clear_selects()
+        .exprs(milestones::columns_without_description());
     let found = match ids.is_empty() {
         true => Vec::new(),
-        false => found.all(db).await?,
+        false => columns::all(db, found).await?,
     };
     let found: HashMap<i64, milestones::Model> = found.into_iter().map(|row| (row.id, row)).collect();
     let rows = issuables.into_iter().map(|issuable| {

@@ -16,6 +16,7 @@ use crate::planning::issuables::list::{
     parse_number,
 };
 use crate::planning::issuables::{IssuableFilter, IssuableKind, IssuableOrder, ListScope};
+use crate::planning::milestones;
 
 /// Sort attribute of issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub async fn list(
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
     let (items, mut rows) = load_details(db, caller.viewer(), found, related).await?;
+    let milestones = items.iter().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(caller, milestones)?;
     Ok(Page {
         items,
         rest: total.position(&rows.take(counted)),

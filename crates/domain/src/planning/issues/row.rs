@@ -1,6 +1,7 @@
 //! Issues with their related rows, loaded in one statement per page.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sea_orm::{ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
@@ -35,7 +36,7 @@ pub struct IssueDetail {
     /// The labels, sorted by title.
     pub labels: Vec<LabelSummary>,
     /// The milestone.
-    pub milestone: Option<MilestoneDetail>,
+    pub milestone: Option<Arc<MilestoneDetail>>,
     /// Whether the caller is subscribed; `None` in lists and for anonymous callers.
     pub subscribed: Option<bool>,
 }

@@ -16,9 +16,24 @@ use storage::entities::{fold, namespaces, now};
 
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};
+
+/// Reserves the memory of a response that contains the descriptions of these milestones. Until the response is created, all
+/// resources with a milestone share it.
+///
+/// # Errors
+/// Returns `Overloaded` if too little memory is left.
+pub fn reserve_descriptions<'a>(
+    caller: &Caller,
+    milestones: impl Iterator<Item = &'a MilestoneDetail>,
+) -> Result<()> {
+    let descriptions = milestones.filter_map(|detail| detail.milestone.description.as_ref());
+    let size: u64 = descriptions.map(|text| text.len() as u64).sum();
+    caller.reserve_memory(size)
+}
 
 /// Filter of a list of milestones.
 #[derive(Debug, Clone)]

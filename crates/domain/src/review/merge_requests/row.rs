@@ -1,6 +1,7 @@
 //! Merge requests with all displayed data, loaded in one statement for a page.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Query;
@@ -50,7 +51,7 @@ pub struct MergeRequestDetail {
     /// The labels, by title.
     pub labels: Vec<LabelSummary>,
     /// The milestone.
-    pub milestone: Option<MilestoneDetail>,
+    pub milestone: Option<Arc<MilestoneDetail>>,
     /// Whether it has unresolved discussions.
     pub unresolved: bool,
     /// Data that is loaded only for a single merge request.

@@ -9,7 +9,8 @@ use sea_orm::sea_query::{
     Asterisk, CommonTableExpression, Expr, Func, NullOrdering, Query, SelectStatement, SubQueryStatement,
 };
 use sea_orm::{
-    Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Related,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, Iterable, QueryFilter, QuerySelect,
+    QueryTrait, Related,
 };
 
 pub(crate) use conditions::{
@@ -392,7 +393,13 @@ pub(crate) async fn page_of<E: EntityTrait<Model: ReadColumns> + Related<milesto
     };
     let select = |condition: Condition| {
         let mut rows = E::find().find_also_related(milestones::Entity).filter(condition);
-        order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
+        let query = QueryTrait::query(&mut rows);
+        order.apply(|name| kind.column(name), query);
+        // The descriptions of the milestones are read with the other related rows.
+        query
+            .clear_selects()
+            .exprs(E::Column::iter().map(|column| column.into_expr()))
+            .exprs(milestones::columns_without_description());
         rows
     };
     if conditions.has_few_matches() {

@@ -24,6 +24,7 @@ use crate::planning::issuables::list::{
     ConditionSet, IndexedCondition, condition_set, filter_errors, page_of,
 };
 use crate::planning::issuables::{IssuableFilter, IssuableKind, IssuableOrder, ListScope};
+use crate::planning::milestones;
 
 /// Filter of a list of merge requests; conditions are combined with AND. The names are those of the contract.
 #[allow(missing_docs)]
@@ -69,6 +70,8 @@ pub async fn list(
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
     let (items, mut rows) = load_details(db, found, related).await?;
+    let milestones = items.iter().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(caller, milestones)?;
     Ok(Page {
         items,
         rest: total.position(&rows.take(counted)),
