@@ -402,9 +402,8 @@ async fn milestone_of_many_issues_is_read_once(server: TestServer) {
     let before = server.statements();
     let listed = root.get(&format!("{path}/issues")).await.expect(200).json();
     let texts = server.statement_texts(before).into_iter();
-    let joined = |text: &String| {
-        text.contains("\"issues\".\"title\"") && text.contains("\"milestones\".\"description\"")
-    };
+    let joined =
+        |text: &String| text.contains("\"issues\".\"title\"") && text.contains("\"milestones\".\"description\"");
     assert_eq!(texts.filter(joined).collect::<Vec<_>>(), [""; 0]);
     for issue in listed.as_array().expect("a list") {
         let shown = root.get(&format!("{path}/issues/{}", issue["iid"])).await.expect(200).json();
