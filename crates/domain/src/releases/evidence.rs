@@ -74,7 +74,7 @@ struct IssuePart {
     due_date: Option<chrono::NaiveDate>,
 }
 
-/// An issue of a milestone. The descriptions of all issues would need gigabytes.
+/// An issue of a milestone. The descriptions of all issues would need a gigabyte.
 #[derive(Debug, FromQueryResult)]
 struct IssueRow {
     id: i64,

@@ -1,8 +1,14 @@
 //! Lists of to-do items.
 
+use domain::discussion::todos::{self, TodoFilter};
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
 use holdfast::config::ConfigOptions;
 use serde_json::json;
 use storage::entities::AccessLevel;
+use storage::entities::todos::TodoState;
 
 use super::{pairs, pending, public_project};
 use crate::planning::issues::open;
@@ -69,7 +75,28 @@ async fn list_todos_omits_targets_that_are_no_longer_visible(server: TestServer)
     assert_eq!(pending(&ann.client).await, []);
 }
 
+async fn copies_of_targets_count_against_the_memory(server: TestServer) {
+    let (root, ann) = (server.root(), server.create_user("ann").await);
+    let id = public_project(&server, "p").await;
+    let iid = open(&root, id, json!({"title": "t", "description": "x".repeat(100_000)})).await;
+    for _ in 0..3 {
+        let todo = ann.client.post(&format!("/projects/{id}/issues/{iid}/todo"), json!({})).await.expect(201).json();
+        ann.client.post(&format!("/todos/{}/mark_as_done", todo["id"]), json!({})).await.expect(201);
+    }
+    let list = async |memory_bytes: u64| {
+        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let caller = Caller::user(ann.row.clone()).with_memory(memory);
+        let filter = TodoFilter { state: Some(TodoState::Done), ..TodoFilter::default() };
+        let page = todos::list(&server.backend, &caller, &filter, &PageRequest::default()).await;
+        page.map(|page| page.items.len())
+    };
+    assert!(matches!(list(299_999).await, Err(Error::Overloaded)));
+    assert_eq!(list(300_000).await.expect("items"), 3);
+}
+
 on_every_database![
     list_todos_supports_all_filters with ultimate_plan(),
     list_todos_omits_targets_that_are_no_longer_visible,
+    copies_of_targets_count_against_the_memory,
 ];

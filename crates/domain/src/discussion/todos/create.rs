@@ -45,5 +45,5 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, key: NoteableKey) ->
             todo.ok_or_else(|| Error::not_found(""))
         })
         .await?;
-    detail(backend, space.caller.viewer(), todo).await
+    detail(backend, &space.caller, todo).await
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use storage::entities::access::Viewer;
 use storage::entities::todos::{Model, TodoTarget};
 use storage::entities::users::UserSummary;
 use storage::entities::{namespaces, notes, projects};
 
 use crate::discussion::todos::targets::{TodoTargetDetail, TodoTargetDetails};
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, urls};
 use crate::spaces::namespaces::full_names;
@@ -43,18 +43,18 @@ pub struct TodoDetail {
 ///
 /// # Errors
 /// Returns `NotFound` if the target was deleted.
-pub(super) async fn detail(backend: &Backend, viewer: Viewer, todo: Model) -> Result<TodoDetail> {
-    let detail = details(backend.database.read(), viewer, vec![todo]).await?.pop();
+pub(super) async fn detail(backend: &Backend, caller: &Caller, todo: Model) -> Result<TodoDetail> {
+    let detail = details(backend.database.read(), caller, vec![todo]).await?.pop();
     detail.ok_or_else(|| Error::not_found(""))
 }
 
 /// Loads the associations of a page of items; items whose targets were deleted since are omitted.
 ///
 /// # Errors
-/// Returns an error if a database query fails.
+/// Returns `Overloaded` if too little memory is left for the targets, or an error if a database query fails.
 pub(super) async fn details(
     db: &impl ConnectionTrait,
-    viewer: Viewer,
+    caller: &Caller,
     todos: Vec<Model>,
 ) -> Result<Vec<TodoDetail>> {
     if todos.is_empty() {
@@ -65,7 +65,17 @@ pub(super) async fn details(
     let paths = projects.iter().map(|(id, project)| (*id, project.path.clone()));
     let keys: Vec<TodoTarget> = todos.iter().filter_map(Model::target).collect();
     let authors = todos.iter().filter_map(|todo| todo.author_id).collect();
-    let targets = TodoTargetDetails::load(db, viewer, &keys, paths.collect(), authors).await?;
+    let targets = TodoTargetDetails::load(db, caller.viewer(), &keys, paths.collect(), authors).await?;
+    // Many items can have one target or note, and each item contains a copy.
+    let shown: usize = todos
+        .iter()
+        .map(|todo| {
+            let target = todo.target().and_then(|target| targets.get(target));
+            let note = todo.note_id.and_then(|id| note_bodies.get(&id));
+            target.map_or(0, TodoTargetDetail::text_bytes) + note.map_or(0, String::len)
+        })
+        .sum();
+    caller.reserve_memory(shown as u64)?;
     let details = todos.into_iter().filter_map(|todo| {
         Some(TodoDetail {
             project: match todo.project_id {

@@ -59,7 +59,7 @@ pub async fn list(
         .order_by_desc(Column::Id);
     let page = page_of(db, query, page).await?;
     Ok(Page {
-        items: detail::details(db, caller.viewer(), page.items).await?,
+        items: detail::details(db, caller, page.items).await?,
         rest: page.rest,
     })
 }

@@ -26,6 +26,18 @@ pub enum TodoTargetDetail {
     Epic(Box<epics_service::EpicDetail>),
 }
 
+impl TodoTargetDetail {
+    /// Returns the size of the description in bytes, with the folded description of an epic.
+    pub(super) fn text_bytes(&self) -> usize {
+        let (text, folded) = match self {
+            Self::Issue(detail) => (&detail.issue.description, None),
+            Self::MergeRequest(detail) => (&detail.merge_request.description, None),
+            Self::Epic(detail) => (&detail.epic.description, detail.epic.description_key.as_ref()),
+        };
+        text.as_ref().map_or(0, String::len) + folded.map_or(0, String::len)
+    }
+}
+
 /// The targets of a page.
 #[derive(Debug)]
 pub(super) struct TodoTargetDetails {
