@@ -2,8 +2,16 @@
 
 mod lists;
 
+use domain::identity::access::ProjectAccess;
+use domain::identity::space_access::SpaceAccess;
+use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
+use domain::planning::boards;
 use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use crate::planning::labels::label;
 use crate::planning::milestones::milestone;
@@ -138,9 +146,43 @@ fn free_plan_options() -> ConfigOptions {
     ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
 
+async fn copies_of_descriptions_count_against_the_memory(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let path = format!("/projects/{id}");
+    let large = json!({ "title": "large", "description": "x".repeat(100_000) });
+    let large = root.post(&format!("{path}/milestones"), large).await.expect(201).json()["id"].clone();
+    let bug = json!({ "name": "bug", "color": "teal", "description": "x".repeat(10_000) });
+    let bug = root.post(&format!("{path}/labels"), bug).await.expect(201).json()["id"].clone();
+    for name in ["one", "two", "three"] {
+        let board = board(&root, &path, name).await;
+        list(&root, &path, board, json!({ "milestone_id": large })).await;
+        list(&root, &path, board, json!({ "label_id": bug })).await;
+    }
+    let user = server.create_user("ann").await;
+    server.insert_member(id, user.id, AccessLevel::Developer).await;
+    let listed = async |memory_bytes: u64| {
+        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
+        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let caller = Caller::user(user.row.clone()).with_memory(memory);
+        let access = ProjectAccess::find(&server.backend, caller, &id.to_string()).await.expect("access");
+        let page = boards::list(&server.backend, &SpaceAccess::from(access), &PageRequest::default()).await;
+        page.map(|page| page.items.len())
+    };
+    // The response contains the description of the label as text and as HTML.
+    assert!(matches!(listed(359_999).await, Err(Error::Overloaded)));
+    assert_eq!(listed(360_000).await.expect("boards"), 3);
+    let shown = root.get(&format!("{path}/boards")).await.expect(200).json();
+    for board in shown.as_array().expect("a list") {
+        assert_eq!(board["lists"][0]["milestone"]["description"].as_str().map(str::len), Some(100_000));
+        assert_eq!(board["lists"][1]["label"]["description"].as_str().map(str::len), Some(10_000));
+    }
+}
+
 on_every_database![
     project_and_group_board_lifecycle,
     board_writes_require_reporter,
     create_board_rejects_more_than_100_boards,
     free_plan_rejects_board_scope_and_other_list_types with free_plan_options(),
+    copies_of_descriptions_count_against_the_memory,
 ];

@@ -140,7 +140,11 @@ async fn load_details(
     };
     let milestone_ids = lists.iter().filter_map(of_list);
     let milestone_ids = milestone_ids.chain(boards.iter().filter_map(|board| board.milestone_id));
-    let milestones = milestones_by_id(db, space, milestone_ids.collect()).await?;
+    let milestone_ids: Vec<i64> = milestone_ids.collect();
+    let milestones = milestones_by_id(db, space, milestone_ids.clone()).await?;
+    // Each board and list contains a copy of its milestone.
+    let copied = milestone_ids.iter().filter_map(|id| milestones.get(id));
+    milestones_service::reserve_descriptions(&space.caller, copied)?;
     let list_labels = parts.list_labels.take(&mut rows).into_values().flatten();
     let references = References {
         milestones,
