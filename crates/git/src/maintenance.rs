@@ -175,8 +175,8 @@ impl Repository {
 pub async fn check_import_source(source: &Path) -> Result<()> {
     let source = tokio::fs::canonicalize(source).await?;
     let opened = tokio::task::spawn_blocking(move || git2::Repository::open(source).map(drop));
-    let opened = opened.await.map_err(|_| super::Error::Worker)?;
-    opened.map_err(|_| super::Error::RepositoryMissing)
+    let opened = opened.await.map_err(|_| Error::Worker)?;
+    opened.map_err(|_| Error::RepositoryMissing)
 }
 
 /// Returns the program that writes the commit-graph.
