@@ -63,7 +63,7 @@ async fn release_contains_milestones_with_issue_counts(server: TestServer) {
         (&shown["web_url"], &shown["group_id"])
     );
     // Confidential issues are not counted for callers who cannot see them.
-    let guest = project.member("guest", storage::entities::AccessLevel::Guest).await;
+    let guest = project.member("guest", AccessLevel::Guest).await;
     let seen = guest.get(&format!("{path}/releases")).await.expect(200).json();
     assert_eq!(seen[0]["milestones"][0]["issue_stats"], json!({ "total": 2, "closed": 1 }));
 }
