@@ -8,13 +8,13 @@ use domain::audit::Actor;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
 use domain::operations::failed_jobs;
+use holdfast::worker;
 use serde::Serialize;
 use storage::entities::jobs::Model;
 use storage::entities::now;
 
 use super::context::{CommandResult, CommonOptions, error_text};
 use super::report::{BATCH, Outcome, OutputOptions, Row, time_text};
-use crate::worker;
 
 /// A subcommand of `admin jobs`.
 #[derive(Debug, Subcommand)]
