@@ -259,7 +259,10 @@ mod tests {
         for (size, held) in [(100, 0), (1 << 20, 1 << 20)] {
             let memory = memory(&budgets);
             memory.reserve(4 << 20).expect("memory");
-            let whole = Bytes::from_owner(CountedBytes(vec![b'x'; 2 << 20], Arc::clone(&used)));
+            let whole = Bytes::from_owner(CountedBytes {
+                bytes: vec![b'x'; 2 << 20],
+                _counter: Arc::clone(&used),
+            });
             let part = whole.slice(1..=size);
             let response = Response::builder()
                 .extension(PartialBody(part.clone()))
@@ -280,11 +283,14 @@ mod tests {
     }
 
     /// Bytes that exist as long as their clone of the counter.
-    struct CountedBytes(Vec<u8>, Arc<()>);
+    struct CountedBytes {
+        bytes: Vec<u8>,
+        _counter: Arc<()>,
+    }
 
     impl AsRef<[u8]> for CountedBytes {
         fn as_ref(&self) -> &[u8] {
-            &self.0
+            &self.bytes
         }
     }
 

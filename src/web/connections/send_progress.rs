@@ -319,11 +319,14 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(120);
 
     /// Bytes that exist as long as their clone of the counter.
-    struct CountedBytes(Vec<u8>, Arc<()>);
+    struct CountedBytes {
+        bytes: Vec<u8>,
+        _counter: Arc<()>,
+    }
 
     impl AsRef<[u8]> for CountedBytes {
         fn as_ref(&self) -> &[u8] {
-            &self.0
+            &self.bytes
         }
     }
 
@@ -340,7 +343,10 @@ mod tests {
     #[tokio::test]
     async fn last_piece_waits_for_the_others_and_is_a_copy() {
         let used = Arc::new(());
-        let bytes = CountedBytes(vec![b'x'; 2 * MAX_PIECE_BYTES + 1], Arc::clone(&used));
+        let bytes = CountedBytes {
+            bytes: vec![b'x'; 2 * MAX_PIECE_BYTES + 1],
+            _counter: Arc::clone(&used),
+        };
         let mut body = body(Bytes::from_owner(bytes));
         let mut pieces = Vec::new();
         for rest in [MAX_PIECE_BYTES + 1, 1] {
@@ -460,7 +466,10 @@ mod tests {
     async fn stalled_stream_is_dropped_although_it_is_not_polled_again() {
         let executor = SendProgress::default().executor(SocketAddr::from(([127, 0, 0, 1], 1)), LIMIT);
         let used = Arc::new(());
-        let bytes = CountedBytes(vec![b'x'; 2 * MAX_PIECE_BYTES], Arc::clone(&used));
+        let bytes = CountedBytes {
+            bytes: vec![b'x'; 2 * MAX_PIECE_BYTES],
+            _counter: Arc::clone(&used),
+        };
         executor.execute(async move {
             let mut body = body(Bytes::from_owner(bytes));
             let _unsent = next(&mut body).await;

@@ -9,7 +9,7 @@ use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::planning::labels::{reserve_descriptions, resolve_or_create};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::issuables::{IssuableKind, label_links};
 use storage::entities::labels::{LabelParts, LabelSummary};
