@@ -112,6 +112,7 @@ mod m20261130_000116_index_deployments_by_time_and_environments_by_name;
 mod m20261130_000117_limit_uses_of_user_keys;
 mod m20261130_000119_create_issue_links;
 mod m20261130_000120_create_resource_events;
+mod m20261130_000121_count_payload_attempts_of_deliveries;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -224,6 +225,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000117_limit_uses_of_user_keys::Migration),
             Box::new(m20261130_000119_create_issue_links::Migration),
             Box::new(m20261130_000120_create_resource_events::Migration),
+            Box::new(m20261130_000121_count_payload_attempts_of_deliveries::Migration),
         ]
     }
 }

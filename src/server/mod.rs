@@ -18,7 +18,7 @@ use domain::code::push_events::PushEvents;
 use domain::integrations::git_remotes::GitRemoteClient;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
-use domain::kernel::budgets::{BudgetSettings, Budgets, UploadSlots};
+use domain::kernel::budgets::{BudgetSettings, Budgets, PayloadSlots, UploadSlots};
 use domain::kernel::cache::Caches;
 use domain::kernel::fetch_counter::FetchCounter;
 use domain::kernel::{Backend, BackendParts, Instance};
@@ -182,6 +182,7 @@ async fn open_as(
             database_seconds: settings.database_seconds,
         }),
         upload_slots: UploadSlots::default(),
+        payload_slots: PayloadSlots::default(),
         fetches: FetchCounter::default(),
     });
     Ok((backend, serving))

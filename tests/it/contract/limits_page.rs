@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use holdfast::config::ConfigOptions;
 
 /// Files whose constants limit requests. All of their limits must be on the page.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "src/web/limits.rs",
     "src/web/connections/mod.rs",
     "src/web/connections/body_rate.rs",
     "src/web/connections/drain_body.rs",
     "crates/git/src/slots.rs",
     "crates/domain/src/kernel/budgets/upload_slots.rs",
+    "crates/domain/src/kernel/budgets/payload_slots.rs",
 ];
 /// Beginnings of the names of constants that are limits.
 const LIMIT_NAMES: [&str; 6] = ["MAX_", "UNLIMITED_", "GRACE_PERIOD", "CHUNK_TIMEOUT", "SLOT_TIMEOUT", "DRAIN_TIMEOUT"];

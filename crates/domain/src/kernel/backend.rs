@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::integrations::git_remotes::GitRemoteClient;
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
-use crate::kernel::budgets::{Budgets, UploadSlots};
+use crate::kernel::budgets::{Budgets, PayloadSlots, UploadSlots};
 use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
 use crate::kernel::fetch_counter::FetchCounter;
@@ -54,6 +54,8 @@ pub struct BackendParts {
     pub budgets: Budgets,
     /// Slots for uploads of registry blobs and package files.
     pub upload_slots: UploadSlots,
+    /// Slots for payloads of webhooks and external status checks.
+    pub payload_slots: PayloadSlots,
     /// Fetches that are not recorded yet.
     pub fetches: FetchCounter,
 }

@@ -130,6 +130,7 @@ pub fn report(backend: &Backend) -> Vec<BudgetReport> {
         of_slots("git_response_bytes", slots.response_bytes),
         of_slots("git_memory_bytes", backend.repositories.memory_usage()),
         of_slots("registry_uploads", backend.upload_slots.usage()),
+        of_slots("webhook_payloads", backend.payload_slots.usage()),
     ]
 }
 

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use sea_orm::{ActiveValue::Set, EntityTrait};
+use bytes::Bytes;
+use sea_orm::{
+    ActiveValue::{self, Set},
+    EntityTrait,
+};
 use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
@@ -14,21 +18,27 @@ use crate::activity::outbox;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::{WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
+use crate::kernel::budgets::{PayloadSlot, SMALL_PAYLOAD_BYTES};
 use crate::kernel::error::{Error, Result};
 
 /// Attempts after which a delivery fails if the receiver responds with the status 500. The error may concern
 /// this delivery only.
 const MAX_ERROR_ATTEMPTS: i32 = 8;
 /// Attempts after which a delivery fails if its payload cannot be built.
-const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
+pub(super) const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
+/// Maximum size of a stored payload, in bytes. Each webhook stores a copy for days.
+const MAX_STORED_BYTES: usize = SMALL_PAYLOAD_BYTES;
 /// Retry delay for a caller if too many others are waiting, in seconds.
 const RETRY_AFTER: u64 = 10;
-/// Reason in the log of deliveries.
+/// Reasons in the log of deliveries.
+pub(super) const UNBUILDABLE: &str = "the payload cannot be created";
+pub(super) const TOO_LARGE: &str = "the payload is larger than 25 MiB";
 const INVALID_TEMPLATE: &str = "the custom template with its values is not a JSON object of at most 25 MiB";
 
 /// Result of an attempt.
 pub(super) struct DeliveryAttempt {
-    body: Option<String>,
+    /// Payload for the log of deliveries, unless the stored one does not change.
+    payload: ActiveValue<Option<String>>,
     /// Headers of the request for the log of deliveries, as a JSON object.
     request_headers: Option<String>,
     result: Result<WebhookResponse, DeliveryFault>,
@@ -90,30 +100,27 @@ impl DeliveryAttempt {
         Self::without_response(DeliveryFault::Withheld(reason))
     }
 
-    /// The payload is stored, so that the delivery can be sent again with another template.
-    fn with_invalid_template(body: String) -> Self {
-        Self {
-            body: Some(body),
-            ..Self::withheld(INVALID_TEMPLATE)
-        }
-    }
-
     fn without_response(fault: DeliveryFault) -> Self {
         Self {
-            body: None,
+            payload: ActiveValue::NotSet,
             request_headers: None,
             result: Err(fault),
             duration: Duration::ZERO,
         }
     }
 
-    pub(super) fn sent(body: String, outcome: WebhookResult) -> Self {
+    pub(super) fn sent(outcome: WebhookResult) -> Self {
         Self {
-            body: Some(body),
+            payload: ActiveValue::NotSet,
             request_headers: None,
             result: outcome.answer.map_err(DeliveryFault::Receiver),
             duration: outcome.duration,
         }
+    }
+
+    /// Adds the payload for the log of deliveries.
+    fn with_payload(self, payload: ActiveValue<Option<String>>) -> Self {
+        Self { payload, ..self }
     }
 
     /// Adds the headers of the request for the log of deliveries.
@@ -133,85 +140,137 @@ impl DeliveryAttempt {
     }
 }
 
-/// Attempts a delivery once.
+/// Attempts a delivery once, with a slot for its payload. Returns `None` if another node took over.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub(super) async fn attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
-    delivery: &hook_deliveries::Model,
-) -> Result<DeliveryAttempt> {
-    let body = match (&delivery.request_body, delivery.event_id) {
-        (Some(body), _) => body.clone(),
-        (None, Some(event_id)) => {
-            let event = events::Entity::find_by_id(event_id).one(backend.database.read());
-            let Some(event) = event.await? else {
-                return Ok(DeliveryAttempt::without_payload("the event no longer exists"));
-            };
-            match payloads::body(backend, event).await {
-                Ok(body) => body,
-                Err(error) => {
-                    tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
-                    return Ok(DeliveryAttempt::without_payload("the payload cannot be created"));
-                }
-            }
+    delivery: &mut hook_deliveries::Model,
+    slot: PayloadSlot,
+) -> Result<Option<DeliveryAttempt>> {
+    let stored = delivery.request_body.take();
+    let is_stored = stored.is_some();
+    let payload = match (stored, delivery.event_id) {
+        (Some(payload), _) => payload,
+        (None, Some(event_id)) => match build_payload(backend, delivery, event_id).await? {
+            BuiltPayload::Ready(payload) => payload,
+            BuiltPayload::Failed(attempt) => return Ok(Some(attempt)),
+            BuiltPayload::TakenOver => return Ok(None),
+        },
+        (None, None) => {
+            return Ok(Some(DeliveryAttempt::without_payload(
+                "the delivery has no payload",
+            )));
         }
-        (None, None) => return Ok(DeliveryAttempt::without_payload("the delivery has no payload")),
     };
-    // Checked after the body was built, because it may contain the current state of the resource.
-    if is_withheld(backend, delivery).await? {
-        return Ok(DeliveryAttempt::without_response(DeliveryFault::Withheld(
-            "the resource is now confidential",
-        )));
+    // Checked after the payload was built, because it may contain the current state of the resource.
+    if is_withheld(backend, delivery, is_stored).await? {
+        return Ok(Some(DeliveryAttempt::withheld("the resource is now confidential")));
     }
-    if body.len() > payloads::MAX_BYTES {
-        return Ok(DeliveryAttempt::without_payload(
-            "the payload is larger than 25 MiB",
+    if payload.len() > payloads::MAX_BYTES {
+        return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE)));
+    }
+    let logged = match is_stored {
+        true => ActiveValue::NotSet,
+        false => logged_payload(&payload),
+    };
+    let Some(body) = sent_body(hook, payload) else {
+        // The payload is stored, so that the delivery can be sent again with another template.
+        return Ok(Some(
+            DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
         ));
-    }
-    let Some(sent) = sent_body(hook, &body) else {
-        return Ok(DeliveryAttempt::with_invalid_template(body));
     };
+    // A small payload is not counted while the receiver is slow.
+    let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(slot);
     let local = allows_local_requests(backend).await?;
-    match build(backend, hook, delivery.kind, &delivery.uuid, sent, local) {
+    let attempt = match build(backend, hook, delivery.kind, &delivery.uuid, body, local) {
         Ok(DeliveryRequest {
             request,
             logged_headers,
         }) => {
             let outcome = backend.webhooks.send(request).await;
-            Ok(DeliveryAttempt::sent(body, outcome).with_headers(logged_headers))
+            DeliveryAttempt::sent(outcome)
+                .with_headers(logged_headers)
+                .with_payload(logged)
         }
         Err(error) => {
             tracing::error!(%error, hook = hook.id, "failed to decrypt webhook secrets");
-            Ok(DeliveryAttempt::without_payload(
-                "the secrets of the webhook cannot be read",
-            ))
+            DeliveryAttempt::without_payload("the secrets of the webhook cannot be read")
+        }
+    };
+    Ok(Some(attempt))
+}
+
+/// Result of building a payload.
+enum BuiltPayload {
+    Ready(String),
+    Failed(DeliveryAttempt),
+    /// Another node took over.
+    TakenOver,
+}
+
+/// Builds the payload of a delivery.
+///
+/// # Errors
+/// Returns an error if the database fails.
+async fn build_payload(
+    backend: &Backend,
+    delivery: &hook_deliveries::Model,
+    event_id: i64,
+) -> Result<BuiltPayload> {
+    if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
+        // The process ended each time.
+        return Ok(BuiltPayload::Failed(DeliveryAttempt::withheld(UNBUILDABLE)));
+    }
+    if !hook_deliveries::begin_payload(backend.database.write(), delivery).await? {
+        return Ok(BuiltPayload::TakenOver);
+    }
+    let event = events::Entity::find_by_id(event_id).one(backend.database.read());
+    let Some(event) = event.await? else {
+        let attempt = DeliveryAttempt::without_payload("the event no longer exists");
+        return Ok(BuiltPayload::Failed(attempt));
+    };
+    match payloads::body(backend, event).await {
+        Ok(payload) => Ok(BuiltPayload::Ready(payload)),
+        Err(error) => {
+            tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
+            Ok(BuiltPayload::Failed(DeliveryAttempt::without_payload(UNBUILDABLE)))
         }
     }
+}
+
+/// Returns a payload as the log of deliveries stores it.
+fn logged_payload(payload: &str) -> ActiveValue<Option<String>> {
+    Set((payload.len() <= MAX_STORED_BYTES).then(|| payload.to_owned()))
 }
 
 /// Returns whether a delivery for an unrestricted event is about a confidential resource by now.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
+pub(super) async fn is_withheld(
+    backend: &Backend,
+    delivery: &hook_deliveries::Model,
+    is_stored: bool,
+) -> Result<bool> {
     match (delivery.kind, delivery.event_id) {
         (HookEvent::Issue | HookEvent::Note, Some(event_id)) => {
             let known = payloads::is_confidential(backend.database.read(), event_id).await?;
             // A payload that was built while the resource was visible may be sent after the resource is
             // deleted.
-            Ok(known.unwrap_or(delivery.request_body.is_none()))
+            Ok(known.unwrap_or(!is_stored))
         }
         _ => Ok(false),
     }
 }
 
 /// Returns the body that the webhook sends for a payload, or `None` if its template does not result in a body.
-fn sent_body(hook: &project_hooks::Model, payload: &str) -> Option<String> {
+fn sent_body(hook: &project_hooks::Model, payload: String) -> Option<Bytes> {
     match &hook.custom_webhook_template {
-        Some(template) => body_template::fill(template, payload, payloads::MAX_BYTES),
-        None => Some(payload.to_owned()),
+        Some(template) => body_template::fill(template, &payload, payloads::MAX_BYTES).map(Bytes::from),
+        None => Some(Bytes::from(payload)),
     }
 }
 
@@ -223,8 +282,19 @@ pub(super) struct ImmediateRequest {
     pub event_id: Option<i64>,
     /// Event UUID for the receiver; a new one if absent.
     pub uuid: Option<String>,
-    /// The request body.
-    pub body: String,
+    /// The payload.
+    pub payload: String,
+    /// Slot of the payload.
+    pub slot: PayloadSlot,
+}
+
+/// Waits for the slot of a payload for a caller.
+///
+/// # Errors
+/// Returns `Error::RateLimited` if no slot becomes free in time.
+pub(super) async fn caller_slot(backend: &Backend, user_id: i64) -> Result<PayloadSlot> {
+    let slot = backend.payload_slots.acquire_in_time(user_id).await?;
+    slot.ok_or(Error::RateLimited(RETRY_AFTER))
 }
 
 /// Sends a request once, while a caller waits. Returns the row for the delivery log.
@@ -237,17 +307,26 @@ pub(super) async fn send_once(
     sent: ImmediateRequest,
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let attempt = match sent_body(hook, &sent.body) {
-        None => DeliveryAttempt::with_invalid_template(sent.body),
-        Some(body) => {
-            let local = allows_local_requests(backend).await?;
-            let DeliveryRequest {
-                request,
-                logged_headers,
-            } = build(backend, hook, sent.kind, &uuid, body, local)?;
-            let outcome = backend.webhooks.send_now(request).await;
-            let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
-            DeliveryAttempt::sent(sent.body, outcome).with_headers(logged_headers)
+    let attempt = if sent.payload.len() > payloads::MAX_BYTES {
+        DeliveryAttempt::withheld(TOO_LARGE)
+    } else {
+        let logged = logged_payload(&sent.payload);
+        match sent_body(hook, sent.payload) {
+            None => DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
+            Some(body) => {
+                // A small payload is not counted while the receiver is slow.
+                let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(sent.slot);
+                let local = allows_local_requests(backend).await?;
+                let DeliveryRequest {
+                    request,
+                    logged_headers,
+                } = build(backend, hook, sent.kind, &uuid, body, local)?;
+                let outcome = backend.webhooks.send_now(request).await;
+                let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
+                DeliveryAttempt::sent(outcome)
+                    .with_headers(logged_headers)
+                    .with_payload(logged)
+            }
         }
     };
     let verdict = attempt.outcome(1);
@@ -281,11 +360,9 @@ pub(super) fn log_columns(attempt: DeliveryAttempt) -> hook_deliveries::ActiveMo
         response_headers: Set(None),
         response_body: Set(None),
         error: Set(None),
+        request_body: attempt.payload,
         ..Default::default()
     };
-    if let Some(body) = attempt.body {
-        row.request_body = Set(Some(body));
-    }
     if let Some(headers) = attempt.request_headers {
         row.request_headers = Set(Some(headers));
     }
@@ -317,7 +394,7 @@ mod tests {
 
     fn answered(status: u16) -> DeliveryAttempt {
         DeliveryAttempt {
-            body: None,
+            payload: ActiveValue::NotSet,
             request_headers: None,
             result: Ok(WebhookResponse {
                 status,

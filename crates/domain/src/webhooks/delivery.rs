@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    QueryFilter, QuerySelect,
 };
 use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::hook_deliveries::{self, DeliveryState};
-use storage::entities::{now, project_hooks};
+use storage::entities::{now, project_hooks, projects};
 use storage::jobs;
 
 use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt, log_columns, send_once};
@@ -40,7 +41,10 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
             return Ok(());
         };
-        let Some(delivery) = hook_deliveries::next(db, hook_id).await? else {
+        let user_id = creator_of(db, hook.project_id).await?;
+        // The row may contain a payload.
+        let slot = backend.payload_slots.acquire(user_id).await?;
+        let Some(mut delivery) = hook_deliveries::next(db, hook_id).await? else {
             return Ok(());
         };
         if !is_due(delivery.attempts, delivery.next_attempt_at) {
@@ -50,7 +54,9 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
                 .await
                 .map_err(Error::internal);
         }
-        let attempt = attempt(backend, &hook, &delivery).await?;
+        let Some(attempt) = attempt(backend, &hook, &mut delivery, slot).await? else {
+            return Ok(());
+        };
         if !record_attempt(backend, &hook, &delivery, attempt).await? {
             return Ok(());
         }
@@ -58,6 +64,20 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
     jobs::enqueue(backend.database.write(), &DeliverWebhook { hook_id })
         .await
         .map_err(Error::internal)
+}
+
+/// Returns the user whose share the deliveries of a project use: the creator of the project.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn creator_of(db: &impl ConnectionTrait, project_id: i64) -> Result<Option<i64>> {
+    let creator: Option<Option<i64>> = projects::Entity::find_by_id(project_id)
+        .select_only()
+        .column(projects::Column::CreatorId)
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(creator.flatten())
 }
 
 /// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before
@@ -90,6 +110,7 @@ async fn record_attempt(
             DeliveryOutcome::Failed => DeliveryState::Failed,
         }),
         attempts: Set(number),
+        payload_attempts: Set(0),
         url: Set(hook.url.clone()),
         finished_at: Set((verdict != DeliveryOutcome::Retry).then(now)),
         ..log_columns(attempt)

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
 
-use super::attempt::{ImmediateRequest, is_withheld};
+use super::attempt::{ImmediateRequest, caller_slot, is_withheld};
 use super::delivery::send_now;
 use crate::kernel::page::{Page, PageRequest};
 use crate::webhooks::test_delivery::TEST_QUOTA;
@@ -22,6 +22,8 @@ use crate::kernel::rate_limit;
 const FINISHED_RETENTION: TimeDelta = TimeDelta::days(7);
 /// Retention of pending deliveries, such as those of a disabled webhook.
 const PENDING_RETENTION: TimeDelta = TimeDelta::days(30);
+/// Reason why a delivery cannot be sent again.
+const NOT_STORED: &str = "The payload of this delivery is not stored, for example because it is larger than 1 MiB";
 /// Maximum rows deleted per statement.
 const MAX_SWEPT: u64 = 500;
 
@@ -71,28 +73,33 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 /// Sends a finished delivery again, with the current settings of the webhook and the same UUID.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending or
-/// its resource is confidential by now. Returns `Error::RateLimited` if the user exceeds the quota or too
+/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending, its
+/// resource is confidential by now, or its payload is not stored. Returns `Error::RateLimited` if the user exceeds the quota or too
 /// many callers are waiting for receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
+    let user_id = access.caller.signed_in()?.id;
+    // The row contains the payload.
+    let slot = caller_slot(backend, user_id).await?;
     let delivery = get(backend, access, hook_id, id).await?;
-    let pending = || Error::Conflict("The delivery is still pending".into());
     if delivery.state == DeliveryState::Pending {
-        return Err(pending());
+        return Err(Error::Conflict("The delivery is still pending".into()));
     }
-    if is_withheld(backend, &delivery).await? {
+    if is_withheld(backend, &delivery, delivery.request_body.is_some()).await? {
         return Err(Error::Conflict(
             "The resource of this delivery is now confidential".into(),
         ));
     }
-    let body = delivery.request_body.ok_or_else(pending)?;
-    rate_limit::consume(backend, access.caller.signed_in()?.id, TEST_QUOTA).await?;
+    let payload = delivery
+        .request_body
+        .ok_or_else(|| Error::Conflict(NOT_STORED.into()))?;
+    rate_limit::consume(backend, user_id, TEST_QUOTA).await?;
     let again = ImmediateRequest {
         kind: delivery.kind,
         event_id: delivery.event_id,
         uuid: Some(delivery.uuid),
-        body,
+        payload,
+        slot,
     };
     send_now(backend, &hook, again).await
 }

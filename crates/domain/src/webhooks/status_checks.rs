@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
 use chrono::TimeDelta;
 use hmac::{Hmac, KeyInit, Mac};
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
@@ -13,14 +14,15 @@ use storage::entities::status_check_deliveries::{self, Column, Entity, Model};
 use storage::entities::{events, status_checks};
 use storage::jobs;
 
-use super::attempt::{DeliveryAttempt, DeliveryOutcome};
-use super::delivery::{FAILURE_PERIOD, MAX_TURN, is_due};
+use super::attempt::{DeliveryAttempt, DeliveryOutcome, MAX_PAYLOAD_ATTEMPTS, TOO_LARGE, UNBUILDABLE};
+use super::delivery::{FAILURE_PERIOD, MAX_TURN, creator_of, is_due};
 use super::payloads;
 use super::request::{EVENT, UUID};
 use crate::activity::jobs::deliver_status_check::DeliverStatusCheck;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::WebhookRequest;
 use crate::kernel::Backend;
+use crate::kernel::budgets::SMALL_PAYLOAD_BYTES;
 use crate::kernel::error::{Error, Result};
 use crate::review::status_checks::evaluation::has_checks;
 use crate::review::status_checks::responses;
@@ -49,7 +51,9 @@ pub async fn deliver(backend: &Backend, status_check_id: i64) -> Result<()> {
                 .await
                 .map_err(Error::internal);
         }
-        let attempt = attempt(backend, &check, &delivery).await?;
+        let Some(attempt) = attempt(backend, &check, &delivery).await? else {
+            return Ok(());
+        };
         if !record_attempt(backend, &delivery, &attempt).await? {
             return Ok(());
         }
@@ -59,41 +63,50 @@ pub async fn deliver(backend: &Backend, status_check_id: i64) -> Result<()> {
         .map_err(Error::internal)
 }
 
-/// Attempts a request once.
+/// Attempts a request once. Returns `None` if another node took over.
 async fn attempt(
     backend: &Backend,
     check: &status_checks::Model,
     delivery: &Model,
-) -> Result<DeliveryAttempt> {
+) -> Result<Option<DeliveryAttempt>> {
     if !has_checks(backend) {
-        return Ok(DeliveryAttempt::withheld(
+        return Ok(Some(DeliveryAttempt::withheld(
             "the plan has no external status checks",
-        ));
+        )));
+    }
+    if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
+        // The process ended each time.
+        return Ok(Some(DeliveryAttempt::withheld(UNBUILDABLE)));
+    }
+    let user_id = creator_of(backend.database.read(), check.project_id).await?;
+    let slot = backend.payload_slots.acquire(user_id).await?;
+    if !status_check_deliveries::begin_payload(backend.database.write(), delivery).await? {
+        return Ok(None);
     }
     let event = events::Entity::find_by_id(delivery.event_id).one(backend.database.read());
     let Some(event) = event.await? else {
-        return Ok(DeliveryAttempt::without_payload("the event no longer exists"));
+        return Ok(Some(DeliveryAttempt::without_payload("the event no longer exists")));
     };
     let body = match payloads::status_check_body(backend, event, check).await {
-        Ok(body) if body.len() <= payloads::MAX_BYTES => body,
-        Ok(_) => {
-            return Ok(DeliveryAttempt::without_payload(
-                "the payload is larger than 25 MiB",
-            ));
-        }
+        Ok(body) if body.len() <= payloads::MAX_BYTES => Bytes::from(body),
+        Ok(_) => return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE))),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a payload for a status check");
-            return Ok(DeliveryAttempt::without_payload("the payload cannot be created"));
+            return Ok(Some(DeliveryAttempt::without_payload(UNBUILDABLE)));
         }
     };
+    // A small payload is not counted while the service is slow.
+    let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(slot);
     let local = allows_local_requests(backend).await?;
-    match request(backend, check, delivery, body.clone(), local) {
-        Ok(request) => Ok(DeliveryAttempt::sent(body, backend.webhooks.send(request).await)),
+    match request(backend, check, delivery, body, local) {
+        Ok(request) => Ok(Some(DeliveryAttempt::sent(
+            backend.webhooks.send(request).await,
+        ))),
         Err(error) => {
             tracing::error!(%error, check = check.id, "failed to decrypt the secret of a status check");
-            Ok(DeliveryAttempt::without_payload(
+            Ok(Some(DeliveryAttempt::without_payload(
                 "the secret of the status check cannot be read",
-            ))
+            )))
         }
     }
 }
@@ -103,7 +116,7 @@ fn request(
     backend: &Backend,
     check: &status_checks::Model,
     delivery: &Model,
-    body: String,
+    body: Bytes,
     local: bool,
 ) -> Result<WebhookRequest> {
     let names = if backend.instance.compat { 2 } else { 1 };
@@ -133,10 +146,10 @@ fn request(
 }
 
 /// Returns the HMAC-SHA-256 of a body in hex.
-fn signature(secret: &Secret<String>, body: &str) -> Result<String> {
+fn signature(secret: &Secret<String>, body: &[u8]) -> Result<String> {
     let key = secret.expose().as_bytes();
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).map_err(Error::internal)?;
-    mac.update(body.as_bytes());
+    mac.update(body);
     Ok(hex::encode(mac.finalize().into_bytes()))
 }
 
@@ -156,6 +169,7 @@ async fn record_attempt(backend: &Backend, delivery: &Model, attempt: &DeliveryA
             if outcome == DeliveryOutcome::Retry {
                 let row = status_check_deliveries::ActiveModel {
                     attempts: Set(number),
+                    payload_attempts: Set(0),
                     next_attempt_at: Set(due),
                     ..Default::default()
                 };
@@ -199,7 +213,7 @@ mod tests {
     #[test]
     fn signature_is_hmac_sha256_of_the_body() {
         // Test case 2 of RFC 4231.
-        let signature = signature(&Secret::new("Jefe".to_owned()), "what do ya want for nothing?");
+        let signature = signature(&Secret::new("Jefe".to_owned()), b"what do ya want for nothing?");
         assert_eq!(
             signature.ok().as_deref(),
             Some("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use serde::{Deserialize, Serialize};
 
 use super::project_hooks::HookEvent;
@@ -43,7 +44,7 @@ pub struct Model {
     pub attempts: i32,
     /// Time of the next attempt.
     pub next_attempt_at: DateTime<Utc>,
-    /// The request body, JSON; created at the first attempt.
+    /// The payload, JSON, from the first attempt on; none if the payload is large or was withheld.
     pub request_body: Option<String>,
     /// The status of the last response.
     pub response_status: Option<i32>,
@@ -61,6 +62,8 @@ pub struct Model {
     pub finished_at: Option<DateTime<Utc>>,
     /// The headers of the last request that depend on the settings of the webhook, as a JSON object without secrets.
     pub request_headers: Option<String>,
+    /// Number of attempts to build the payload that did not end.
+    pub payload_attempts: i32,
 }
 
 /// Relations of the table.
@@ -107,4 +110,22 @@ pub async fn next(db: &impl ConnectionTrait, hook_id: i64) -> Result<Option<Mode
         .order_by_asc(Column::Id)
         .one(db)
         .await
+}
+
+/// Counts an attempt to build the payload of a delivery, before it is built. Returns whether the delivery still is in
+/// the same state.
+///
+/// # Errors
+/// Any database error.
+pub async fn begin_payload(db: &impl ConnectionTrait, delivery: &Model) -> Result<bool, DbErr> {
+    let begun = Entity::update_many()
+        .col_expr(
+            Column::PayloadAttempts,
+            Expr::value(delivery.payload_attempts.saturating_add(1)),
+        )
+        .filter(Column::Id.eq(delivery.id))
+        .filter(Column::State.eq(DeliveryState::Pending))
+        .filter(Column::Attempts.eq(delivery.attempts))
+        .filter(Column::PayloadAttempts.eq(delivery.payload_attempts));
+    Ok(begun.exec(db).await?.rows_affected > 0)
 }

@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 
 /// Outbox of requests to external status checks.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -28,6 +29,8 @@ pub struct Model {
     pub next_attempt_at: DateTime<Utc>,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
+    /// Number of attempts to build the payload that did not end.
+    pub payload_attempts: i32,
 }
 
 /// Relations of the table.
@@ -46,4 +49,21 @@ pub async fn next(db: &impl ConnectionTrait, status_check_id: i64) -> Result<Opt
         .order_by_asc(Column::Id)
         .one(db)
         .await
+}
+
+/// Counts an attempt to build the payload of a request, before it is built. Returns whether the request still is in the
+/// same state.
+///
+/// # Errors
+/// Any database error.
+pub async fn begin_payload(db: &impl ConnectionTrait, delivery: &Model) -> Result<bool, DbErr> {
+    let begun = Entity::update_many()
+        .col_expr(
+            Column::PayloadAttempts,
+            Expr::value(delivery.payload_attempts.saturating_add(1)),
+        )
+        .filter(Column::Id.eq(delivery.id))
+        .filter(Column::Attempts.eq(delivery.attempts))
+        .filter(Column::PayloadAttempts.eq(delivery.payload_attempts));
+    Ok(begun.exec(db).await?.rows_affected > 0)
 }

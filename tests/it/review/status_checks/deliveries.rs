@@ -175,6 +175,20 @@ async fn unreachable_service_fails_the_check_after_three_days(server: TestServer
     assert_eq!((pending(&server).await, fixture.status().await.as_str()), (0, "failed"));
 }
 
+async fn payload_that_ends_the_process_fails_the_check(server: TestServer) {
+    let fixture = Fixture::without_merge_request(&server).await;
+    let mut receiver = Receiver::start().await;
+    fixture.check_at("Check", &receiver.url).await;
+    fixture.propose("feature/x").await;
+    status_check_deliveries::Entity::update_many()
+        .col_expr(status_check_deliveries::Column::PayloadAttempts, Expr::value(5))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    server.finish_jobs().await;
+    assert_eq!((receiver.rest().len(), pending(&server).await, fixture.status().await.as_str()), (0, 0, "failed"));
+}
+
 async fn deleted_check_receives_nothing_and_changed_check_uses_its_new_url(server: TestServer) {
     let fixture = Fixture::without_merge_request(&server).await;
     let (mut former, mut latter) = (Receiver::start().await, Receiver::start().await);
@@ -246,6 +260,7 @@ on_every_database![
     only_checks_of_the_target_branch_receive_a_merge_request,
     failure_is_retried_in_order_and_refusal_fails_the_check,
     unreachable_service_fails_the_check_after_three_days,
+    payload_that_ends_the_process_fails_the_check,
     deleted_check_receives_nothing_and_changed_check_uses_its_new_url,
     redirect_to_another_origin_has_no_signature,
     compat_mode_adds_signature_of_the_reference with compat(),

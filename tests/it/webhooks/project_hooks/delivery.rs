@@ -225,6 +225,39 @@ async fn concurrent_job_runners_deliver_in_order(server: TestServer) {
     assert_eq!(received, pushed);
 }
 
+async fn payload_that_ends_the_process_is_not_built_without_end(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    commit(&server.root(), project.id, "main", "a").await;
+    let killed = hook_deliveries::Entity::update_many()
+        .col_expr(hook_deliveries::Column::PayloadAttempts, Expr::value(5));
+    killed.exec(server.backend.database.write()).await.unwrap();
+    let next = commit(&server.root(), project.id, "main", "b").await;
+    server.finish_jobs().await;
+    let received = receiver.rest();
+    assert_eq!((received.len(), &received[0].body["after"]), (1, &json!(next)));
+    assert_eq!(states(&server).await, [(Failed, 1), (Delivered, 1)]);
+    let rows = hook_deliveries::Entity::find().order_by_asc(hook_deliveries::Column::Id);
+    let rows = rows.all(server.backend.database.read()).await.unwrap();
+    assert_eq!(rows[0].error.as_deref(), Some("the payload cannot be created"));
+    assert!(rows.iter().all(|row| row.payload_attempts == 0));
+}
+
+async fn attempt_to_build_a_payload_is_counted_before_it_ends(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|_| Reply::Hang).await;
+    hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    commit(&server.root(), project.id, "main", "a").await;
+    server
+        .run_jobs_while(async {
+            receiver.next().await;
+            let row = hook_deliveries::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap();
+            assert_eq!((row.state, row.attempts, row.payload_attempts), (Pending, 0, 1));
+        })
+        .await;
+}
+
 async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -250,5 +283,7 @@ on_every_database![
     successful_test_delivery_enables_disabled_webhook,
     compat_mode_adds_gitlab_headers with compat_mode_adds_gitlab_headers_options(),
     concurrent_job_runners_deliver_in_order,
+    payload_that_ends_the_process_is_not_built_without_end,
+    attempt_to_build_a_payload_is_counted_before_it_ends,
     deleted_webhook_receives_no_pending_deliveries,
 ];

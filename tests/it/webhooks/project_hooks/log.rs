@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_actions};
 
 use super::{commit, hook};
+use crate::planning::issues::open;
 use crate::support::code::Project;
 use crate::support::webhook_receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
@@ -152,6 +153,55 @@ async fn test_and_resend_are_rate_limited_per_user(server: TestServer) {
     root.post(&test, json!({})).await.expect(201);
 }
 
+async fn large_payload_is_sent_again_after_failure_and_not_stored(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
+    let root = server.root();
+    let extra = json!({ "push_events": false, "note_events": true });
+    let id = hook(&root, project.id, &receiver.url, extra).await;
+    let log = format!("/projects/{}/hooks/{id}/events", project.id);
+    let iid = open(&root, project.id, json!({ "title": "t" })).await;
+    let notes = format!("/projects/{}/issues/{iid}/notes", project.id);
+    // The payload contains the text twice.
+    let text = "x".repeat(600_000);
+    root.post(&notes, json!({ "body": text })).await.expect(201);
+    server.finish_jobs().await;
+    let received = receiver.rest();
+    assert_eq!(received.len(), 2);
+    assert!(received.iter().all(|request| request.body["object_attributes"]["note"] == json!(text)));
+    let delivery = root.get(&log).await.expect(200).json()[0].clone();
+    assert_eq!((&delivery["state"], &delivery["attempts"]), (&json!("delivered"), &json!(2)));
+    let one = format!("{log}/{}", delivery["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json().get("request_data"), None);
+    let rejected = root.post(&format!("{one}/resend"), json!({})).await.expect(409);
+    assert_eq!(
+        rejected.message(),
+        "The payload of this delivery is not stored, for example because it is larger than 1 MiB"
+    );
+    let test = format!("/projects/{}/hooks/{id}/test/note_events", project.id);
+    let tested = root.post(&test, json!({})).await.expect(201).json();
+    assert_eq!((&tested["state"], tested.get("request_data")), (&json!("delivered"), None));
+    assert_eq!(receiver.next().await.body["object_attributes"]["note"], json!(text));
+}
+
+async fn test_delivery_with_too_large_payload_fails(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let id = hook(&root, project.id, &receiver.url, json!({})).await;
+    // In JSON, each quotation mark has two bytes.
+    let message = format!("Large\n\n{}\n", "\"".repeat(13 << 20));
+    let commit = project.git_with(&["commit-tree", "-F", "-", "-p", "main", "main^{tree}"], &message);
+    project.git(&["update-ref", "refs/heads/main", &commit]);
+    let test = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
+    let delivery = root.post(&test, json!({})).await.expect(201).json();
+    assert_eq!(
+        (&delivery["state"], &delivery["error"]),
+        (&json!("failed"), &json!("the payload is larger than 25 MiB"))
+    );
+    assert_eq!((receiver.rest().len(), delivery.get("request_data")), (0, None));
+}
+
 async fn delivery_log_requires_maintainer(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
@@ -214,6 +264,8 @@ on_every_database![
     test_delivery_uses_existing_data_of_the_project,
     failed_test_delivery_is_returned_and_not_retried,
     test_and_resend_are_rate_limited_per_user,
+    large_payload_is_sent_again_after_failure_and_not_stored,
+    test_delivery_with_too_large_payload_fails,
     delivery_log_requires_maintainer,
     delivery_log_is_paginated_and_old_entries_are_deleted,
 ];

@@ -70,7 +70,7 @@ pub struct WebhookRequest {
     /// the client.
     pub custom_headers: Vec<(String, Secret<String>)>,
     /// The JSON body.
-    pub body: String,
+    pub body: Bytes,
     /// Whether the certificate must be valid.
     pub verify: bool,
     /// Whether loopback and private addresses are allowed.
@@ -178,7 +178,7 @@ impl WebhookClient {
         let local = self.local || request.local;
         let pair = if local { &self.everywhere } else { &self.public };
         let client = pair.client(request.verify)?;
-        let body = Bytes::from(request.body);
+        let body = request.body;
         let mut url = first.url;
         let mut is_trusted = true;
         for _ in 0..=REDIRECTS {

@@ -4,6 +4,7 @@
 //! programs, and `parsers` the number of JSON values. [`crate::kernel::budget_report`] reports all of them, and
 //! `docs/LIMITS.md` lists them with their settings and errors.
 
+mod payload_slots;
 mod request_rates;
 mod reservations;
 mod upload_slots;
@@ -15,6 +16,7 @@ use git::Shares;
 use storage::database;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+pub use payload_slots::{PayloadSlot, PayloadSlots, SMALL_PAYLOAD_BYTES};
 pub use request_rates::{RateClient, RateState, RequestRates};
 pub use reservations::{Budget, Holder, RequestMemory, Reservation};
 pub use upload_slots::{UploadSlot, UploadSlots};

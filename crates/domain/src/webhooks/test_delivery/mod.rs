@@ -8,7 +8,7 @@ use storage::entities::events::{self, EventAction};
 use storage::entities::project_hooks::HookEvent;
 use storage::entities::{hook_deliveries, now};
 
-use super::attempt::ImmediateRequest;
+use super::attempt::{ImmediateRequest, caller_slot};
 use super::delivery::send_now;
 use super::payloads;
 use crate::activity::push_data::{PushAction, PushData, RefType};
@@ -116,11 +116,13 @@ pub async fn run(
         TestTrigger::Release => (HookEvent::Release, newest::release(backend, plain).await?),
     };
     rate_limit::consume(backend, user_id, TEST_QUOTA).await?;
+    let slot = caller_slot(backend, user_id).await?;
     let sent = ImmediateRequest {
         kind,
         event_id: None,
         uuid: None,
-        body: payloads::body(backend, event).await?,
+        payload: payloads::body(backend, event).await?,
+        slot,
     };
     send_now(backend, &hook, sent).await
 }
