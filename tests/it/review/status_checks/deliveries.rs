@@ -44,6 +44,7 @@ async fn created_merge_request_is_sent_with_its_check_and_signature(server: Test
     let body = &request.body;
     assert_eq!(body["external_approval_rule"], json!({ "id": signed, "name": "Signed", "external_url": url }));
     assert_eq!((&body["object_kind"], &body["user"]["username"]), (&json!("merge_request"), &json!("root")));
+    assert_eq!(body["user"]["email"], "[REDACTED]");
     let about = &body["object_attributes"];
     assert_eq!((&about["id"], &about["action"]), (&merge_request["id"], &json!("open")));
     assert_eq!(about["last_commit"]["id"], fixture.project.id("feature/x"));

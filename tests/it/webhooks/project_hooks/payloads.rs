@@ -35,13 +35,15 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
     assert_eq!((delivery.header("x-gitlab-event"), delivery.header("authorization")), ("", ""));
     let base = &server.base;
     let web = format!("{base}/root/p");
+    // Commits contain the address of the author.
+    let email = root.get("/user").await.expect(200).json()["email"].clone();
     let timestamp = delivery.body["commits"][0]["timestamp"].clone();
     assert_eq!(
         delivery.body,
         json!({
             "object_kind": "push", "event_name": "push", "before": before, "after": after, "ref": "refs/heads/main",
             "checkout_sha": after, "message": null, "user_id": 1, "user_name": "Administrator",
-            "user_username": "root", "user_email": delivery.body["user_email"],
+            "user_username": "root", "user_email": "",
             "user_avatar": format!("{base}/uploads/-/system/user/avatar/1/identicon.svg"), "project_id": project.id,
             "project": {
                 "id": project.id, "name": "p", "description": null, "web_url": web, "avatar_url": null,
@@ -52,7 +54,7 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
             "commits": [{
                 "id": after, "message": "Add docs/new.md\n\nFor a test.", "title": "Add docs/new.md",
                 "timestamp": timestamp, "url": format!("{web}/-/commit/{after}"),
-                "author": { "name": "Administrator", "email": delivery.body["user_email"] },
+                "author": { "name": "Administrator", "email": email },
                 "added": ["docs/new.md"], "modified": [], "removed": [],
             }],
             "total_commits_count": 1, "push_options": {},
@@ -64,6 +66,29 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
     );
     let timestamp = timestamp.as_str().expect("a time");
     assert!(timestamp.ends_with("+00:00") && timestamp.len() == 25, "{timestamp}");
+}
+
+async fn payloads_contain_only_public_email_addresses(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Public).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let ann = server.create_user("ann").await;
+    let role = json!({ "user_id": ann.id, "access_level": 40 });
+    root.post(&format!("/projects/{}/members", project.id), role).await.expect(201);
+    hook(&root, project.id, &receiver.url, json!({ "issues_events": true })).await;
+    for (public, user, pushed) in [(None, "[REDACTED]", ""), (Some("ann@example.com"), "ann@example.com", "ann@example.com")] {
+        if let Some(public) = public {
+            root.put(&format!("/users/{}", ann.id), json!({ "public_email": public })).await.expect(200);
+        }
+        commit(&ann.client, project.id, "main", &format!("of-{pushed}")).await;
+        let body = json!({ "title": "t", "assignee_ids": [ann.id] });
+        ann.client.post(&format!("/projects/{}/issues", project.id), body).await.expect(201);
+        server.finish_jobs().await;
+        let push = receiver.next().await.body;
+        assert_eq!((&push["user_username"], &push["user_email"]), (&json!("ann"), &json!(pushed)));
+        let issue = receiver.next().await.body;
+        assert_eq!((&issue["user"]["email"], &issue["assignees"][0]["email"]), (&json!(user), &json!(user)));
+    }
 }
 
 async fn created_and_deleted_refs_have_zero_commit_ids(server: TestServer) {
@@ -258,6 +283,7 @@ async fn commit_comment_triggers_note_event(server: TestServer) {
 
 on_every_database![
     commit_triggers_push_event_with_all_fields,
+    payloads_contain_only_public_email_addresses,
     created_and_deleted_refs_have_zero_commit_ids,
     large_push_contains_newest_commits_and_total_count,
     push_of_more_than_three_branches_or_tags_triggers_no_webhook,

@@ -9,6 +9,8 @@ use crate::kernel::urls;
 
 /// The server does not support Git over SSH. The fields are present because receivers read them.
 const NO_SSH_URL: &str = "";
+/// Stands for the email address of a user without a public one.
+const REDACTED_EMAIL: &str = "[REDACTED]";
 
 /// The project, including the legacy field names for older receivers.
 #[derive(Debug, Serialize)]
@@ -137,6 +139,12 @@ pub(super) fn avatar_url(base_url: &str, user: &users::Model) -> Option<String> 
     Some(urls::user_avatar_url(base_url, user.id, user.avatar.as_deref()))
 }
 
+/// Returns the email address that a user shows to others. Receivers must not get another one: a Maintainer chooses the
+/// receiver, and cannot read the addresses of users.
+pub(super) fn public_email(user: &users::Model) -> Option<&str> {
+    user.public_email.as_deref().filter(|email| !email.is_empty())
+}
+
 impl ProjectPart {
     /// Creates the payload part of a project in its namespace.
     pub fn new(base_url: &str, namespace: &namespaces::Model, project: &projects::Model) -> Self {
@@ -217,7 +225,7 @@ impl PayloadContext {
             name: user.name.clone(),
             username: user.username.clone(),
             avatar_url: avatar_url(&self.base_url, user),
-            email: user.email.clone(),
+            email: public_email(user).unwrap_or(REDACTED_EMAIL).to_owned(),
         }
     }
 

@@ -4,7 +4,7 @@ use git::{ChangedPaths, CommitQuery, Oid};
 use serde::Serialize;
 
 use super::PayloadContext;
-use super::parts::{CommitPart, ProjectPart, RepositoryPart, avatar_url};
+use super::parts::{CommitPart, ProjectPart, RepositoryPart, avatar_url, public_email};
 use crate::activity::push_data::{MAX_COUNTED_COMMITS, PushData, RefType};
 use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
@@ -69,7 +69,7 @@ pub(super) async fn payload(subject: &PayloadContext) -> Result<PushPayload> {
         user_id: subject.event.author_id,
         user_name: shown(|user| &user.name),
         user_username: shown(|user| &user.username),
-        user_email: shown(|user| &user.email),
+        user_email: user.and_then(public_email).unwrap_or_default().to_owned(),
         user_avatar: user.and_then(|user| avatar_url(&subject.base_url, user)),
         project_id: subject.project.id,
         project: subject.project_part(),
