@@ -93,4 +93,47 @@ async fn webhook_receives_note_events_of_merge_requests(server: TestServer) {
     assert!(delivery.get("issue").is_none() && delivery.get("commit").is_none());
 }
 
-on_every_database![webhook_receives_merge_request_events_with_changes, webhook_receives_note_events_of_merge_requests,];
+async fn private_fork_is_sent_only_with_its_id(server: TestServer) {
+    let project = public_project(&server, "hooked").await;
+    let id = project.id;
+    let ada = server.create_user("ada").await.client;
+    let fork = ada.post(&format!("/projects/{id}/fork"), json!({"name": "Secret plan"})).await.expect(201).json();
+    server.finish_jobs().await;
+    let fork = &fork["id"];
+    let mut receiver = Receiver::start().await;
+    hook(&server, id, &receiver.url, "merge_requests_events").await;
+    hook(&server, id, &receiver.url, "note_events").await;
+    let check = json!({"name": "Check", "external_url": receiver.url});
+    server.root().post(&format!("/projects/{id}/external_status_checks"), check).await.expect(201);
+    let body = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "target_project_id": id});
+    let created = ada.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
+    let path = format!("/projects/{id}/merge_requests/{}", created["iid"]);
+    server.finish_jobs().await;
+    // The webhook and the status check.
+    for delivery in receiver.rest() {
+        assert_eq!(delivery.body["object_attributes"]["source"]["name"], "Secret plan");
+    }
+    ada.put(&format!("/projects/{fork}"), json!({"visibility": "private"})).await.expect(200);
+    ada.put(&path, json!({"state_event": "close"})).await.expect(200);
+    ada.post(&format!("{path}/notes"), json!({"body": "Why?"})).await.expect(201);
+    server.finish_jobs().await;
+    let deliveries = receiver.rest();
+    assert_eq!(deliveries.len(), 3);
+    for delivery in deliveries {
+        let about = match delivery.body["object_kind"] == "note" {
+            true => &delivery.body["merge_request"],
+            false => &delivery.body["object_attributes"],
+        };
+        let source = about["source"].as_object().expect("a project");
+        assert_eq!((&source["id"], source.len()), (fork, about["target"].as_object().expect("a project").len()));
+        let others = source.iter().filter(|(key, _)| *key != "id");
+        let set: Vec<_> = others.filter(|(_, value)| ![json!(""), json!(0), Value::Null].contains(value)).collect();
+        assert!(set.is_empty(), "{set:?}");
+    }
+}
+
+on_every_database![
+    webhook_receives_merge_request_events_with_changes,
+    webhook_receives_note_events_of_merge_requests,
+    private_fork_is_sent_only_with_its_id,
+];

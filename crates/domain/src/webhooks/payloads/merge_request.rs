@@ -8,9 +8,11 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
-use storage::entities::{projects, users};
+use storage::entities::{namespaces, projects, users};
 
-use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
+use super::parts::{
+    CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date, visibility_level,
+};
 use super::{PayloadContext, changes};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
@@ -148,7 +150,7 @@ async fn attributes(
         Some(id) => projects::by_reference(backend.database.read(), &id.to_string()).await?,
         None => None,
     };
-    let source = source.map(|(project, namespace)| ProjectPart::new(&subject.base_url, &namespace, &project));
+    let source = source.map(|(project, namespace)| source_part(subject, &namespace, &project));
     let last_commit = last_commit(backend, subject, &of).await?;
     let mut merge_params = BTreeMap::new();
     if let Some(force) = of.force_remove_source_branch {
@@ -203,6 +205,21 @@ async fn attributes(
         merge_error: of.merge_error,
         merge_commit_sha: of.merge_commit_sha,
     })
+}
+
+/// Returns the source project. If it is less visible than the target project, members of the target project may not see
+/// it.
+fn source_part(
+    subject: &PayloadContext,
+    namespace: &namespaces::Model,
+    source: &projects::Model,
+) -> ProjectPart {
+    let target = &subject.project;
+    let is_hidden = visibility_level(source.visibility) < visibility_level(target.visibility);
+    if source.id != target.id && is_hidden {
+        return ProjectPart::hidden(source);
+    }
+    ProjectPart::new(&subject.base_url, namespace, source)
 }
 
 /// Returns the ID of the newest pipeline of the merge request's head.

@@ -13,7 +13,7 @@ const NO_SSH_URL: &str = "";
 const REDACTED_EMAIL: &str = "[REDACTED]";
 
 /// The project, including the legacy field names for older receivers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct ProjectPart {
     id: i64,
     name: String,
@@ -168,6 +168,14 @@ impl ProjectPart {
             url: http_url.clone(),
             ssh_url: NO_SSH_URL,
             http_url,
+        }
+    }
+
+    /// Creates the payload part of a project that receivers may not see. It has only the ID.
+    pub fn hidden(project: &projects::Model) -> Self {
+        Self {
+            id: project.id,
+            ..Self::default()
         }
     }
 }
