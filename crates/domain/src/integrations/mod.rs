@@ -7,3 +7,4 @@ pub mod object_storage;
 pub mod templates;
 mod tls;
 pub mod webhooks;
+pub mod work_shares;

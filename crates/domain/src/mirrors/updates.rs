@@ -21,9 +21,8 @@ use super::jobs::update_remote_mirror::UpdateRemoteMirror;
 use super::plan::{self, Refs};
 use crate::code::branch_protection;
 use crate::instance::settings::allows_local_requests;
-use crate::integrations::git_remotes::{
-    MirrorUpdate, RemoteFailure, RemoteRepository, UpdateDirection, UpdateShare,
-};
+use crate::integrations::git_remotes::{MirrorUpdate, RemoteFailure, RemoteRepository, UpdateDirection};
+use crate::integrations::work_shares::WorkShare;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -79,7 +78,7 @@ pub(super) fn take_share(
     direction: UpdateDirection,
     project_id: i64,
     user_id: Option<i64>,
-) -> Result<UpdateShare, JobFailure> {
+) -> Result<WorkShare, JobFailure> {
     let running = MirrorUpdate {
         direction,
         project_id,

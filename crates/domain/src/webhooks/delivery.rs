@@ -16,10 +16,11 @@ use storage::clock::scheduling_time;
 use storage::database::Violation;
 use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::{now, project_hooks, projects};
-use storage::jobs;
+use storage::jobs::{self, JobFailure};
 
 use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt, log_columns, send_once};
 use crate::activity::jobs::deliver_webhook::DeliverWebhook;
+use crate::integrations::work_shares::WorkShare;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -28,6 +29,8 @@ pub(super) const MAX_TURN: Duration = Duration::from_secs(20);
 /// A webhook is disabled after failing for this time and at least this often.
 pub(super) const FAILURE_PERIOD: TimeDelta = TimeDelta::days(3);
 const MAX_FAILURES: i32 = 10;
+/// Reason why deliveries are sent later.
+const OTHERS_RUN: &str = "other deliveries of the project or of its creator are running";
 
 /// Sends the pending deliveries of a webhook for one turn, and enqueues the next turn if some remain.
 ///
@@ -78,6 +81,16 @@ pub(super) async fn creator_of(db: &impl ConnectionTrait, project_id: i64) -> Re
         .one(db)
         .await?;
     Ok(creator.flatten())
+}
+
+/// Takes the share of the deliveries of a project, until the share is dropped.
+///
+/// # Errors
+/// Postpones the job if too many deliveries of the project or of its creator run.
+pub(super) async fn take_share(backend: &Backend, project_id: i64) -> Result<WorkShare, JobFailure> {
+    let user_id = creator_of(backend.database.read(), project_id).await?;
+    let share = backend.webhooks.take_share(project_id, user_id);
+    share.map_err(|exceeded| JobFailure::postponed(exceeded.delay, OTHERS_RUN))
 }
 
 /// Returns whether an attempt is due. An attempt that is scheduled later than its maximum delay was scheduled before

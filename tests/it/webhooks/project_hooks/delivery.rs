@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::{Visibility, hook_deliveries, now, project_hooks};
 
@@ -117,6 +117,33 @@ async fn slow_and_endless_receivers_do_not_delay_other_webhooks(server: TestServ
         .unwrap();
     assert!(!stored.is_empty());
     assert!(stored.iter().all(|row| row.response_body.as_ref().is_some_and(|body| body.len() == 8192)));
+}
+
+async fn slow_receivers_of_a_project_use_at_most_eight_deliveries(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let other = Project::with_commits(&server, "other", Visibility::Private).await;
+    let root = server.root();
+    let slow = Receiver::with(|_| Reply::Hang).await;
+    for number in 0..9 {
+        hook(&root, project.id, &format!("{}/{number}", slow.url), json!({})).await;
+    }
+    let mut healthy = Receiver::start().await;
+    hook(&root, other.id, &healthy.url, json!({})).await;
+    commit(&root, project.id, "main", "a").await;
+    let postponed = || {
+        storage::entities::jobs::Entity::find()
+            .filter(storage::entities::jobs::Column::LastError.contains("other deliveries of the project"))
+            .count(server.backend.database.read())
+    };
+    server
+        .run_jobs_while(async {
+            while postponed().await.expect("jobs") == 0 {
+                tokio::task::yield_now().await;
+            }
+            let commit_id = commit(&root, other.id, "main", "b").await;
+            assert_eq!(healthy.next().await.body["after"], commit_id);
+        })
+        .await;
 }
 
 async fn webhook_is_disabled_after_days_of_failures_and_enabled_by_update(server: TestServer) {
@@ -278,6 +305,7 @@ on_every_database![
     unreachable_receiver_gets_all_deliveries_in_order_later,
     delivery_rejected_with_client_error_is_not_retried,
     slow_and_endless_receivers_do_not_delay_other_webhooks,
+    slow_receivers_of_a_project_use_at_most_eight_deliveries,
     webhook_is_disabled_after_days_of_failures_and_enabled_by_update,
     failed_attempt_does_not_disable_a_webhook_that_was_updated_meanwhile,
     successful_test_delivery_enables_disabled_webhook,

@@ -32,10 +32,11 @@ use reqwest::{Body, RequestBuilder, Response};
 
 use crate::integrations::tls;
 use crate::integrations::webhooks::{self, Resolver, UnreachableHost};
+use crate::integrations::work_shares::{ShareExceeded, WorkShare};
 use crate::secrets::Secret;
 
 pub use self::fetch::{FetchRequest, PackFailure, RemotePack};
-pub use self::shares::{MirrorUpdate, ShareExceeded, UpdateDirection, UpdateShare};
+pub use self::shares::{MirrorUpdate, UpdateDirection};
 pub use self::url::{RejectedRemote, RemoteUrl, UrlChange};
 use progress::{UploadProgress, WatchedStream};
 use shares::UpdateShares;
@@ -152,7 +153,7 @@ impl GitRemoteClient {
     ///
     /// # Errors
     /// Returns `ShareExceeded` if too many updates of the project or the user run.
-    pub fn take_share(&self, update: MirrorUpdate) -> Result<UpdateShare, ShareExceeded> {
+    pub fn take_share(&self, update: MirrorUpdate) -> Result<WorkShare, ShareExceeded> {
         self.shares.take(update)
     }
 

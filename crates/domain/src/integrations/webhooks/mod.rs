@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::integrations::tls;
+use crate::integrations::work_shares::{ShareExceeded, WorkLimits, WorkShare, WorkShares};
 use crate::secrets::Secret;
 
 pub(super) use resolver::{Resolver, UnreachableHost};
@@ -35,6 +36,16 @@ const EXCERPT: usize = 8 * 1024;
 const BODY_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of concurrent requests that API callers wait for.
 const WAITED_FOR: usize = 16;
+/// Maximum number of jobs of a project that send requests at the same time.
+const MAX_DELIVERIES_PER_PROJECT: usize = 8;
+/// Maximum number of jobs of a user that send requests at the same time. The server runs more.
+const MAX_DELIVERIES_PER_USER: usize = 16;
+const DELIVERY_LIMITS: WorkLimits = WorkLimits {
+    per_project: MAX_DELIVERIES_PER_PROJECT,
+    per_user: MAX_DELIVERIES_PER_USER,
+    project_delay: Duration::from_secs(2),
+    user_delay: Duration::from_secs(5),
+};
 /// Number of response headers that are stored.
 const MAX_HEADERS: usize = 50;
 const MAX_HEADER_LENGTH: usize = 1024;
@@ -106,6 +117,7 @@ pub struct WebhookClient {
     everywhere: Arc<Pair>,
     local: bool,
     waited_for: Arc<Semaphore>,
+    shares: WorkShares,
 }
 
 /// Two clients that reach the same addresses, with and without verification of certificates. They are created on first
@@ -128,6 +140,7 @@ impl WebhookClient {
             everywhere: Arc::new(Pair::new(true)),
             local,
             waited_for: Arc::new(Semaphore::new(WAITED_FOR)),
+            shares: WorkShares::new(DELIVERY_LIMITS),
         }
     }
 
@@ -135,6 +148,14 @@ impl WebhookClient {
     #[must_use]
     pub fn is_local_allowed(&self) -> bool {
         self.local
+    }
+
+    /// Takes a share of the jobs that send requests in this process, until the share is dropped.
+    ///
+    /// # Errors
+    /// Returns `ShareExceeded` if too many jobs of the project or the user send requests.
+    pub fn take_share(&self, project_id: i64, user_id: Option<i64>) -> Result<WorkShare, ShareExceeded> {
+        self.shares.take(project_id, user_id)
     }
 
     /// Sends a request and reads the start of the response, in ten seconds at most.
