@@ -166,8 +166,11 @@ pub(super) async fn attempt(
         }
     };
     // Checked after the payload was built, because it may contain the current state of the resource.
-    if is_withheld(backend, delivery, is_stored).await? {
-        return Ok(Some(DeliveryAttempt::withheld("the resource is now confidential")));
+    // A payload that was built while the resource was visible may be sent after the resource is deleted.
+    let known = is_confidential(backend, delivery, &payload).await?;
+    if known.unwrap_or(!is_stored) {
+        let attempt = DeliveryAttempt::withheld("the resource is now confidential");
+        return Ok(Some(attempt.with_payload(Set(None))));
     }
     if payload.len() > payloads::MAX_BYTES {
         return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE)));
@@ -246,23 +249,24 @@ fn logged_payload(payload: &str) -> ActiveValue<Option<String>> {
     Set((payload.len() <= MAX_STORED_BYTES).then(|| payload.to_owned()))
 }
 
-/// Returns whether a delivery for an unrestricted event is about a confidential resource by now.
+/// Returns whether a delivery for an unrestricted event is about a confidential resource by now, or `None` if the
+/// resource was deleted.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn is_withheld(
+pub(super) async fn is_confidential(
     backend: &Backend,
     delivery: &hook_deliveries::Model,
-    is_stored: bool,
-) -> Result<bool> {
-    match (delivery.kind, delivery.event_id) {
-        (HookEvent::Issue | HookEvent::Note, Some(event_id)) => {
-            let known = payloads::is_confidential(backend.database.read(), event_id).await?;
-            // A payload that was built while the resource was visible may be sent after the resource is
-            // deleted.
-            Ok(known.unwrap_or(!is_stored))
-        }
-        _ => Ok(false),
+    payload: &str,
+) -> Result<Option<bool>> {
+    if !matches!(delivery.kind, HookEvent::Issue | HookEvent::Note) {
+        return Ok(Some(false));
+    }
+    let db = backend.database.read();
+    match delivery.event_id {
+        Some(event_id) => payloads::is_confidential(db, event_id).await,
+        // A test delivery has no event.
+        None => payloads::is_payload_confidential(db, payload).await,
     }
 }
 

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
 
-use super::attempt::{ImmediateRequest, caller_slot, is_withheld};
+use super::attempt::{ImmediateRequest, caller_slot, is_confidential};
 use super::delivery::send_now;
 use crate::kernel::page::{Page, PageRequest};
 use crate::webhooks::test_delivery::TEST_QUOTA;
@@ -74,7 +74,7 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending, its
-/// resource is confidential by now, or its payload is not stored. Returns `Error::RateLimited` if the user exceeds the quota or too
+/// resource is confidential by now or was deleted, or its payload is not stored. Returns `Error::RateLimited` if the user exceeds the quota or too
 /// many callers are waiting for receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
@@ -85,20 +85,22 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
     if delivery.state == DeliveryState::Pending {
         return Err(Error::Conflict("The delivery is still pending".into()));
     }
-    if is_withheld(backend, &delivery, delivery.request_body.is_some()).await? {
-        return Err(Error::Conflict(
-            "The resource of this delivery is now confidential".into(),
-        ));
+    let payload = delivery.request_body.as_deref();
+    let payload = payload.ok_or_else(|| Error::Conflict(NOT_STORED.into()))?;
+    let refusal = match is_confidential(backend, &delivery, payload).await? {
+        Some(false) => None,
+        Some(true) => Some("The resource of this delivery is now confidential"),
+        None => Some("The resource of this delivery was deleted"),
+    };
+    if let Some(refusal) = refusal {
+        return Err(Error::Conflict(refusal.into()));
     }
-    let payload = delivery
-        .request_body
-        .ok_or_else(|| Error::Conflict(NOT_STORED.into()))?;
     rate_limit::consume(backend, user_id, TEST_QUOTA).await?;
     let again = ImmediateRequest {
         kind: delivery.kind,
         event_id: delivery.event_id,
         uuid: Some(delivery.uuid),
-        payload,
+        payload: delivery.request_body.unwrap_or_default(),
         slot,
     };
     send_now(backend, &hook, again).await

@@ -1,9 +1,12 @@
 //! Webhook events of issues.
 
+use sea_orm::EntityTrait;
+use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
+use storage::entities::{hook_deliveries, now};
 
 use super::{open, public_project};
-use crate::support::webhook_receiver::Receiver;
+use crate::support::webhook_receiver::{Receiver, unused_address};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a webhook of a project for the given kinds of events.
@@ -121,8 +124,66 @@ async fn pending_deliveries_fail_after_issue_becomes_confidential(server: TestSe
     root.post(&format!("{log}/{}/resend", delivered["id"]), json!({})).await.expect(409);
 }
 
+async fn deliveries_of_confidential_or_deleted_resources_are_not_resent(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "hushed").await;
+    let mut receiver = Receiver::start().await;
+    hook(&server, id, &receiver.url, json!({"issues_events": true, "note_events": true})).await;
+    let hooks = format!("/projects/{id}/hooks");
+    let one = format!("{hooks}/{}", root.get(&hooks).await.expect(200).json()[0]["id"]);
+    let iid = open(&root, id, json!({"title": "open until now"})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    root.post(&format!("{path}/notes"), json!({"body": "seen by all until now"})).await.expect(201);
+    server.finish_jobs().await;
+    for trigger in ["issues_events", "note_events"] {
+        root.post(&format!("{one}/test/{trigger}"), json!({})).await.expect(201);
+    }
+    let ids = root.get(&format!("{one}/events")).await.expect(200).pluck("id");
+    assert_eq!((ids.len(), receiver.rest().len()), (4, 4));
+    let resend = async |delivery: &Value| root.post(&format!("{one}/events/{delivery}/resend"), json!({})).await;
+    for delivery in &ids[..2] {
+        resend(delivery).await.expect(201);
+    }
+    root.put(&path, json!({"confidential": true})).await.expect(200);
+    for delivery in &ids {
+        let refused = resend(delivery).await.expect(409);
+        assert_eq!(refused.message(), "The resource of this delivery is now confidential");
+    }
+    root.delete(&path).await.expect(204);
+    for delivery in &ids {
+        assert_eq!(resend(delivery).await.expect(409).message(), "The resource of this delivery was deleted");
+    }
+    assert_eq!(receiver.rest().len(), 2);
+}
+
+async fn withheld_delivery_stores_no_payload(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "hushed").await;
+    let address = unused_address().await;
+    hook(&server, id, &address, json!({"issues_events": true})).await;
+    let hooks = format!("/projects/{id}/hooks");
+    let hook_id = root.get(&hooks).await.expect(200).json()[0]["id"].as_i64().expect("an ID");
+    let log = format!("{hooks}/{hook_id}/events");
+    let iid = open(&root, id, json!({"title": "open until now"})).await;
+    domain::webhooks::delivery::deliver(&server.backend, hook_id).await.expect("an attempt");
+    let delivery = format!("{log}/{}", root.get(&log).await.expect(200).json()[0]["id"]);
+    assert!(root.get(&delivery).await.expect(200).json()["request_data"].is_object());
+    root.put(&format!("/projects/{id}/issues/{iid}"), json!({"confidential": true})).await.expect(200);
+    hook_deliveries::Entity::update_many()
+        .col_expr(hook_deliveries::Column::NextAttemptAt, Expr::value(now()))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    domain::webhooks::delivery::deliver(&server.backend, hook_id).await.expect("an attempt");
+    let shown = root.get(&delivery).await.expect(200).json();
+    assert_eq!((&shown["state"], shown.get("request_data")), (&json!("failed"), None));
+    root.post(&format!("{delivery}/resend"), json!({})).await.expect(409);
+}
+
 on_every_database![
     webhook_receives_issue_events_with_changes,
     confidential_issues_trigger_only_confidential_issue_webhooks,
     pending_deliveries_fail_after_issue_becomes_confidential,
+    deliveries_of_confidential_or_deleted_resources_are_not_resent,
+    withheld_delivery_stores_no_payload,
 ];

@@ -17,7 +17,7 @@ mod snippet;
 
 use git::{Repository, RepositoryId};
 use sea_orm::{ConnectionTrait, EntityTrait};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use storage::entities::events::EventTargetType;
 use storage::entities::{events, issues, namespaces, notes, projects, status_checks, users};
 
@@ -85,7 +85,50 @@ pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) ->
     let Some(event) = events::Entity::find_by_id(event_id).one(db).await? else {
         return Ok(None);
     };
-    let issue_id = match (event.target_type, event.target_id) {
+    is_target_confidential(db, event.target_type, event.target_id).await
+}
+
+/// The parts of a payload that identify an issue or a note.
+#[derive(Deserialize)]
+struct PayloadTarget {
+    object_kind: String,
+    object_attributes: TargetAttributes,
+}
+
+#[derive(Deserialize)]
+struct TargetAttributes {
+    id: i64,
+    noteable_type: Option<String>,
+}
+
+/// Returns whether the resource of the payload of an issue or a note is confidential now, or `None` if it was deleted or
+/// is unknown.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn is_payload_confidential(
+    db: &impl ConnectionTrait,
+    payload: &str,
+) -> Result<Option<bool>> {
+    let Ok(target) = serde_json::from_str::<PayloadTarget>(payload) else {
+        return Ok(None);
+    };
+    let about = target.object_attributes;
+    let kind = match (target.object_kind.as_str(), about.noteable_type.as_deref()) {
+        ("issue", _) => EventTargetType::Issue,
+        ("note", Some("Commit")) => EventTargetType::CommitNote,
+        ("note", _) => EventTargetType::Note,
+        _ => return Ok(None),
+    };
+    is_target_confidential(db, Some(kind), Some(about.id)).await
+}
+
+async fn is_target_confidential(
+    db: &impl ConnectionTrait,
+    target_type: Option<EventTargetType>,
+    target_id: Option<i64>,
+) -> Result<Option<bool>> {
+    let issue_id = match (target_type, target_id) {
         (Some(EventTargetType::Issue), issue_id) => issue_id,
         (Some(EventTargetType::Note), Some(id)) => match notes::Entity::find_by_id(id).one(db).await? {
             Some(note) if note.confidential => return Ok(Some(true)),
