@@ -28,6 +28,8 @@ const MAX_ERROR_ATTEMPTS: i32 = 8;
 pub(super) const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
 /// Maximum size of a stored payload, in bytes. Each webhook stores a copy for days.
 const MAX_STORED_BYTES: usize = SMALL_PAYLOAD_BYTES;
+/// Stands for the payload of a test delivery that is not stored.
+pub(super) const NO_PAYLOAD: &str = "";
 /// Retry delay for a caller if too many others are waiting, in seconds.
 const RETRY_AFTER: u64 = 10;
 /// Reasons in the log of deliveries.
@@ -334,6 +336,11 @@ pub(super) async fn send_once(
         }
     };
     let verdict = attempt.outcome(1);
+    let mut columns = log_columns(attempt);
+    if sent.event_id.is_none() && !matches!(columns.request_body, Set(Some(_))) {
+        // The table requires an event or a payload.
+        columns.request_body = Set(Some(NO_PAYLOAD.to_owned()));
+    }
     let at = now();
     let row = hook_deliveries::ActiveModel {
         hook_id: Set(hook.id),
@@ -349,7 +356,7 @@ pub(super) async fn send_once(
         next_attempt_at: Set(at),
         created_at: Set(at),
         finished_at: Set(Some(at)),
-        ..log_columns(attempt)
+        ..columns
     };
     Ok((row, verdict))
 }

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
 
-use super::attempt::{ImmediateRequest, caller_slot, is_confidential};
+use super::attempt::{ImmediateRequest, NO_PAYLOAD, caller_slot, is_confidential};
 use super::delivery::send_now;
 use crate::kernel::page::{Page, PageRequest};
 use crate::webhooks::test_delivery::TEST_QUOTA;
@@ -86,6 +86,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
         return Err(Error::Conflict("The delivery is still pending".into()));
     }
     let payload = delivery.request_body.as_deref();
+    let payload = payload.filter(|payload| *payload != NO_PAYLOAD);
     let payload = payload.ok_or_else(|| Error::Conflict(NOT_STORED.into()))?;
     let refusal = match is_confidential(backend, &delivery, payload).await? {
         Some(false) => None,

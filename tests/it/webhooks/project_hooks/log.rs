@@ -182,6 +182,7 @@ async fn large_payload_is_sent_again_after_failure_and_not_stored(server: TestSe
     let tested = root.post(&test, json!({})).await.expect(201).json();
     assert_eq!((&tested["state"], tested.get("request_data")), (&json!("delivered"), None));
     assert_eq!(receiver.next().await.body["object_attributes"]["note"], json!(text));
+    root.post(&format!("{log}/{}/resend", tested["id"]), json!({})).await.expect(409);
 }
 
 async fn test_delivery_with_too_large_payload_fails(server: TestServer) {
