@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use storage::entities::{hook_deliveries, now};
 
 use super::{open, public_project};
+use crate::support::spaces::project;
 use crate::support::webhook_receiver::{Receiver, unused_address};
 use crate::support::{TestServer, on_every_database};
 
@@ -180,10 +181,36 @@ async fn withheld_delivery_stores_no_payload(server: TestServer) {
     root.post(&format!("{delivery}/resend"), json!({})).await.expect(409);
 }
 
+async fn target_of_a_move_is_sent_only_if_it_is_public(server: TestServer) {
+    let root = server.root();
+    let (from, public) = (public_project(&server, "from").await, public_project(&server, "to").await);
+    let private = project(&root, "private", json!({"visibility": "private"})).await;
+    let mut receiver = Receiver::start().await;
+    hook(&server, from, &receiver.url, json!({"issues_events": true})).await;
+    for (to, is_shown) in [(public, true), (private, false)] {
+        let iid = open(&root, from, json!({"title": "t"})).await;
+        let path = format!("/projects/{from}/issues/{iid}");
+        let moved = root.post(&format!("{path}/move"), json!({"to_project_id": to})).await.expect(201).json();
+        root.put(&path, json!({"title": "moved"})).await.expect(200);
+        server.finish_jobs().await;
+        let last = receiver.rest().pop().expect("a request").body;
+        assert_eq!(last["object_attributes"]["title"], "moved");
+        let expected = if is_shown { moved["id"].clone() } else { Value::Null };
+        assert_eq!(last["object_attributes"]["moved_to_id"], expected);
+        // A target that became confidential is not sent.
+        let target = format!("/projects/{to}/issues/{}", moved["iid"]);
+        root.put(&target, json!({"confidential": true})).await.expect(200);
+        root.put(&path, json!({"title": "again"})).await.expect(200);
+        server.finish_jobs().await;
+        assert_eq!(receiver.next().await.body["object_attributes"]["moved_to_id"], Value::Null);
+    }
+}
+
 on_every_database![
     webhook_receives_issue_events_with_changes,
     confidential_issues_trigger_only_confidential_issue_webhooks,
     pending_deliveries_fail_after_issue_becomes_confidential,
     deliveries_of_confidential_or_deleted_resources_are_not_resent,
     withheld_delivery_stores_no_payload,
+    target_of_a_move_is_sent_only_if_it_is_public,
 ];

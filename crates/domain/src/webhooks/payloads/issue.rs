@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
-use sea_orm::EntityTrait;
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde::Serialize;
+use storage::entities::access::Viewer;
 use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::{issues, users};
+use storage::entities::{issues, now, users};
 
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use super::{PayloadContext, changes};
@@ -78,8 +79,9 @@ struct IssueWithRelations {
     weighs: bool,
 }
 
-async fn load_relations(backend: &Backend, issue: issues::Model) -> Result<IssueWithRelations> {
+async fn load_relations(backend: &Backend, mut issue: issues::Model) -> Result<IssueWithRelations> {
     let (db, id) = (backend.database.read(), issue.id);
+    issue.moved_to_id = shown_target(db, &issue).await?;
     let mut labels = labels_of(db, IssuableKind::Issue, [id]).await?;
     let mut assignees = assignees_of(db, IssuableKind::Issue, [id]).await?;
     let labels = labels.remove(&id).unwrap_or_default();
@@ -90,6 +92,19 @@ async fn load_relations(backend: &Backend, issue: issues::Model) -> Result<Issue
         labels: labels.into_iter().map(Into::into).collect(),
         weighs: backend.instance.plan >= InstancePlan::Starter,
     })
+}
+
+/// Returns the ID of the issue to which an issue was moved, if the issue is in the same project or visible to all. The
+/// receiver may not see other projects.
+async fn shown_target(db: &impl ConnectionTrait, issue: &issues::Model) -> Result<Option<i64>> {
+    let Some(moved_to_id) = issue.moved_to_id else {
+        return Ok(None);
+    };
+    let is_shown = Condition::any()
+        .add(issues::Column::ProjectId.eq(issue.project_id))
+        .add(issues::visible(Viewer::Anonymous, now().date_naive()));
+    let target = issues::Entity::find_by_id(moved_to_id).filter(is_shown);
+    Ok((target.count(db).await? > 0).then_some(moved_to_id))
 }
 
 /// Returns an issue as part of another payload.
