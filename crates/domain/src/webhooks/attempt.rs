@@ -241,7 +241,9 @@ async fn build_payload(
         Ok(payload) => Ok(BuiltPayload::Ready(payload)),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
-            Ok(BuiltPayload::Failed(DeliveryAttempt::without_payload(UNBUILDABLE)))
+            Ok(BuiltPayload::Failed(DeliveryAttempt::without_payload(
+                UNBUILDABLE,
+            )))
         }
     }
 }

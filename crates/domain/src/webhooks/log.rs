@@ -23,7 +23,8 @@ const FINISHED_RETENTION: TimeDelta = TimeDelta::days(7);
 /// Retention of pending deliveries, such as those of a disabled webhook.
 const PENDING_RETENTION: TimeDelta = TimeDelta::days(30);
 /// Reason why a delivery cannot be sent again.
-const NOT_STORED: &str = "The payload of this delivery is not stored, for example because it is larger than 1 MiB";
+const NOT_STORED: &str =
+    "The payload of this delivery is not stored, for example because it is larger than 1 MiB";
 /// Maximum rows deleted per statement.
 const MAX_SWEPT: u64 = 500;
 

@@ -187,7 +187,9 @@ mod tests {
     #[test]
     fn signature_covers_id_time_and_body() {
         let token = Secret::new(SIGNING_TOKEN.to_owned());
-        let of = |id: &str, time: &str, body: &str| signature(&token, id, time, body.as_bytes()).expect("a signature");
+        let of = |id: &str, time: &str, body: &str| {
+            signature(&token, id, time, body.as_bytes()).expect("a signature")
+        };
         let first = of("msg_1", "1764547200", "{\"a\":1}");
         assert_eq!(first, "v1,RxbuozuzWrhvCYINIeIpy6OmcLZldgY8YdrLi5SQ7jU=");
         for other in [

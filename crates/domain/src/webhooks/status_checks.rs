@@ -85,7 +85,9 @@ async fn attempt(
     }
     let event = events::Entity::find_by_id(delivery.event_id).one(backend.database.read());
     let Some(event) = event.await? else {
-        return Ok(Some(DeliveryAttempt::without_payload("the event no longer exists")));
+        return Ok(Some(DeliveryAttempt::without_payload(
+            "the event no longer exists",
+        )));
     };
     let body = match payloads::status_check_body(backend, event, check).await {
         Ok(body) if body.len() <= payloads::MAX_BYTES => Bytes::from(body),
@@ -99,9 +101,7 @@ async fn attempt(
     let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(slot);
     let local = allows_local_requests(backend).await?;
     match request(backend, check, delivery, body, local) {
-        Ok(request) => Ok(Some(DeliveryAttempt::sent(
-            backend.webhooks.send(request).await,
-        ))),
+        Ok(request) => Ok(Some(DeliveryAttempt::sent(backend.webhooks.send(request).await))),
         Err(error) => {
             tracing::error!(%error, check = check.id, "failed to decrypt the secret of a status check");
             Ok(Some(DeliveryAttempt::without_payload(

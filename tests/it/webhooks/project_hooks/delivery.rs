@@ -257,8 +257,8 @@ async fn payload_that_ends_the_process_is_not_built_without_end(server: TestServ
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
     commit(&server.root(), project.id, "main", "a").await;
-    let killed = hook_deliveries::Entity::update_many()
-        .col_expr(hook_deliveries::Column::PayloadAttempts, Expr::value(5));
+    let killed =
+        hook_deliveries::Entity::update_many().col_expr(hook_deliveries::Column::PayloadAttempts, Expr::value(5));
     killed.exec(server.backend.database.write()).await.unwrap();
     let next = commit(&server.root(), project.id, "main", "b").await;
     server.finish_jobs().await;

@@ -76,7 +76,9 @@ async fn payloads_contain_only_public_email_addresses(server: TestServer) {
     let role = json!({ "user_id": ann.id, "access_level": 40 });
     root.post(&format!("/projects/{}/members", project.id), role).await.expect(201);
     hook(&root, project.id, &receiver.url, json!({ "issues_events": true })).await;
-    for (public, user, pushed) in [(None, "[REDACTED]", ""), (Some("ann@example.com"), "ann@example.com", "ann@example.com")] {
+    for (public, user, pushed) in
+        [(None, "[REDACTED]", ""), (Some("ann@example.com"), "ann@example.com", "ann@example.com")]
+    {
         if let Some(public) = public {
             root.put(&format!("/users/{}", ann.id), json!({ "public_email": public })).await.expect(200);
         }

@@ -10,9 +10,7 @@ use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{namespaces, projects, users};
 
-use super::parts::{
-    CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date, visibility_level,
-};
+use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date, visibility_level};
 use super::{PayloadContext, changes};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
