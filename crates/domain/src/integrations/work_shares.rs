@@ -1,5 +1,5 @@
-//! Shares of work that runs in a process at the same time and waits for other servers. Those may be slow, and the work of
-//! one project or user must not delay the work of all others.
+//! Shares of work that runs in a process at the same time and waits for other servers. Other servers may be slow, and
+//! the work of one project or user must not delay the work of all others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -101,8 +101,8 @@ struct TargetAttributes {
     noteable_type: Option<String>,
 }
 
-/// Returns whether the resource of the payload of an issue or a note is confidential now, or `None` if it was deleted or
-/// is unknown.
+/// Returns whether the resource of the payload of an issue or a note is confidential now, or `None` if it was deleted
+/// or is unknown.
 ///
 /// # Errors
 /// Returns an error if the database fails.
