@@ -175,11 +175,11 @@ mod tests {
         let repository = git2::Repository::open(fixture.repository.path()).expect("a repository");
         let blob = fixture.git_stdin(&["hash-object", "-w", "--stdin"], b"x");
         let files = tree_of(&fixture, "100644", "blob", blob.trim());
-        let name = "n".repeat(100_000);
+        let name = "n".repeat(50_000);
         let root = fixture.git_stdin(&["mktree"], format!("040000 tree {files}\t{name}\n").as_bytes());
         let root = Oid::from_str(root.trim()).expect("an ID");
         let mut visited = 0;
-        let mut walk = TreeWalk::new(&repository, 500_000);
+        let mut walk = TreeWalk::new(&repository, 250_000);
         let complete = walk.compare(None, Some(root), &mut |_| {
             visited += 1;
             true
