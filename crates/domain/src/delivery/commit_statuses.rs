@@ -165,8 +165,9 @@ pub async fn report(
     let sha = commit.to_string();
     let reference = reference(backend, access, commit, &report).await?;
     // The report may trigger an auto-merge into the branch.
-    if let Some(touched) = affected_ref(backend, access, &sha, &reference, &report).await? {
-        check_ref(backend, access, &touched).await?;
+    let affected = affected_ref(backend, access, &sha, &reference, &report).await?;
+    if let Some(affected) = &affected {
+        check_ref(backend, access, affected).await?;
     }
     let project_id = access.project.id;
     let (job, pipeline) = backend
@@ -176,10 +177,17 @@ pub async fn report(
             let existing = match report.pipeline_id {
                 Some(id) => {
                     let named = pipelines::lock(transaction, project_id, id).await?;
-                    let named = named.filter(|one| one.sha == sha && reference.matches(&one.ref_name));
+                    let named = named.filter(|one| one.sha == sha && reference.matches(one));
                     Some(named.ok_or_else(|| Error::not_found("Pipeline"))?)
                 }
-                None => pipelines::newest(transaction, project_id, &sha, reference.name()).await?,
+                // A pipeline of another ref may be newer than the check.
+                None => match &affected {
+                    Some(affected) => {
+                        let checked = Some(affected.branch_or_tag());
+                        pipelines::newest(transaction, project_id, &sha, checked).await?
+                    }
+                    None => None,
+                },
             };
             let pipeline = match (existing, reference) {
                 (Some(pipeline), _) => pipeline,
@@ -213,23 +221,20 @@ pub async fn report(
 enum ReportRef {
     /// An existing ref, for which a new pipeline can be created.
     There(PipelineRef),
-    /// A deleted ref that still has pipelines.
+    /// The name of a deleted branch or tag that still has pipelines.
     Gone(String),
     /// The ref of the given pipeline.
     Any,
 }
 
 impl ReportRef {
-    fn name(&self) -> Option<&str> {
+    /// Returns whether a pipeline belongs to the ref. A branch and a tag can have the same name.
+    fn matches(&self, pipeline: &pipelines::Model) -> bool {
         match self {
-            Self::There(reference) => Some(&reference.name),
-            Self::Gone(name) => Some(name),
-            Self::Any => None,
+            Self::There(reference) => reference.name == pipeline.ref_name && reference.tag == pipeline.tag,
+            Self::Gone(name) => *name == pipeline.ref_name,
+            Self::Any => true,
         }
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        self.name().is_none_or(|own| own == name)
     }
 }
 
@@ -248,9 +253,24 @@ async fn affected_ref(
             let named = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
             named.one(db).await?
         }
-        (missing_ref, None) => pipelines::newest(db, project_id, sha, missing_ref.name()).await?,
+        (ReportRef::Gone(name), None) => newest_of_deleted_ref(db, project_id, sha, name).await?,
+        (ReportRef::Any, None) => None,
     };
     Ok(found.as_ref().map(PipelineRef::of))
+}
+
+/// Returns the newest pipeline of a commit for a branch or tag that was deleted.
+async fn newest_of_deleted_ref(
+    db: &impl ConnectionTrait,
+    project_id: i64,
+    sha: &str,
+    name: &str,
+) -> Result<Option<pipelines::Model>> {
+    let found = pipelines::of_project(project_id)
+        .filter(pipelines::Column::Sha.eq(sha))
+        .filter(pipelines::Column::RefName.eq(name))
+        .order_by_desc(pipelines::Column::Id);
+    Ok(found.one(db).await?)
 }
 
 /// Returns the given ref, else the ref of the commit's newest pipeline, else a branch that contains the

@@ -163,7 +163,16 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// Returns the newest pipeline of a commit in a project, of one ref if given.
+/// A branch or a tag. The two can have the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BranchOrTag<'a> {
+    /// The short name.
+    pub name: &'a str,
+    /// Whether it is a tag.
+    pub tag: bool,
+}
+
+/// Returns the newest pipeline of a commit in a project, of one branch or tag if given.
 ///
 /// # Errors
 /// Any database error.
@@ -171,11 +180,13 @@ pub async fn newest(
     db: &impl ConnectionTrait,
     project_id: i64,
     sha: &str,
-    ref_name: Option<&str>,
+    reference: Option<BranchOrTag<'_>>,
 ) -> Result<Option<Model>, DbErr> {
     let mut query = of_project(project_id).filter(Column::Sha.eq(sha));
-    if let Some(name) = ref_name {
-        query = query.filter(Column::RefName.eq(name));
+    if let Some(reference) = reference {
+        query = query
+            .filter(Column::RefName.eq(reference.name))
+            .filter(Column::Tag.eq(reference.tag));
     }
     query.order_by_desc(Column::Id).one(db).await
 }

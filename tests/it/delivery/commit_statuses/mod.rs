@@ -237,7 +237,7 @@ async fn commit_status_on_protected_branch_requires_push_or_merge_access(server:
         assert_eq!(developer.post(&on(sha), body.clone()).await.status, status, "{sha} {body}");
         maintainer.post(&on(sha), body).await.expect(201);
     }
-    // The protection of a deleted branch still applies.
+    // The protection of a deleted branch still applies, unless a newer pipeline of a tag has its name.
     project.protect("gone", 40, 40).await;
     root.post(&format!("/projects/{id}/repository/branches"), json!({ "branch": "gone", "ref": feature }))
         .await
@@ -245,6 +245,11 @@ async fn commit_status_on_protected_branch_requires_push_or_merge_access(server:
     root.post(&on(&feature), json!({ "state": "pending", "ref": "gone" })).await.expect(201);
     project.git(&["update-ref", "-d", "refs/heads/gone"]);
     developer.post(&on(&feature), json!({ "state": "success", "ref": "gone" })).await.expect(403);
+    project.git(&["tag", "gone", &feature]);
+    let of_tag = report(&developer, id, &feature, json!({ "state": "pending", "ref": "refs/tags/gone" })).await;
+    project.git(&["tag", "-d", "gone"]);
+    let updated = report(&developer, id, &feature, json!({ "state": "success", "ref": "gone" })).await;
+    assert_eq!(updated["id"], of_tag["id"]);
 }
 
 async fn commit_statuses_require_developer_to_write_reporter_to_read(server: TestServer) {

@@ -233,6 +233,41 @@ async fn auto_merge_merges_when_the_pipeline_succeeds(server: TestServer) {
     assert_eq!(fixture.project.references("refs/heads/").iter().filter(|name| name.contains("feature/x")).count(), 0);
 }
 
+async fn status_of_tag_does_not_count_for_branch_of_same_name(server: TestServer) {
+    let fixture = Fixture::new(&server, "twins", true).await;
+    let project = fixture.project.id;
+    let developer = fixture.project.member("developer", AccessLevel::Developer).await;
+    fixture.project.protect("feature/x", 40, 40).await;
+    let main = fixture.project.id("main");
+    let of_branch = fixture.report("failed").await["pipeline_id"].clone();
+    fixture.merge(json!({ "merge_when_pipeline_succeeds": true })).await.expect(200);
+    let tag = json!({ "tag_name": "feature/x", "ref": fixture.head });
+    developer.post(&format!("/projects/{project}/repository/tags"), tag).await.expect(201);
+    let statuses = format!("/projects/{project}/statuses/{}", fixture.head);
+    let body = json!({ "state": "success", "ref": "refs/tags/feature/x", "pipeline_id": of_branch });
+    assert_eq!(developer.post(&statuses, body).await.expect(404).message(), "404 Pipeline Not Found");
+    developer.post(&statuses, json!({ "state": "success", "ref": "refs/heads/feature/x" })).await.expect(403);
+    let body = json!({ "state": "success", "ref": "refs/tags/feature/x" });
+    let of_tag = report(&developer, project, &fixture.head, body).await["pipeline_id"].clone();
+    assert_ne!(of_tag, of_branch);
+    server.finish_jobs().await;
+    // The pipeline of the tag is newer, but not the pipeline of the merge request.
+    let read = fixture.read().await;
+    assert_eq!(
+        (&read["state"], &read["head_pipeline"]["id"], &read["head_pipeline"]["status"]),
+        (&json!("opened"), &of_branch, &json!("failed"))
+    );
+    let updated = fixture.root.put(&fixture.path, json!({ "title": "Twins" })).await.expect(200).json();
+    assert_eq!(updated["head_pipeline"]["id"], of_branch);
+    fixture.merge(json!({})).await.expect(405);
+    assert_eq!(fixture.project.id("main"), main);
+    let latest = format!("/projects/{project}/pipelines/latest");
+    for (name, found) in [("feature/x", &of_branch), ("refs/heads/feature/x", &of_branch), ("refs/tags/feature/x", &of_tag)]
+    {
+        assert_eq!(fixture.root.get(&format!("{latest}?ref={name}")).await.expect(200).json()["id"], *found, "{name}");
+    }
+}
+
 async fn auto_merge_uses_messages_of_the_request(server: TestServer) {
     let fixture = Fixture::new(&server, "messages", true).await;
     let body = |text: &str| {
@@ -441,6 +476,7 @@ on_every_database![
     merge_requires_successful_pipeline_if_the_project_requires_it,
     skipped_pipeline_allows_merge_if_the_project_allows_it,
     auto_merge_merges_when_the_pipeline_succeeds,
+    status_of_tag_does_not_count_for_branch_of_same_name,
     auto_merge_uses_messages_of_the_request,
     canceled_auto_merge_leaves_no_messages,
     auto_merge_merges_at_once_after_success_and_waits_while_running,

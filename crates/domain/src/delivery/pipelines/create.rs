@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
 use storage::entities::ci_variables::VariableKind;
 use storage::entities::now;
-use storage::entities::pipelines::{ActiveModel, Model, PipelineSource, PipelineStatus};
+use storage::entities::pipelines::{ActiveModel, BranchOrTag, Model, PipelineSource, PipelineStatus};
 
 use super::variables::{self, NewVariable};
 use super::{PipelineDetail, with_user};
@@ -40,6 +40,14 @@ impl PipelineRef {
             name: pipeline.ref_name.clone(),
             tag: pipeline.tag,
             sha: pipeline.sha.clone(),
+        }
+    }
+
+    /// Returns the branch or tag without the commit.
+    pub fn branch_or_tag(&self) -> BranchOrTag<'_> {
+        BranchOrTag {
+            name: &self.name,
+            tag: self.tag,
         }
     }
 }

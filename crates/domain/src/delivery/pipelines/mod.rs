@@ -72,7 +72,7 @@ pub async fn latest(
         .ok_or_else(missing)?;
     let found = resolve_ref(backend, access, name).await?.ok_or_else(missing)?;
     let db = backend.database.read();
-    let newest = pipelines::newest(db, access.project.id, &found.sha, Some(&found.name)).await?;
+    let newest = pipelines::newest(db, access.project.id, &found.sha, Some(found.branch_or_tag())).await?;
     with_user(db, newest.ok_or_else(missing)?).await
 }
 

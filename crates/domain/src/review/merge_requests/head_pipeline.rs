@@ -3,7 +3,7 @@
 
 use sea_orm::ConnectionTrait;
 use storage::entities::merge_requests::Model;
-use storage::entities::pipelines::{self, PipelineStatus};
+use storage::entities::pipelines::{self, BranchOrTag, PipelineStatus};
 use storage::entities::projects;
 use storage::entities::users::UserSummary;
 
@@ -34,8 +34,11 @@ pub(crate) async fn find(
     let Some(source) = merge_request.source_project_id else {
         return Ok(None);
     };
-    let branch = Some(merge_request.source_branch.as_str());
-    Ok(pipelines::newest(db, source, &merge_request.head_sha, branch).await?)
+    let branch = BranchOrTag {
+        name: &merge_request.source_branch,
+        tag: false,
+    };
+    Ok(pipelines::newest(db, source, &merge_request.head_sha, Some(branch)).await?)
 }
 
 /// Returns whether the pipeline requirement of a project is met.

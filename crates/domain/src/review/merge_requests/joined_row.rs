@@ -38,6 +38,7 @@ impl JoinedMergeRequest {
                 .add(column(Pipeline::ProjectId).eq(MergeRequest::SourceProjectId.into_expr()))
                 .add(column(Pipeline::Sha).eq(MergeRequest::HeadSha.into_expr()))
                 .add(column(Pipeline::RefName).eq(MergeRequest::SourceBranch.into_expr()))
+                .add(column(Pipeline::Tag).eq(false))
         });
         let row = db.query_one(&query).await?;
         let row = row.ok_or_else(|| Error::not_found("MergeRequest"))?;
