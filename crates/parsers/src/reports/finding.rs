@@ -15,6 +15,8 @@ pub const MAX_TITLE_LENGTH: usize = 255;
 pub const MAX_DESCRIPTION_LENGTH: usize = 100_000;
 /// Maximum number of results in a document.
 pub const MAX_RESULTS: usize = 100_000;
+/// Maximum total size of the findings of a document, in bytes.
+pub const MAX_FINDINGS_BYTES: usize = 64 << 20;
 
 /// Severity of a vulnerability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +194,8 @@ pub struct Findings<'w> {
     file: BufWriter<&'w mut dyn Write>,
     known: HashSet<[u8; 32]>,
     results: usize,
+    written_bytes: usize,
+    filled_bytes: usize,
     failure: Option<io::Error>,
 }
 
@@ -202,6 +206,8 @@ impl<'w> Findings<'w> {
             file: BufWriter::new(file),
             known: HashSet::new(),
             results: 0,
+            written_bytes: 0,
+            filled_bytes: 0,
             failure: None,
         }
     }
@@ -220,10 +226,21 @@ impl<'w> Findings<'w> {
         }
     }
 
-    /// Adds a finding by its digest, unless it exists.
+    /// Counts the size of a message with filled placeholders. Duplicates are not written, but filled too.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written; [`Self::finish`] returns the cause.
+    /// Returns an error if the messages are too large together.
+    pub fn count_filled<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
+        self.filled_bytes += bytes;
+        check_size(self.filled_bytes)
+    }
+
+    /// Adds a finding by its digest, unless it exists. Many results can refer to the same text of a rule, so the findings
+    /// can be much larger than the document.
+    ///
+    /// # Errors
+    /// Returns an error if the findings are too large together, or if the file cannot be written; [`Self::finish`]
+    /// returns the cause of a failed write.
     pub fn add<E: serde::de::Error>(
         &mut self,
         fingerprint: [u8; 32],
@@ -233,11 +250,11 @@ impl<'w> Findings<'w> {
             return Ok(());
         }
         let finding = finding(hex::encode(fingerprint));
-        let written = serde_json::to_writer(&mut self.file, &finding);
-        let written = written
-            .map_err(io::Error::from)
-            .and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(|error| {
+        let mut line = serde_json::to_vec(&finding).map_err(E::custom)?;
+        line.push(b'\n');
+        self.written_bytes += line.len();
+        check_size::<E>(self.written_bytes)?;
+        self.file.write_all(&line).map_err(|error| {
             self.failure = Some(error);
             E::custom("the findings cannot be stored")
         })
@@ -252,5 +269,16 @@ impl<'w> Findings<'w> {
             Some(failure) => Err(failure),
             None => self.file.flush(),
         }
+    }
+}
+
+/// Rejects findings that are too large together.
+fn check_size<E: serde::de::Error>(bytes: usize) -> Result<(), E> {
+    match bytes > MAX_FINDINGS_BYTES {
+        true => Err(E::custom(format_args!(
+            "the findings are too large (maximum is {} MiB)",
+            MAX_FINDINGS_BYTES >> 20
+        ))),
+        false => Ok(()),
     }
 }

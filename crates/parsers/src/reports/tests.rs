@@ -5,7 +5,7 @@ use std::io::Cursor;
 use serde_json::{Value, json};
 
 use super::document::{MAX_NESTING, MAX_TEXT_BYTES};
-use super::finding::MAX_RESULTS;
+use super::finding::{MAX_FINDINGS_BYTES, MAX_RESULTS};
 use super::{Finding, ReportError, read_report};
 
 /// Returns the findings of a document.
@@ -120,6 +120,49 @@ fn results_rules_runs_extensions_and_texts_are_limited() {
     let text = fault(&tool(json!({"driver": {"name": "t", "rules": rules}})));
     assert!(
         text.contains("has too many strings (maximum is 16 MiB)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn total_size_of_findings_is_limited() {
+    let document = |rule: Value, results: &[Value]| {
+        let run = json!({"tool": {"driver": {"name": "t", "rules": [rule]}}, "results": results});
+        json!({"version": "2.1.0", "runs": [run]})
+            .to_string()
+            .into_bytes()
+    };
+    let rule = json!({"id": "r", "messageStrings": {"m": {"text": "{0}".repeat(1_333)}}});
+    let result = |fingerprint: usize| {
+        json!({
+            "ruleId": "r", "message": {"id": "m", "arguments": ["x".repeat(4_000)]},
+            "fingerprints": {"f": fingerprint.to_string()},
+        })
+    };
+    // The placeholders multiply the size of each result by 100.
+    let distinct: Vec<Value> = (0..1_000).map(result).collect();
+    let same: Vec<Value> = (0..1_000).map(|_| result(0)).collect();
+    for results in [&distinct, &same] {
+        let mut output = Vec::new();
+        let document = document(rule.clone(), results);
+        let error = read_report(&mut Cursor::new(document), &mut output).expect_err("a fault");
+        let text = error.to_string();
+        assert!(
+            text.contains("/runs/0/results/") && text.contains("the findings are too large (maximum is 64 MiB)"),
+            "{text}"
+        );
+        assert!(output.len() <= MAX_FINDINGS_BYTES, "{}", output.len());
+    }
+    let accepted = findings(&document(rule, &distinct[..100])).expect("findings");
+    assert_eq!(accepted.len(), 100);
+    // Descriptions of a rule count for each result, also without placeholders.
+    let rule = json!({"id": "r", "fullDescription": {"text": "x".repeat(4_000)}});
+    let results: Vec<Value> = (0..20_000)
+        .map(|number| json!({"ruleId": "r", "fingerprints": {"f": number.to_string()}}))
+        .collect();
+    let text = fault(&document(rule, &results));
+    assert!(
+        text.contains("the findings are too large (maximum is 64 MiB)"),
         "{text}"
     );
 }

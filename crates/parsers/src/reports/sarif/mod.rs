@@ -310,6 +310,9 @@ fn add_finding<E: serde::de::Error>(
     let component = result.component(run);
     let rule = result.rule(component);
     let text = result.text(rule, component);
+    if let Cow::Owned(filled) = &text {
+        findings.count_filled::<E>(filled.len())?;
+    }
     let id = result
         .id()
         .or(rule.map(|rule| rule.id.as_str()))
