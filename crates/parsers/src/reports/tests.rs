@@ -58,6 +58,13 @@ fn message_arguments_replace_numbered_placeholders() {
     assert_eq!(description_of("{{0}} {0}", json!(["x"])), "{0} x");
     assert_eq!(description_of("{0}", json!(["{0}{1}"])), "{0}{1}");
     assert_eq!(description_of("{0} {{}}", json!([])), "{0} {{}}");
+    assert_eq!(description_of("{0000}", json!(["x"])), "x");
+    // A placeholder consists of at most four digits, so the rest of the text is not searched for its end.
+    for text in ["{+0}", "{00000}", "{ 0}", "{0 }", "{0", "{0{0", "}0}", "{ä}"] {
+        assert_eq!(description_of(text, json!(["x"])), text);
+    }
+    let brackets = "{x".repeat(50_000);
+    assert_eq!(description_of(&brackets, json!(["x"])), brackets);
     // Repetitions are limited by the maximum length.
     let much = description_of(&"{0}".repeat(100_000), json!(["ä".repeat(4_000)]));
     assert_eq!(much.chars().count(), 100_000);

@@ -1,12 +1,14 @@
 //! Invalid and hostile reports.
 
+use std::time::Duration;
+
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::sarif::sarif;
-use super::{all, security};
+use super::{all, security, send};
 use crate::support::raw_http::RawConnection;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
@@ -263,7 +265,27 @@ async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServe
     assert_eq!(left, 0);
 }
 
+async fn report_waits_for_parser_slot(server: TestServer) {
+    let root = server.root();
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let budgets = &server.backend.budgets;
+    let (count, used) = budgets.parser_slots();
+    assert_eq!(used, 0);
+    let mut slots = Vec::new();
+    for _ in 0..count {
+        slots.push(budgets.parser().await.expect("a slot"));
+    }
+    let report = security(&["a"]);
+    let mut waiting = Box::pin(send(&root, &path, &report));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "the report was parsed");
+    assert_eq!(all(&root, &path).await, Vec::<Value>::new());
+    drop(slots);
+    waiting.await.expect(201);
+    assert_eq!((all(&root, &path).await.len(), budgets.parser_slots()), (1, (count, 0)));
+}
+
 on_every_database![
+    report_waits_for_parser_slot,
     invalid_reports_return_error_with_path_and_position,
     mutated_reports_are_accepted_or_rejected,
     oversized_and_unauthorized_reports_are_rejected_early,

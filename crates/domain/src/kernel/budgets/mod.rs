@@ -81,7 +81,7 @@ pub struct Budgets {
     pub database_connections: u32,
     /// Time after which a request starts no more statements.
     pub database_time: Option<Duration>,
-    /// Slots for parsing large request bodies. At least one core remains for other requests.
+    /// Slots for parsing large request bodies and scanner reports. At least one core remains for other requests.
     parsers: Semaphore,
     parser_count: usize,
 }

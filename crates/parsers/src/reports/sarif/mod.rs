@@ -16,6 +16,8 @@ use crate::reports::document::{DocumentPosition, ListReader, ObjectReader, Objec
 
 /// Maximum number of arguments of a message and of fingerprints of a result.
 const MAX_ARGUMENTS: usize = 100;
+/// Maximum number of digits of a placeholder in a message.
+const MAX_PLACEHOLDER_DIGITS: usize = 4;
 
 /// A result as reported by a scanner.
 #[derive(Deserialize)]
@@ -280,16 +282,12 @@ fn fill_placeholders(text: &str, arguments: &[BoundedString<4_000>]) -> String {
         }
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
-        let number = from[1..].split_once('}').and_then(|(number, after)| {
-            let argument = arguments.get(number.parse::<usize>().ok()?)?;
-            Some((argument, after))
-        });
-        rest = match number {
-            Some((argument, after)) if from.starts_with('{') => {
-                filled.push_str(&argument.0);
+        rest = match placeholder(from, arguments) {
+            Some((argument, after)) => {
+                filled.push_str(argument);
                 after
             }
-            _ => {
+            None => {
                 filled.push_str(&from[..1]);
                 // A doubled bracket is an escaped bracket.
                 let twice = from.starts_with("{{") || from.starts_with("}}");
@@ -299,6 +297,18 @@ fn fill_placeholders(text: &str, arguments: &[BoundedString<4_000>]) -> String {
     }
     filled.push_str(rest);
     filled
+}
+
+/// Returns the argument of the placeholder at the start of a text, and the text after the placeholder. Reads only a few
+/// bytes, because a text can consist of opening brackets.
+fn placeholder<'a, 't>(text: &'t str, arguments: &'a [BoundedString<4_000>]) -> Option<(&'a str, &'t str)> {
+    let inner = text.strip_prefix('{')?;
+    let digits = inner.bytes().take(MAX_PLACEHOLDER_DIGITS);
+    let digits = digits.take_while(u8::is_ascii_digit).count();
+    let (number, rest) = inner.split_at(digits);
+    let after = rest.strip_prefix('}')?;
+    let argument = arguments.get(number.parse::<usize>().ok()?)?;
+    Some((&argument.0, after))
 }
 
 /// Adds a result to the findings.

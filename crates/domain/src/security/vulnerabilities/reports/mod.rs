@@ -36,8 +36,11 @@ pub struct ReportResult {
 /// limit. Returns `NotFound` if the project was deleted.
 pub async fn ingest(backend: &Backend, access: &ProjectAccess, report: UploadedFile) -> Result<ReportResult> {
     let spool = backend.objects.spool().map_err(Error::internal)?;
+    let slot = backend.budgets.parser().await?;
     let file = report.file.into_std().await;
     let read = tokio::task::spawn_blocking(move || read(file, spool)).await;
+    // The transaction can wait for the project and needs no parser.
+    drop(slot);
     let findings = read.map_err(Error::internal)??;
     store::store(backend, access, findings).await
 }
