@@ -170,6 +170,33 @@ async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
     assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
 }
 
+/// The description of a label or a milestone can be long, and an archive can refer to many of them.
+async fn import_does_not_read_descriptions_of_labels_and_milestones(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "parent", json!({})).await;
+    let label = json!({"name": "bug", "color": "#111111", "description": "x".repeat(60_000)});
+    root.post(&format!("/groups/{top}/labels"), label).await.expect(201);
+    let milestone = json!({"title": "v1", "description": "x".repeat(60_000)});
+    root.post(&format!("/groups/{top}/milestones"), milestone).await.expect(201);
+    let boards = [
+        json!({"name": "Plan", "milestone": {"title": "v1"}, "lists": [{"list_type": "label", "label": {"title": "bug"}}]}),
+    ];
+    let epics = [
+        json!({"id": 3, "iid": 1, "title": "One", "state_id": "opened", "labels": [{"title": "bug", "color": "#222222"}]}),
+    ];
+    let archive = Draft::new().with_records(7, "boards", boards).with_records(7, "epics", epics);
+    let before = server.statements();
+    let (_, status) = import(&server, &root, "fresh", Some(top), archive.packed()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
+    let texts = server.statement_texts(before);
+    for table in ["labels", "milestones"] {
+        let (source, column) = (format!("FROM \"{table}\""), format!("\"{table}\".\"description\""));
+        assert!(texts.iter().any(|text| text.contains(&source)), "{texts:?}");
+        let read: Vec<&String> = texts.iter().filter(|text| text.contains(&column)).collect();
+        assert!(read.is_empty(), "{read:?}");
+    }
+}
+
 async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     let root = server.root();
     let ada = server.create_user("ada").await;
@@ -423,6 +450,7 @@ on_every_database![
     import_rate_limit_returns_429,
     concurrent_import_of_same_user_returns_409,
     import_reuses_labels_and_milestones_of_ancestors,
+    import_does_not_read_descriptions_of_labels_and_milestones,
     import_caps_visibility_at_parent_and_instance,
     import_keeps_share_lock_of_parent,
     import_creates_no_todos_notes_or_mentions,

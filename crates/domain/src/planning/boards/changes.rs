@@ -15,7 +15,7 @@ use crate::identity::space_access::{self, SpaceAccess};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::{Backend, preconditions};
-use crate::planning::labels::find_by_title;
+use crate::planning::labels::ids_by_title;
 
 /// Maximum boards of a project or group.
 pub(crate) const MAX_BOARDS: u64 = 100;
@@ -215,7 +215,7 @@ async fn set_labels(
         let text = format!("are too many (maximum is {MAX_BOARD_LABELS})");
         return Err(Error::attribute("labels", text));
     }
-    let labels = find_by_title(transaction, space, &titles).await?;
+    let labels = ids_by_title(transaction, space, &titles).await?;
     if labels.len() < titles.len() {
         return Err(Error::Rejected("Label not found!".into()));
     }
@@ -225,7 +225,7 @@ async fn set_labels(
         .all(transaction)
         .await?;
     let former: BTreeSet<i64> = former.into_iter().map(|row| row.label_id).collect();
-    if former == labels.values().map(|label| label.id).collect::<BTreeSet<i64>>() {
+    if former == labels.values().copied().collect::<BTreeSet<i64>>() {
         return Ok(false);
     }
     board_labels::Entity::delete_many()
@@ -235,9 +235,9 @@ async fn set_labels(
     if labels.is_empty() {
         return Ok(true);
     }
-    let rows = labels.into_values().map(|label| board_labels::ActiveModel {
+    let rows = labels.into_values().map(|label_id| board_labels::ActiveModel {
         board_id: Set(board_id),
-        label_id: Set(label.id),
+        label_id: Set(label_id),
         ..Default::default()
     });
     let insert = board_labels::Entity::insert_many(rows);

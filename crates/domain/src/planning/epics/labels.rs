@@ -6,7 +6,7 @@ use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
-use crate::planning::labels::{find_by_title, resolve_or_create};
+use crate::planning::labels::{ids_by_title, resolve_or_create};
 
 /// Changes of the labels of an epic, by title. Labels belong to the group or its ancestors.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,8 +49,8 @@ impl EpicLabelUpdate {
         let titles: Vec<&str> = titles.map(String::as_str).collect();
         after.extend(resolve_or_create(transaction, space, &titles).await?);
         let removed: Vec<&str> = self.remove.iter().flatten().map(|title| title.trim()).collect();
-        let removed = find_by_title(transaction, space, &removed).await?;
-        after.retain(|id| !removed.values().any(|label| label.id == *id));
+        let removed = ids_by_title(transaction, space, &removed).await?;
+        after.retain(|id| !removed.values().any(|removed| removed == id));
         after.sort_unstable();
         after.dedup();
         let removed: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();

@@ -23,7 +23,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::{EffectiveAccess, InstancePlan, Role};
-use crate::planning::labels::{find_by_title, resolve_or_create};
+use crate::planning::labels::{ids_by_title, resolve_or_create};
 use crate::planning::system_notes;
 use crate::spaces::members;
 
@@ -278,8 +278,8 @@ impl PreparedMetadata {
         }
         let removed = metadata.remove_labels.iter().flatten().map(|title| title.trim());
         let removed: Vec<&str> = removed.collect();
-        let removed = find_by_title(transaction, &space, &removed).await?;
-        ids.retain(|id| !removed.values().any(|label| label.id == *id));
+        let removed = ids_by_title(transaction, &space, &removed).await?;
+        ids.retain(|id| !removed.values().any(|removed| removed == id));
         let before: Vec<i64> = before.iter().map(|label| label.id).collect();
         let removed = before.iter().copied().filter(|id| !ids.contains(id));
         let removed: Vec<i64> = removed.collect();

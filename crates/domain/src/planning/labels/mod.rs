@@ -17,11 +17,11 @@ pub use promotion::promote;
 pub(crate) use rules::DEFAULT_COLOR;
 pub use subscriptions::set_subscribed;
 pub(crate) use titles::MAX_LABELS;
-pub use titles::{find_by_title, lock_by_title, resolve_or_create};
+pub use titles::{ids_by_title, lock_by_title, resolve_or_create};
 
 use std::collections::HashSet;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use storage::entities::labels::{self, Column, LabelSummary, Model};
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
@@ -121,8 +121,9 @@ async fn find(db: &impl ConnectionTrait, space: &SpaceAccess, reference: &str) -
             return Ok(label);
         }
     }
-    let mut by_title = find_by_title(db, space, &[reference]).await?;
-    by_title.remove(reference).ok_or_else(missing)
+    let by_title = ids_by_title(db, space, &[reference]).await?;
+    let id = by_title.get(reference).copied().ok_or_else(missing)?;
+    labels::Entity::find_by_id(id).one(db).await?.ok_or_else(missing)
 }
 
 /// Finds a label of the project or group itself, and locks it until the transaction ends.

@@ -46,16 +46,16 @@ pub async fn resolve_or_create(
         rules::check_title(title)?;
     }
     // Locked, so that the labels cannot be deleted before they are assigned.
-    let mut labels = nearest(transaction, space, &unique, Some(LockType::KeyShare)).await?;
+    let mut ids = nearest(transaction, space, &unique, Some(LockType::KeyShare)).await?;
     let mut missing = unique.clone();
-    missing.retain(|title| !labels.contains_key(*title) && space.has_role(Role::Reporter));
+    missing.retain(|title| !ids.contains_key(*title) && space.has_role(Role::Reporter));
     // Inserted in sorted order to avoid deadlocks.
     missing.sort_unstable();
     for title in missing {
-        labels.insert(title.to_owned(), insert_or_get(transaction, space, title).await?);
+        let label = insert_or_get(transaction, space, title).await?;
+        ids.insert(title.to_owned(), label.id);
     }
-    let ids = unique.iter().filter_map(|title| labels.get(*title));
-    Ok(ids.map(|label| label.id).collect())
+    Ok(unique.iter().filter_map(|title| ids.get(*title).copied()).collect())
 }
 
 /// Locks the labels with these titles until the transaction ends and returns their IDs. Missing labels are not
@@ -68,59 +68,63 @@ pub async fn lock_by_title(
     space: &SpaceAccess,
     titles: &[&str],
 ) -> Result<Vec<i64>> {
-    let labels = nearest(transaction, space, titles, Some(LockType::KeyShare)).await?;
-    let mut ids: Vec<i64> = labels.values().map(|label| label.id).collect();
+    let found = nearest(transaction, space, titles, Some(LockType::KeyShare)).await?;
+    let mut ids: Vec<i64> = found.into_values().collect();
     ids.sort_unstable();
     Ok(ids)
 }
 
-/// Returns the labels with these titles, by title. Missing ones are absent.
+/// Returns the IDs of the labels with these titles, by title. Missing ones are absent.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn find_by_title(
+pub async fn ids_by_title(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
     titles: &[&str],
-) -> Result<HashMap<String, Model>> {
+) -> Result<HashMap<String, i64>> {
     nearest(db, space, titles, None).await
 }
 
-/// Like [`find_by_title`], with an optional lock.
+/// Like [`ids_by_title`], with an optional lock. Descriptions, which can be long, are not read.
 async fn nearest(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
     titles: &[&str],
     lock: Option<LockType>,
-) -> Result<HashMap<String, Model>> {
+) -> Result<HashMap<String, i64>> {
     if titles.is_empty() {
         return Ok(HashMap::new());
     }
     let mut query = labels::available(space.scope(), space.namespace.id)
+        .select_only()
+        .columns([Column::Id, Column::Title, Column::NamespaceId])
         .filter(Column::Title.is_in(titles.iter().copied()))
         .order_by_asc(Column::Id);
     if let Some(lock) = lock {
         query = query.lock(lock);
     }
-    let found = query.all(db).await?;
+    let found: Vec<(i64, String, Option<i64>)> = query.into_tuple().all(db).await?;
     let ancestors = namespace_ancestors::of(db, space.namespace.id).await?;
-    let distance = |label: &Model| {
+    let distance = |namespace_id: Option<i64>| {
         let group = ancestors
             .iter()
-            .find(|row| Some(row.ancestor_id) == label.namespace_id);
+            .find(|row| Some(row.ancestor_id) == namespace_id);
         group.map(|row| row.depth)
     };
-    let mut nearest: HashMap<String, Model> = HashMap::new();
-    for label in found {
-        match nearest.get(&label.title) {
+    let mut nearest: HashMap<String, (i64, Option<i32>)> = HashMap::new();
+    for (id, title, namespace_id) in found {
+        let distance = distance(namespace_id);
+        match nearest.get(&title) {
             // The label of a project has no distance, which sorts first.
-            Some(other) if distance(other) <= distance(&label) => {}
+            Some((_, other)) if *other <= distance => {}
             _ => {
-                nearest.insert(label.title.clone(), label);
+                nearest.insert(title, (id, distance));
             }
         }
     }
-    Ok(nearest)
+    let ids = nearest.into_iter().map(|(title, (id, _))| (title, id));
+    Ok(ids.collect())
 }
 
 /// Creates a label with a title in the project or group. If a concurrent request created the label, returns

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QuerySelect,
 };
 use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
@@ -234,14 +235,21 @@ async fn milestones_named(
     }
     let group_id = space.namespace.id;
     let above = namespace_ancestors::of(transaction, group_id).await?;
-    let found = milestones::available(space.scope(), group_id)
+    // Descriptions of milestones can be long and are not read.
+    let mut found: Vec<(i64, String, Option<i64>)> = milestones::available(space.scope(), group_id)
+        .select_only()
+        .columns([
+            milestones::Column::Id,
+            milestones::Column::Title,
+            milestones::Column::NamespaceId,
+        ])
         .filter(milestones::Column::Title.is_in(titles))
+        .into_tuple()
         .all(transaction)
         .await?;
     let distance = |id: Option<i64>| above.iter().position(|row| Some(row.ancestor_id) == id);
-    let mut found: Vec<_> = found.into_iter().collect();
     // The nearest one comes last and overwrites the others.
-    found.sort_by_key(|milestone| std::cmp::Reverse(distance(milestone.namespace_id)));
-    let found = found.into_iter().map(|milestone| (milestone.title, milestone.id));
+    found.sort_by_key(|(_, _, namespace_id)| std::cmp::Reverse(distance(*namespace_id)));
+    let found = found.into_iter().map(|(id, title, _)| (title, id));
     Ok(found.collect())
 }

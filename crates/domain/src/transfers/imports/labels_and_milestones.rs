@@ -12,7 +12,7 @@ use storage::entities::{Scope, badges, fold, labels, milestones, now};
 use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
-use crate::planning::labels::{DEFAULT_COLOR, NewLabel, find_by_title};
+use crate::planning::labels::{DEFAULT_COLOR, NewLabel, ids_by_title};
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
@@ -207,7 +207,7 @@ pub async fn labels_named<'a>(
         }
     }
     let titles: Vec<&str> = names_by_title.keys().copied().collect();
-    let mut known = find_by_title(transaction, space, &titles).await?;
+    let mut known = ids_by_title(transaction, space, &titles).await?;
     let unknown: Vec<_> = names_by_title
         .iter()
         .filter(|(title, _)| !known.contains_key(**title))
@@ -224,10 +224,7 @@ pub async fn labels_named<'a>(
         });
         insert_labels(transaction, rows.collect::<Result<_>>()?).await?;
         let titles: Vec<&str> = unknown.iter().map(|(title, _)| **title).collect();
-        known.extend(find_by_title(transaction, space, &titles).await?);
+        known.extend(ids_by_title(transaction, space, &titles).await?);
     }
-    Ok(known
-        .into_iter()
-        .map(|(title, label)| (title, label.id))
-        .collect())
+    Ok(known)
 }
