@@ -1,8 +1,5 @@
 //! Labels of epics.
 
-use std::collections::HashMap;
-
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 use super::labels;
@@ -41,27 +38,13 @@ impl Related<labels::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Returns the labels of several epics in one statement, ordered by title, without entries for epics without
-/// labels.
+/// Returns the IDs of the labels of an epic.
 ///
 /// # Errors
 /// Any database error.
-pub async fn of(
-    db: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = i64>,
-) -> Result<HashMap<i64, Vec<labels::Model>>, DbErr> {
-    let rows = Entity::find()
-        .find_also_related(labels::Entity)
-        .filter(Column::EpicId.is_in(ids))
-        .order_by_asc(labels::Column::Title)
-        .order_by_asc(labels::Column::Id)
-        .all(db)
-        .await?;
-    let mut found: HashMap<i64, Vec<labels::Model>> = HashMap::new();
-    for (row, label) in rows {
-        found.entry(row.epic_id).or_default().extend(label);
-    }
-    Ok(found)
+pub async fn ids_of(db: &impl ConnectionTrait, epic_id: i64) -> Result<Vec<i64>, DbErr> {
+    let rows = Entity::find().filter(Column::EpicId.eq(epic_id)).all(db).await?;
+    Ok(rows.into_iter().map(|row| row.label_id).collect())
 }
 
 /// The table that links labels to epics.

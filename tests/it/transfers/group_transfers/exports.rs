@@ -98,6 +98,40 @@ async fn export_contains_group_data_without_secrets(server: TestServer) {
     }
 }
 
+/// The description of a label can be long, and many boards and epics can have the same label.
+async fn export_does_not_read_descriptions_of_linked_labels(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let at = format!("/groups/{top}");
+    let mut labels = Vec::new();
+    for (title, color) in [("bug", "#ff0000"), ("all", "#00ff00")] {
+        let label = json!({"name": title, "color": color, "description": "x".repeat(60_000)});
+        labels.push(root.post(&format!("{at}/labels"), label).await.expect(201).json());
+    }
+    let board = root.post(&format!("{at}/boards"), json!({"name": "Plan"})).await.expect(201).json();
+    let board = format!("{at}/boards/{}", board["id"]);
+    root.put(&board, json!({"labels": "bug,all"})).await.expect(200);
+    root.post(&format!("{board}/lists"), json!({"label_id": labels[0]["id"]})).await.expect(201);
+    for title in ["one", "two"] {
+        root.post(&format!("{at}/epics"), json!({"title": title, "labels": "bug,all"})).await.expect(201);
+    }
+    let before = server.statements();
+    let archive = export(&server, &root, top).await;
+    let texts = server.statement_texts(before);
+    for table in ["board_labels", "board_lists", "epic_labels"] {
+        let source = format!("FROM \"{table}\"");
+        let of_table: Vec<&String> = texts.iter().filter(|text| text.contains(&source)).collect();
+        assert!(of_table.iter().any(|text| text.contains("\"labels\".\"title\"")), "{of_table:?}");
+        assert!(of_table.iter().all(|text| !text.contains("\"labels\".\"description\"")), "{of_table:?}");
+    }
+    let files = files(&archive);
+    let both = json!([{"title": "all", "color": "#00ff00"}, {"title": "bug", "color": "#ff0000"}]);
+    let boards = records(&files, &format!("tree/groups/{top}/boards.ndjson"));
+    assert_eq!((&boards[0]["labels"], &boards[0]["lists"][0]["label"]), (&both, &both[1]));
+    let epics = records(&files, &format!("tree/groups/{top}/epics.ndjson"));
+    assert_eq!((epics.len(), &epics[0]["labels"], &epics[1]["labels"]), (2, &both, &both));
+}
+
 async fn new_export_replaces_previous_one(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
@@ -302,6 +336,7 @@ async fn export_rate_limit_returns_429(server: TestServer) {
 on_every_database![
     export_is_written_by_job_and_downloadable,
     export_contains_group_data_without_secrets,
+    export_does_not_read_descriptions_of_linked_labels,
     new_export_replaces_previous_one,
     expired_exports_are_deleted_by_sweep,
     deleting_group_deletes_exports,

@@ -34,8 +34,7 @@ impl EpicLabelUpdate {
         if *self == Self::default() {
             return Ok(false);
         }
-        let labels = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
-        let before: Vec<i64> = labels.iter().flatten().map(|label| label.id).collect();
+        let before = epic_labels::ids_of(transaction, epic_id).await?;
         let mut after = match self.all.is_keep() {
             true => before.clone(),
             false => Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    Select,
+    Related, Select,
 };
 use storage::entities::members::MembershipSource;
 use storage::entities::{
@@ -285,11 +285,32 @@ fn user_record(user: users::Model, addresses: AddressPolicy) -> UserRecord {
     }
 }
 
-fn label_name(label: labels::Model) -> LabelName {
-    LabelName {
-        title: label.title,
-        color: Some(label.color),
+/// Returns the titles and colors of the labels of several rows, by an ID of the rows. The description of a label can be
+/// long, and many rows can have the same label.
+async fn linked_labels<E: EntityTrait + Related<labels::Entity>>(
+    snapshot: &DatabaseTransaction,
+    links: Select<E>,
+    owner: E::Column,
+) -> Result<HashMap<i64, Vec<LabelName>>> {
+    let rows: Vec<(i64, String, String)> = links
+        .inner_join(labels::Entity)
+        .select_only()
+        .column(owner)
+        .columns([labels::Column::Title, labels::Column::Color])
+        .order_by_asc(labels::Column::Title)
+        .order_by_asc(labels::Column::Id)
+        .into_tuple()
+        .all(snapshot)
+        .await?;
+    let mut found: HashMap<i64, Vec<LabelName>> = HashMap::new();
+    for (owner_id, title, color) in rows {
+        let color = Some(color);
+        found
+            .entry(owner_id)
+            .or_default()
+            .push(LabelName { title, color });
     }
+    Ok(found)
 }
 
 async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
@@ -299,17 +320,13 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Arch
     for ids in batches(snapshot, all(), Column::Id, None).await? {
         let rows = all().filter(Column::Id.is_in(ids.iter().copied()));
         let rows = rows.order_by_asc(Column::Id).all(snapshot).await?;
-        let lists = board_lists::of(ids.iter().copied())
-            .find_also_related(labels::Entity)
-            .all(snapshot)
-            .await?;
-        let carried = board_labels::Entity::find()
-            .find_also_related(labels::Entity)
-            .filter(board_labels::Column::BoardId.is_in(ids))
-            .order_by_asc(labels::Column::Title)
-            .all(snapshot)
-            .await?;
-        let of_lists = lists.iter().filter_map(|(list, _)| list.milestone_id);
+        let of_boards = || board_lists::of(ids.iter().copied());
+        let lists = of_boards().all(snapshot).await?;
+        let mut of_list = linked_labels(snapshot, of_boards(), board_lists::Column::Id).await?;
+        let links = board_labels::Column::BoardId.is_in(ids.iter().copied());
+        let links = board_labels::Entity::find().filter(links);
+        let mut of_board = linked_labels(snapshot, links, board_labels::Column::BoardId).await?;
+        let of_lists = lists.iter().filter_map(|list| list.milestone_id);
         let of_boards = rows.iter().filter_map(|board| board.milestone_id);
         let titles = titles(snapshot, of_lists.chain(of_boards).collect()).await?;
         let titled = |id: Option<i64>| {
@@ -317,7 +334,7 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Arch
             Some(MilestoneName { title })
         };
         let mut on_boards: HashMap<i64, Vec<BoardListRecord>> = HashMap::new();
-        for (list, label) in lists {
+        for list in lists {
             let on_board = on_boards.entry(list.board_id).or_default();
             on_board.push(BoardListRecord {
                 list_type: match (list.label_id, list.milestone_id) {
@@ -326,17 +343,10 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Arch
                     (None, None) => BoardListType::Assignee,
                 },
                 position: i64::try_from(on_board.len()).ok(),
-                label: label.map(label_name),
+                label: of_list.remove(&list.id).and_then(|mut names| names.pop()),
                 milestone: titled(list.milestone_id),
                 user_id: list.assignee_id,
             });
-        }
-        let mut by_board: HashMap<i64, Vec<LabelName>> = HashMap::new();
-        for (row, label) in carried {
-            by_board
-                .entry(row.board_id)
-                .or_default()
-                .extend(label.map(label_name));
         }
         for row in rows {
             let record = BoardRecord {
@@ -345,7 +355,7 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Arch
                 milestone: titled(row.milestone_id),
                 assignee_id: row.assignee_id,
                 weight: row.weight.map(i64::from),
-                labels: BoundedList(by_board.remove(&row.id).unwrap_or_default()),
+                labels: BoundedList(of_board.remove(&row.id).unwrap_or_default()),
                 lists: BoundedList(on_boards.remove(&row.id).unwrap_or_default()),
                 name: row.name,
             };
@@ -376,7 +386,8 @@ async fn epics(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Archi
     for ids in batches(snapshot, all(), Column::Id, Some(Column::Description)).await? {
         let rows = all().filter(Column::Id.is_in(ids.iter().copied()));
         let rows = rows.order_by_asc(Column::Id).all(snapshot).await?;
-        let mut carried = epic_labels::of(snapshot, ids).await?;
+        let links = epic_labels::Entity::find().filter(epic_labels::Column::EpicId.is_in(ids));
+        let mut carried = linked_labels(snapshot, links, epic_labels::Column::EpicId).await?;
         for row in rows {
             let labels = carried.remove(&row.id).unwrap_or_default();
             let record = EpicRecord {
@@ -393,7 +404,7 @@ async fn epics(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Archi
                 due_date: row.due_date,
                 author_id: row.author_id,
                 parent_id: row.parent_id,
-                labels: BoundedList(labels.into_iter().map(label_name).collect()),
+                labels: BoundedList(labels),
             };
             writer.line(&record).await?;
         }
