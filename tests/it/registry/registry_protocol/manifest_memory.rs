@@ -3,9 +3,11 @@
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
+use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::registry_manifests;
 
-use super::{IMAGE, Tool, assert_refused, digest, request_token};
+use super::{IMAGE, INDEX, Tool, assert_refused, digest, request_token};
 use crate::support::body_memory::wait_until_released;
 use crate::support::client::http;
 use crate::support::spaces::project;
@@ -85,6 +87,29 @@ async fn unread_referrers_hold_at_most_the_share_of_an_address(server: TestServe
     check_unread_responses(&server, &path, size).await;
 }
 
+/// An image index can refer to very many manifests with long annotations.
+async fn push_of_index_does_not_read_annotations_of_its_manifests(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let mut children = Vec::new();
+    for number in 0..2 {
+        let mut child = manifest(&tool, 100_000 + number).await;
+        child["subject"] = json!({"mediaType": IMAGE, "digest": digest(b"a subject"), "size": 9});
+        tool.push_manifest(&format!("child-{number}"), IMAGE, &child).await.expect(201);
+        let bytes = child.to_string().into_bytes();
+        children.push(json!({"mediaType": IMAGE, "digest": digest(&bytes), "size": bytes.len()}));
+    }
+    let before = server.statements();
+    let index = json!({"schemaVersion": 2, "manifests": children});
+    tool.push_manifest("index", INDEX, &index).await.expect(201);
+    let of_children = |text: &String| text.contains("FROM \"registry_manifests\"") && text.contains("\"digest\" IN");
+    let texts: Vec<String> = server.statement_texts(before).into_iter().filter(of_children).collect();
+    assert!(!texts.is_empty() && texts.iter().all(|text| !text.contains("annotations")), "{texts:?}");
+    // The configuration of each child has two bytes.
+    let rows = registry_manifests::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.total_size).max(), Some(4));
+}
+
 async fn push_beyond_memory_returns_503_and_stores_nothing(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
@@ -106,4 +131,5 @@ on_every_database![
     unread_manifests_hold_at_most_the_share_of_an_address with small_memory(),
     unread_referrers_hold_at_most_the_share_of_an_address with small_memory(),
     push_beyond_memory_returns_503_and_stores_nothing with small_memory(),
+    push_of_index_does_not_read_annotations_of_its_manifests,
 ];

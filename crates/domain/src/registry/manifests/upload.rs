@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    IntoActiveModel, QueryFilter,
+    IntoActiveModel, QueryFilter, QuerySelect,
 };
 use storage::entities::registry_manifests::{ActiveModel, Column, Entity, Model, by_digest};
 use storage::entities::{
@@ -308,17 +308,20 @@ async fn blobs_of(
     Ok(blobs.map(|blob| (blob.digest, (blob.id, blob.size))).collect())
 }
 
-/// Returns the IDs and total sizes of these manifests in a repository.
+/// Returns the IDs and total sizes of these manifests in a repository. Annotations, which can be long, are not read.
 async fn manifests_of(
     db: &impl ConnectionTrait,
     repository_id: i64,
     children: &[ManifestChild],
 ) -> Result<HashMap<String, (i64, i64)>, RegistryError> {
-    let found = Entity::find()
+    let found: Vec<(String, i64, i64)> = Entity::find()
+        .select_only()
+        .columns([Column::Digest, Column::Id, Column::TotalSize])
         .filter(Column::RepositoryId.eq(repository_id))
-        .filter(Column::Digest.is_in(children.iter().map(|child| child.digest.as_str())));
-    let found = found.all(db).await?.into_iter();
-    Ok(found
-        .map(|manifest| (manifest.digest, (manifest.id, manifest.total_size)))
-        .collect())
+        .filter(Column::Digest.is_in(children.iter().map(|child| child.digest.as_str())))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let found = found.into_iter().map(|(digest, id, size)| (digest, (id, size)));
+    Ok(found.collect())
 }
