@@ -68,9 +68,9 @@ impl RegistryActions {
         }
     }
 
-    /// Returns the intersection.
+    /// Returns the operations of both sets together.
     #[must_use]
-    pub fn intersection(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self {
             pull: self.pull || other.pull,
             push: self.push || other.push,
@@ -139,6 +139,13 @@ pub fn denial_reason(access: &ProjectAccess, action: RegistryAction) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn union_contains_operations_of_both_sets() {
+        let (pull, push) = (RegistryActions::parse("pull"), RegistryActions::parse("push"));
+        assert_eq!(pull.union(push), RegistryActions::parse("pull,push"));
+        assert_eq!(pull.union(RegistryActions::default()), pull);
+    }
 
     #[test]
     fn scope_actions_ignore_unknown_words() {

@@ -98,7 +98,7 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
         };
         let granted = requested.allowed(&repository_path.access);
         match access.iter_mut().find(|(known, _)| known == name.as_str()) {
-            Some((_, known)) => *known = known.intersection(granted),
+            Some((_, known)) => *known = known.union(granted),
             None if granted.is_empty() => {}
             None => access.push((name.to_string(), granted)),
         }
