@@ -155,7 +155,8 @@ fn total_size_of_findings_is_limited() {
         let error = read_report(&mut Cursor::new(document), &mut output).expect_err("a fault");
         let text = error.to_string();
         assert!(
-            text.contains("/runs/0/results/") && text.contains("the findings are too large (maximum is 64 MiB)"),
+            text.contains("/runs/0/results/")
+                && text.contains("the findings are too large (maximum is 64 MiB)"),
             "{text}"
         );
         assert!(output.len() <= MAX_FINDINGS_BYTES, "{}", output.len());

@@ -262,7 +262,8 @@ async fn status_of_tag_does_not_count_for_branch_of_same_name(server: TestServer
     fixture.merge(json!({})).await.expect(405);
     assert_eq!(fixture.project.id("main"), main);
     let latest = format!("/projects/{project}/pipelines/latest");
-    for (name, found) in [("feature/x", &of_branch), ("refs/heads/feature/x", &of_branch), ("refs/tags/feature/x", &of_tag)]
+    for (name, found) in
+        [("feature/x", &of_branch), ("refs/heads/feature/x", &of_branch), ("refs/tags/feature/x", &of_tag)]
     {
         assert_eq!(fixture.root.get(&format!("{latest}?ref={name}")).await.expect(200).json()["id"], *found, "{name}");
     }

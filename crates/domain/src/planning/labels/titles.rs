@@ -55,7 +55,10 @@ pub async fn resolve_or_create(
         let label = insert_or_get(transaction, space, title).await?;
         ids.insert(title.to_owned(), label.id);
     }
-    Ok(unique.iter().filter_map(|title| ids.get(*title).copied()).collect())
+    Ok(unique
+        .iter()
+        .filter_map(|title| ids.get(*title).copied())
+        .collect())
 }
 
 /// Locks the labels with these titles until the transaction ends and returns their IDs. Missing labels are not
@@ -107,9 +110,7 @@ async fn nearest(
     let found: Vec<(i64, String, Option<i64>)> = query.into_tuple().all(db).await?;
     let ancestors = namespace_ancestors::of(db, space.namespace.id).await?;
     let distance = |namespace_id: Option<i64>| {
-        let group = ancestors
-            .iter()
-            .find(|row| Some(row.ancestor_id) == namespace_id);
+        let group = ancestors.iter().find(|row| Some(row.ancestor_id) == namespace_id);
         group.map(|row| row.depth)
     };
     let mut nearest: HashMap<String, (i64, Option<i32>)> = HashMap::new();

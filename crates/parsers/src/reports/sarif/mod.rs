@@ -308,7 +308,7 @@ fn placeholder<'a, 't>(text: &'t str, arguments: &'a [BoundedString<4_000>]) -> 
     let (number, rest) = inner.split_at(digits);
     let after = rest.strip_prefix('}')?;
     let argument = arguments.get(number.parse::<usize>().ok()?)?;
-    Some((&argument.0, after))
+    Some((argument.0.as_str(), after))
 }
 
 /// Adds a result to the findings.
