@@ -3,7 +3,8 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::webhooks::values::{self, KeyedValue, ValueChange, ValueKind};
+use domain::webhooks::value_changes::{self, ValueChange};
+use domain::webhooks::values::{KeyedValue, ValueKind};
 use domain::webhooks::{self, WebhookSettings, log, test_delivery};
 
 use crate::api::routes::ProjectHooksApi;
@@ -130,7 +131,7 @@ impl ProjectHooksApi for App {
             value: request.body.value.into(),
         });
         let (id, kind) = (request.hook_id, ValueKind::CustomHeaders);
-        values::change(&self.backend, &access, id, kind, change).await
+        value_changes::change(&self.backend, &access, id, kind, change).await
     }
 
     async fn delete_project_hook_custom_header(
@@ -140,7 +141,7 @@ impl ProjectHooksApi for App {
     ) -> Result<()> {
         let change = ValueChange::Remove(request.key);
         let (id, kind) = (request.hook_id, ValueKind::CustomHeaders);
-        values::change(&self.backend, &access, id, kind, change).await
+        value_changes::change(&self.backend, &access, id, kind, change).await
     }
 
     async fn set_project_hook_url_variable(
@@ -153,7 +154,7 @@ impl ProjectHooksApi for App {
             value: request.body.value.into(),
         });
         let (id, kind) = (request.hook_id, ValueKind::UrlVariables);
-        values::change(&self.backend, &access, id, kind, change).await
+        value_changes::change(&self.backend, &access, id, kind, change).await
     }
 
     async fn delete_project_hook_url_variable(
@@ -163,7 +164,7 @@ impl ProjectHooksApi for App {
     ) -> Result<()> {
         let change = ValueChange::Remove(request.key);
         let (id, kind) = (request.hook_id, ValueKind::UrlVariables);
-        values::change(&self.backend, &access, id, kind, change).await
+        value_changes::change(&self.backend, &access, id, kind, change).await
     }
 
     async fn test_project_hook(

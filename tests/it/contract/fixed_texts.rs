@@ -412,7 +412,7 @@ const AREAS: &[Area] = &[
         "commit messages",
         "Git tools read these trailers and subjects.",
         &[
-            r"{}\n\n(cherry picked from commit {})",
+            r"\n\n(cherry picked from commit {})",
             r#"Revert \"{}\"\n\nThis reverts commit {}"#,
             r"Merge branch '{}' into '{}'\n\n{}{}\n\nSee merge request {}!{}",
             r"\n\nCloses {}",

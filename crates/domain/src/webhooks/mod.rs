@@ -11,6 +11,7 @@ mod receiver_url;
 mod request;
 pub mod status_checks;
 pub mod test_delivery;
+pub mod value_changes;
 pub mod values;
 
 use git::check_branch_name;

@@ -21,7 +21,7 @@ use crate::spaces::members;
 const MAX_MEMBERS: u64 = 1000;
 /// Maximum number of mentioned groups in a text.
 const MAX_GROUPS: u64 = 10;
-/// Maximum number of mentioned users without a role for whom it is checked whether they see the group of an epic, with one
+/// Maximum number of mentioned users without a role that are checked for access to the group of an epic, with one
 /// statement each.
 const MAX_GROUP_CHECKS: usize = 100;
 
