@@ -48,6 +48,8 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
     site.import("p", &work.path).await;
     let owner = Client::new(&server.base, Some(TOKEN));
     owner.put("/projects/root%2Fp", json!({"visibility": "public"})).await.expect(200);
+    let settings = json!({"allow_local_requests_from_hooks_and_services": true});
+    owner.put("/application/settings", settings).await.expect(200);
     let hook = json!({"url": "http://127.0.0.1:9/", "push_events": true});
     let hook = owner.post("/projects/root%2Fp/hooks", hook).await.expect(201);
     let hook = format!("/projects/root%2Fp/hooks/{}", hook.json()["id"]);

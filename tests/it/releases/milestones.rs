@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use domain::identity::access::ProjectAccess;
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
@@ -14,6 +13,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::release;
 use crate::planning::milestones::milestone;
+use crate::support::body_memory::request_memory;
 use crate::support::code::Project;
 use crate::support::spaces::group;
 use crate::support::{Client, TestServer, on_every_database};
@@ -150,8 +150,7 @@ async fn milestone_of_many_releases_is_read_once(server: TestServer) {
     let user = server.create_user("ada").await;
     server.insert_member(project.id, user.id, AccessLevel::Developer).await;
     let list = async |memory_bytes: u64| {
-        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let (budgets, memory) = request_memory(memory_bytes);
         let caller = Caller::user(user.row.clone()).with_memory(memory);
         let access = ProjectAccess::find(&server.backend, caller, &project.id.to_string()).await.expect("access");
         let filter = ReleaseFilter {
@@ -164,7 +163,7 @@ async fn milestone_of_many_releases_is_read_once(server: TestServer) {
         (page, budgets.memory.used())
     };
     // Three copies in the response, and four while the row is read.
-    let (refused, used) = list(699_999).await;
+    let (refused, used) = list(699_990).await;
     assert!(matches!(refused, Err(Error::Overloaded)) && used < 100_000, "{used}");
     let (page, used) = list(16 << 20).await;
     assert!((300_000..400_000).contains(&used), "{used}");

@@ -19,9 +19,6 @@ const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 /// Maximum length of a ref, and of a path, in the directory name of an archive, in bytes.
 const MAX_ARCHIVE_NAME_BYTES: usize = 100;
 
-/// Maximum number of paths that an archive excludes. Git compares each of them with each entry.
-const MAX_EXCLUDED_PATHS: usize = 100;
-
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
 pub fn page_window(page: &PageRequest) -> git::PageWindow {
@@ -209,18 +206,12 @@ pub struct ArchiveSelection {
 /// Starts an archive of the files of a commit.
 ///
 /// # Errors
-/// Returns `NotFound` if the revision or the path does not exist, and `Busy` if too many transfers are running. Returns
-/// `InvalidParameters` if too many paths are excluded.
+/// Returns `NotFound` if the revision or the path does not exist, and `Busy` if too many transfers are running.
 pub async fn create_archive(
     backend: &Backend,
     access: &ProjectAccess,
     selection: ArchiveSelection,
 ) -> Result<RepositoryArchive> {
-    if selection.excluded_paths.len() > MAX_EXCLUDED_PATHS {
-        return Err(Error::parameter(format!(
-            "exclude_paths has too many paths (maximum is {MAX_EXCLUDED_PATHS})"
-        )));
-    }
     let repository = repository_access::repository(backend, access)?;
     let revision = selection.revision.as_deref();
     let commit = resolve(&repository, access, revision, "File").await?;

@@ -233,24 +233,29 @@ pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Returns a condition on `projects` for visible projects whose code the viewer may read. If the repository
-/// is open to members only, or the viewer sees the project only as a member, the viewer must be at least a
-/// Reporter.
+/// Returns a condition on `projects` for visible projects whose code the viewer may read. If the viewer sees the project
+/// only as a member, the viewer must be at least a Reporter. If the repository is open to members only, any role suffices
+/// in other projects.
 pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::{Column, FeatureAccess};
 
-    let open = |visibilities: Vec<Visibility>| {
+    let open = |access: FeatureAccess, visibilities: Vec<Visibility>| {
         Condition::all()
-            .add(Column::RepositoryAccessLevel.eq(FeatureAccess::Enabled))
+            .add(Column::RepositoryAccessLevel.eq(access))
             .add(Column::Visibility.is_in(visibilities))
     };
     let enabled = Condition::all().add(Column::RepositoryAccessLevel.ne(FeatureAccess::Disabled));
     match viewer {
         Viewer::Admin => enabled,
-        Viewer::Anonymous => open(vec![Visibility::Public]),
-        Viewer::User { id, external } => Condition::any()
-            .add(open(visibilities_without_role(external)))
-            .add(enabled.add(projects_with_level(id, AccessLevel::Reporter, today))),
+        Viewer::Anonymous => open(FeatureAccess::Enabled, vec![Visibility::Public]),
+        Viewer::User { id, external } => {
+            let visibilities = visibilities_without_role(external);
+            let of_members = open(FeatureAccess::Private, visibilities.clone());
+            Condition::any()
+                .add(open(FeatureAccess::Enabled, visibilities))
+                .add(enabled.add(projects_with_level(id, AccessLevel::Reporter, today)))
+                .add(of_members.add(projects_with_level(id, AccessLevel::Guest, today)))
+        }
     }
 }
 

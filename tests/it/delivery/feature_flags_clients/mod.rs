@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::delivery::feature_flags_clients as clients;
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
+use domain::kernel::budgets::Budgets;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use holdfast::config::ConfigOptions;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::feature_flag_user_lists::user_list;
 use super::feature_flags::flag;
+use crate::support::body_memory::request_memory;
 use crate::support::spaces::{id, join, project};
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
@@ -263,8 +264,7 @@ fn list_strategies(list: i64, count: usize) -> Vec<Value> {
 
 /// Returns an anonymous caller with a budget of its own.
 fn caller_with_memory(memory_bytes: u64) -> (Budgets, Caller) {
-    let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-    let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+    let (budgets, memory) = request_memory(memory_bytes);
     (budgets, Caller::anonymous().with_memory(memory))
 }
 

@@ -1,7 +1,6 @@
 //! Lists of to-do items.
 
 use domain::discussion::todos::{self, TodoFilter};
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
@@ -12,6 +11,7 @@ use storage::entities::todos::TodoState;
 
 use super::{pairs, pending, public_project};
 use crate::planning::issues::open;
+use crate::support::body_memory::request_memory;
 use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -84,14 +84,13 @@ async fn copies_of_targets_count_against_the_memory(server: TestServer) {
         ann.client.post(&format!("/todos/{}/mark_as_done", todo["id"]), json!({})).await.expect(201);
     }
     let list = async |memory_bytes: u64| {
-        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let (budgets, memory) = request_memory(memory_bytes);
         let caller = Caller::user(ann.row.clone()).with_memory(memory);
         let filter = TodoFilter { state: Some(TodoState::Done), ..TodoFilter::default() };
         let page = todos::list(&server.backend, &caller, &filter, &PageRequest::default()).await;
         page.map(|page| page.items.len())
     };
-    assert!(matches!(list(299_999).await, Err(Error::Overloaded)));
+    assert!(matches!(list(299_990).await, Err(Error::Overloaded)));
     assert_eq!(list(300_000).await.expect("items"), 3);
 }
 

@@ -4,7 +4,6 @@ mod lists;
 
 use domain::identity::access::ProjectAccess;
 use domain::identity::space_access::SpaceAccess;
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
@@ -15,6 +14,7 @@ use storage::entities::AccessLevel;
 
 use crate::planning::labels::label;
 use crate::planning::milestones::milestone;
+use crate::support::body_memory::request_memory;
 use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -162,15 +162,14 @@ async fn copies_of_descriptions_count_against_the_memory(server: TestServer) {
     let user = server.create_user("ann").await;
     server.insert_member(id, user.id, AccessLevel::Developer).await;
     let listed = async |memory_bytes: u64| {
-        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let (budgets, memory) = request_memory(memory_bytes);
         let caller = Caller::user(user.row.clone()).with_memory(memory);
         let access = ProjectAccess::find(&server.backend, caller, &id.to_string()).await.expect("access");
         let page = boards::list(&server.backend, &SpaceAccess::from(access), &PageRequest::default()).await;
         page.map(|page| page.items.len())
     };
     // The response contains the description of the label as text and as HTML.
-    assert!(matches!(listed(359_999).await, Err(Error::Overloaded)));
+    assert!(matches!(listed(359_990).await, Err(Error::Overloaded)));
     assert_eq!(listed(360_000).await.expect("boards"), 3);
     let shown = root.get(&format!("{path}/boards")).await.expect(200).json();
     for board in shown.as_array().expect("a list") {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::kernel::page::PageRequest;
@@ -13,6 +12,7 @@ use serde_json::json;
 use storage::entities::{AccessLevel, award_emoji, issues, now};
 
 use super::{open, public_project, titles};
+use crate::support::body_memory::request_memory;
 use crate::support::client::segment;
 use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
@@ -382,15 +382,14 @@ async fn milestone_of_many_issues_is_read_once(server: TestServer) {
     }
     open(&root, id, json!({"title": "last", "milestone_id": empty["id"]})).await;
     let list = async |memory_bytes: u64| {
-        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+        let (budgets, memory) = request_memory(memory_bytes);
         let caller = Caller::anonymous().with_memory(memory);
         let (filter, page) = (IssueFilter::default(), PageRequest::default());
         let page = issues_service::list(&server.backend, &caller, ListScope::Project(id), &filter, &page).await;
         (page, budgets.memory.used())
     };
     // The response contains the description three times.
-    let (refused, _) = list(299_999).await;
+    let (refused, _) = list(299_990).await;
     assert!(matches!(refused, Err(Error::Overloaded)));
     let (page, used) = list(300_000).await;
     assert_eq!(used, 300_000);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use domain::identity::access::ProjectAccess;
 use domain::identity::space_access::SpaceAccess;
-use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::planning::labels::{reserve_descriptions, resolve_or_create};
@@ -17,6 +16,7 @@ use storage::entities::related_rows::RelatedRows;
 use storage::entities::{issue_assignees, issues, labels};
 
 use super::label;
+use crate::support::body_memory::request_memory;
 use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -182,9 +182,8 @@ async fn description_of_a_label_is_read_once_for_all_issues(server: TestServer) 
     assert_eq!(&**descriptions[0], description.as_str());
     assert!(descriptions.iter().all(|description| Arc::ptr_eq(description, descriptions[0])));
     // The response contains each description as text and as HTML for each issue.
-    for (memory_bytes, fits) in [(359_999, false), (360_000, true)] {
-        let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
-        let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
+    for (memory_bytes, fits) in [(359_990, false), (360_000, true)] {
+        let (budgets, memory) = request_memory(memory_bytes);
         let caller = Caller::anonymous().with_memory(memory);
         let reserved = reserve_descriptions(&caller, found.values().flatten());
         assert!(matches!((&reserved, fits), (Ok(()), true) | (Err(Error::Overloaded), false)), "{reserved:?}");
