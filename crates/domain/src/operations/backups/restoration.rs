@@ -3,34 +3,29 @@
 //! Everything is checked before anything is written. A mark in the data directory is written first and removed last, so that
 //! no server starts on a directory that is not complete, and another restore can replace it.
 
+mod target_database;
+mod target_objects;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use git::{RepositoryId, RepositoryStore};
-use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sea_orm::sqlx::{self, Connection, Row};
-use sea_orm::{EntityTrait, QuerySelect};
-use storage::database::{self, Database, DatabaseOptions};
-use storage::entities::{instances, projects, registry_pieces, users};
+use storage::database;
 
 use super::file_store::{Access, FileStore, StoredFile};
 use super::manifest::{BackupManifest, ObjectEntry, RepositoryListing};
-use super::snapshot::Snapshot;
 use super::verification::{check_for_restore, create_repository};
-use super::{BackupEvent, Reporter, blocking, postgresql, ref_changes, rejected};
-use crate::integrations::object_storage::{self, ObjectStorage};
+use super::{BackupEvent, Reporter, blocking, rejected};
 use crate::kernel::error::{Error, Result};
 use crate::operations::instance_identity::{
     self, DatabaseKind, RestoreMark, RestoreTarget, UnfinishedRestore,
 };
-use crate::registry::{self, garbage_collection};
 use crate::secrets::Secret;
+use target_database::TargetDatabase;
+use target_objects::restore_objects;
 
 /// Repositories that are restored at a time.
 const CONCURRENCY: usize = 4;
@@ -277,267 +272,4 @@ async fn restore_repository(
     })
     .await?;
     create_repository(store, repositories, &RepositoryId::of_project(id), &listing).await
-}
-
-async fn restore_objects(
-    plan: &Plan,
-    data_dir: &Path,
-    url: Option<&str>,
-    report: Reporter<'_>,
-) -> Result<()> {
-    let storage = ObjectStorage::open(url, data_dir)?;
-    let (mut done, total) = (0, plan.objects.len() as u64);
-    let mut restored = stream::iter(plan.objects.values())
-        .map(|entry| restore_object(&plan.store, &storage, entry))
-        .buffer_unordered(CONCURRENCY);
-    while let Some(outcome) = restored.next().await {
-        outcome?;
-        done += 1;
-        report(BackupEvent::Objects { done, total });
-    }
-    Ok(())
-}
-
-async fn restore_object(store: &Arc<FileStore>, storage: &ObjectStorage, entry: &ObjectEntry) -> Result<()> {
-    let (store, spool, file) = (Arc::clone(store), storage.clone(), entry.file);
-    // Read completely before it is stored, because its end decides whether it is sound.
-    let spooled = blocking(move || {
-        let copy = || -> io::Result<File> {
-            let mut spooled = spool.spool()?;
-            io::copy(&mut store.read(file)?, &mut spooled)?;
-            spooled.rewind()?;
-            Ok(spooled)
-        };
-        copy().map_err(|error| super::damaged("object", error))
-    })
-    .await?;
-    Ok(storage
-        .put(&entry.key, tokio::fs::File::from_std(spooled))
-        .await?)
-}
-
-/// The database into which a backup is restored.
-enum TargetDatabase {
-    /// A file that does not exist yet.
-    Sqlite(PathBuf),
-    /// A database without tables, or with the empty tables of an interrupted restore.
-    EmptyPostgresql(Database),
-    /// A database that is complete except for its identity.
-    Complete(Database),
-}
-
-impl TargetDatabase {
-    /// Checks that a database is empty or belongs to the interrupted restore; or, if it is kept, to the instance of the backup.
-    /// Writes nothing.
-    async fn check(
-        options: &RestoreOptions,
-        manifest: &BackupManifest,
-        earlier: Option<&UnfinishedRestore>,
-    ) -> Result<Self> {
-        let url = &options.database_url;
-        if DatabaseKind::of_url(url) == DatabaseKind::Sqlite {
-            let path = sqlite_path(url)?;
-            if !path.exists() {
-                return Ok(Self::Sqlite(path));
-            }
-            // Killed after the file got its name.
-            let is_own = match earlier {
-                Some(_) if path.starts_with(&options.data_dir) => true,
-                Some(earlier) => sqlite_instance(&path).await.as_ref() == Some(&earlier.instance_id),
-                None => false,
-            };
-            return match is_own {
-                true => Ok(Self::Sqlite(path)),
-                false => Err(rejected(format!("{} already exists", path.display()))),
-            };
-        }
-        // One connection, so that others can be recognized.
-        let connection = DatabaseOptions {
-            max_connections: 1,
-            must_exist: true,
-            ..DatabaseOptions::default()
-        };
-        let database = Database::connect(url, &connection).await?;
-        if postgresql::is_empty(&database).await? {
-            return match options.keep_database {
-                true => Err(rejected(
-                    "the database is empty; restore it first, or omit --keep-database".to_owned(),
-                )),
-                false => Ok(Self::EmptyPostgresql(database)),
-            };
-        }
-        let found = instances::get(database.read()).await.ok().flatten();
-        let found = found.map(|identity| identity.instance_id);
-        let is_of_earlier = earlier.is_some_and(|earlier| found.as_ref() == Some(&earlier.instance_id));
-        if options.keep_database {
-            if found.is_none() || !(is_of_earlier || found == manifest.instance_id) {
-                return Err(rejected(format!(
-                    "the database does not belong to the instance of the backup {}; set --database-url to the restored \
-                     database",
-                    manifest.id
-                )));
-            }
-            if postgresql::is_in_use(&database).await? {
-                return Err(rejected(
-                    "a server or command uses the database; set --database-url to the restored database, and stop the server"
-                        .to_owned(),
-                ));
-            }
-            return Ok(Self::Complete(database));
-        }
-        if is_of_earlier {
-            let same = earlier.is_some_and(|earlier| earlier.backup == manifest.id.as_str());
-            return match same {
-                true => Ok(Self::Complete(database)),
-                false => Err(rejected(format!(
-                    "the database contains the unfinished restore of the backup {}; restore that backup, or empty the \
-                     database",
-                    earlier.map(|earlier| earlier.backup.as_str()).unwrap_or_default()
-                ))),
-            };
-        }
-        // Killed after the schema was created.
-        let user = users::Entity::find()
-            .select_only()
-            .column(users::Column::Id)
-            .limit(1);
-        let user: Option<i64> = user.into_tuple().one(database.read()).await?;
-        match user.is_none() && found.is_none() && earlier.is_some() {
-            true => Ok(Self::EmptyPostgresql(database)),
-            false => Err(rejected("the database is not empty".to_owned())),
-        }
-    }
-
-    /// Removes repositories and parts of images from a plan that belong to no row of a kept database.
-    async fn select(&self, plan: &mut Plan) -> Result<()> {
-        let Self::Complete(database) = self else {
-            return Ok(());
-        };
-        let known = projects::Entity::find()
-            .select_only()
-            .column(projects::Column::Id);
-        let known: Vec<i64> = known.into_tuple().all(database.read()).await?;
-        let known: HashSet<i64> = known.into_iter().collect();
-        plan.repositories.retain(|id, _| known.contains(id));
-        let pieces = registry_pieces::Entity::find()
-            .select_only()
-            .column(registry_pieces::Column::Key);
-        let pieces: Vec<String> = pieces.into_tuple().all(database.read()).await?;
-        let pieces: HashSet<String> = pieces.into_iter().collect();
-        plan.objects
-            .retain(|key, _| !registry::is_object_key(key) || pieces.contains(key));
-        Ok(())
-    }
-
-    /// Restores the database and records the new identity in it and in the data directory.
-    async fn restore(self, options: &RestoreOptions, plan: &Plan, instance_id: &str) -> Result<()> {
-        let copy = &plan.manifest.database;
-        let temporary = options.data_dir.join(object_storage::SPOOL);
-        match self {
-            Self::Sqlite(path) => {
-                let unfinished = with_suffix(&path, ".restoring");
-                for suffix in ["", "-wal", "-shm"] {
-                    let path = with_suffix(&unfinished, suffix);
-                    blocking(move || remove_if_exists(&path).map_err(Error::internal)).await?;
-                }
-                let (store, target, file) = (Arc::clone(&plan.store), unfinished.clone(), copy.file);
-                blocking(move || {
-                    if let Some(parent) = target.parent() {
-                        std::fs::create_dir_all(parent).map_err(Error::internal)?;
-                    }
-                    let file =
-                        file.ok_or_else(|| rejected("the copy of the database is incomplete".to_owned()))?;
-                    let restored = store.extract(file, &target, 0o600);
-                    restored.map_err(|error| super::damaged("the copy of the database", error))
-                })
-                .await?;
-                let options_of_copy = DatabaseOptions {
-                    must_exist: true,
-                    ..DatabaseOptions::default()
-                };
-                let database = Database::connect(&sqlite_url(&unfinished), &options_of_copy).await?;
-                finish(options, plan, database, instance_id).await?;
-                blocking(move || {
-                    let rename = || -> io::Result<()> {
-                        std::fs::rename(&unfinished, &path)?;
-                        match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                            Some(parent) => File::open(parent)?.sync_all(),
-                            None => Ok(()),
-                        }
-                    };
-                    rename().map_err(Error::internal)
-                })
-                .await
-            }
-            Self::EmptyPostgresql(database) => {
-                let count = copy.migrations.len();
-                database
-                    .migrate_first(u32::try_from(count).map_err(Error::internal)?)
-                    .await?;
-                let snapshot = Snapshot::extract(&plan.store, copy, &temporary).await?;
-                postgresql::restore(&database, &snapshot, instance_id).await?;
-                finish(options, plan, database, instance_id).await
-            }
-            Self::Complete(database) => finish(options, plan, database, instance_id).await,
-        }
-    }
-}
-
-/// Migrates a restored database, records the identity, and deletes the rows that are not reliable.
-async fn finish(options: &RestoreOptions, plan: &Plan, database: Database, instance_id: &str) -> Result<()> {
-    database.migrate().await?;
-    let renewed = instance_identity::renew(
-        &options.data_dir,
-        &options.database_url,
-        &database,
-        instance_id.to_owned(),
-    );
-    renewed.await?;
-    garbage_collection::reset_after_restore(&database).await?;
-    if !options.keep_database {
-        let manifest = &plan.manifest;
-        ref_changes::announce(&database, &manifest.moved_refs, manifest.created_at).await?;
-    }
-    Ok(database.close().await?)
-}
-
-fn sqlite_path(url: &str) -> Result<PathBuf> {
-    let options = SqliteConnectOptions::from_str(url);
-    let options = options.map_err(|_| rejected("the database URL is malformed".to_owned()))?;
-    Ok(options.get_filename().to_path_buf())
-}
-
-/// Returns the ID of the instance that a file belongs to. Changes nothing.
-async fn sqlite_instance(path: &Path) -> Option<String> {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .immutable(true);
-    let mut connection = SqliteConnection::connect_with(&options).await.ok()?;
-    let row = sqlx::query("SELECT instance_id FROM instances")
-        .fetch_one(&mut connection)
-        .await
-        .ok()?;
-    row.try_get(0).ok()
-}
-
-fn sqlite_url(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    format!(
-        "sqlite://{}",
-        percent_encoding::utf8_percent_encode(&path, percent_encoding::NON_ALPHANUMERIC)
-    )
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
