@@ -88,6 +88,9 @@ pub(super) struct RestoreArguments {
     /// Restore only the data directory, for a PostgreSQL database that was already restored to an earlier time
     #[arg(long)]
     keep_database: bool,
+    /// Replace the objects of an object storage that is not empty, and delete objects that the backup lacks
+    #[arg(long)]
+    replace_objects: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -278,6 +281,7 @@ pub(super) async fn restore(arguments: RestoreArguments) -> CommandResult {
         database_url: settings.database_url,
         object_store_url: settings.object_store_url,
         keep_database: arguments.keep_database,
+        replace_objects: arguments.replace_objects,
     };
     let kept = options.keep_database;
     let mut progress = BackupProgress::new("Restored");

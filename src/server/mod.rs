@@ -131,6 +131,9 @@ async fn open_as(
         .await
         .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))??;
     identity.claim(&database, &keyring).await?;
+    if opening == OpenMode::Create && settings.object_store_url.is_some() {
+        startup::mark_objects(&database, &objects).await?;
+    }
     let lock = match lock {
         Some(lock) => lock,
         None => instance_identity::lock_database(&settings.data_dir)?,

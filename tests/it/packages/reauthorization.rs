@@ -15,7 +15,7 @@ use crate::support::spaces::{join, project};
 const CHANGES: [(&str, u16); 5] = [("archive", 403), ("disable", 403), ("remove", 404), ("revoke", 401), ("none", 201)];
 
 async fn changes_while_content_is_stored_refuse_the_upload(site: Site) {
-    let is_slow = Arc::new(AtomicBool::new(true));
+    let is_slow = Arc::new(AtomicBool::new(false));
     let state = Arc::clone(&is_slow);
     let bucket = Bucket::with(move |line| match line.starts_with("PUT ") && state.load(Ordering::SeqCst) {
         true => S3Reply::Wait,

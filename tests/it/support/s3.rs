@@ -23,6 +23,9 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Modification time of all objects.
 const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
 
+/// End of the key of the object that names the instance.
+pub const INSTANCE_ID: &str = "/instance-id";
+
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum S3Reply {
@@ -108,9 +111,10 @@ impl Bucket {
             .env("NO_PROXY", "127.0.0.1");
     }
 
-    /// Returns the keys of all objects.
+    /// Returns the keys of all objects, without the object that names the instance.
     pub fn keys(&self) -> Vec<String> {
-        self.with_contents(|contents| contents.objects.keys().cloned().collect())
+        let keys = self.with_contents(|contents| contents.objects.keys().cloned().collect::<Vec<_>>());
+        keys.into_iter().filter(|key| !key.ends_with(INSTANCE_ID)).collect()
     }
 
     /// Returns the number of incomplete multipart uploads.

@@ -6,15 +6,21 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use storage::database::Database;
+use storage::entities::instances;
 use storage::jobs;
 
 use crate::code::ref_updates::{self, AbandonedUpdates};
+use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Name of the file in the data directory.
 pub(super) const PRESENCE_LOCK: &str = "presence.lock";
+/// Time limit for the object that names the instance in an object storage.
+const MARK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The presence of a process in a data directory; it ends on drop.
 #[derive(Debug)]
@@ -57,6 +63,35 @@ pub async fn is_only_node(data_dir: &Path) -> Result<bool> {
     blocking(move || try_lock_exclusive(&path))
         .await
         .map(|(_, alone)| alone)
+}
+
+/// Names the instance in an object storage outside of the data directory that names none, so that a restore of another
+/// instance refuses the storage. A storage that does not respond is no error, because the next start tries again.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn mark_objects(database: &Database, objects: &ObjectStorage) -> Result<()> {
+    let Some(identity) = instances::get(database.read()).await? else {
+        return Ok(());
+    };
+    let own = identity.instance_id;
+    let mark = async {
+        match objects.instance_id().await? {
+            None => objects.set_instance_id(&own).await.map(|()| None),
+            Some(found) => Ok::<_, object_storage::Error>(Some(found)),
+        }
+    };
+    match tokio::time::timeout(MARK_TIMEOUT, mark).await {
+        Ok(Ok(Some(found))) if found != own => tracing::error!(
+            instance = own,
+            owner = found,
+            "object storage belongs to another instance"
+        ),
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "failed to name the instance in the object storage"),
+        Err(_) => tracing::warn!("failed to name the instance in the object storage in time"),
+    }
+    Ok(())
 }
 
 /// The absence of other processes from a data directory; it ends on drop.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{send, url};
 use crate::support::Client;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
-use crate::support::s3::{Bucket, S3Reply};
+use crate::support::s3::{Bucket, INSTANCE_ID, S3Reply};
 use crate::support::spaces::project;
 
 /// More than one part, and not a multiple of the part size.
@@ -172,7 +172,8 @@ async fn interrupted_bucket_download_is_resumed() {
     let request_count = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&request_count);
     let bucket = Bucket::with(move |line| {
-        match line.starts_with("GET /files/hold") && count.fetch_add(1, Ordering::SeqCst) == 0 {
+        let is_download = line.starts_with("GET /files/hold") && !line.contains(INSTANCE_ID);
+        match is_download && count.fetch_add(1, Ordering::SeqCst) == 0 {
             true => S3Reply::Cut,
             false => S3Reply::Success,
         }

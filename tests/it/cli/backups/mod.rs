@@ -4,6 +4,7 @@ mod consistency;
 mod continuation;
 mod encryption;
 mod interruptions;
+mod object_storage;
 mod points_in_time;
 mod refusals;
 mod verification;

@@ -3,6 +3,7 @@
 //! The server builds keys from IDs and random digits, never from text of a caller. Files are written
 //! atomically.
 
+mod instance_marker;
 mod s3;
 mod unknown_objects;
 mod writer;
@@ -95,8 +96,7 @@ impl ObjectStorage {
         let (store, directory) = match address {
             Some(address) if address.starts_with("s3:") => (s3::open(address)?, None),
             Some(address) => {
-                let path = address.strip_prefix("file://").map(PathBuf::from);
-                let path = path.filter(|path| path.is_absolute()).ok_or(Error::Address)?;
+                let path = local_path(address)?;
                 (directory(&path)?, Some(path))
             }
             None => {
@@ -115,6 +115,29 @@ impl ObjectStorage {
             directory,
             part,
         })
+    }
+
+    /// Opens the storage at an address to read it, or returns `None` if it is a directory that does not exist. Creates
+    /// nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the address is invalid or the directory cannot be opened.
+    pub fn open_existing(address: &str) -> Result<Option<Self>, Error> {
+        let path = match address.starts_with("s3:") {
+            true => None,
+            false => Some(local_path(address)?),
+        };
+        let store = match &path {
+            None => s3::open(address)?,
+            Some(path) if path.try_exists()? => directory(path)?,
+            Some(_) => return Ok(None),
+        };
+        Ok(Some(Self {
+            store,
+            spool: std::env::temp_dir(),
+            directory: path,
+            part: PART_BYTES,
+        }))
     }
 
     /// Creates a temporary file for incoming data. It has no name, so the operating system always removes it.
@@ -247,13 +270,14 @@ impl ObjectStorage {
             .await?)
     }
 
-    /// Returns all files in no particular order.
+    /// Returns all files in no particular order, without the object that names the instance.
     pub fn list(&self) -> BoxStream<'static, Result<ObjectInfo, Error>> {
         let found = self.store.list(None).map_ok(|object| ObjectInfo {
             key: object.location.to_string(),
             size: object.size,
             version: object.e_tag.unwrap_or_else(|| object.last_modified.to_rfc3339()),
         });
+        let found = found.try_filter(|object| std::future::ready(object.key != instance_marker::MARKER));
         found.map_err(Error::from).boxed()
     }
 
@@ -274,6 +298,12 @@ impl ObjectStorage {
             None => "bucket",
         }
     }
+}
+
+/// Returns the path of the address of a directory.
+fn local_path(address: &str) -> Result<PathBuf, Error> {
+    let path = address.strip_prefix("file://").map(PathBuf::from);
+    path.filter(|path| path.is_absolute()).ok_or(Error::Address)
 }
 
 /// Opens a directory as a storage, creating it if needed.
@@ -404,6 +434,24 @@ mod tests {
         file.write_all(bytes).expect("writing");
         file.rewind().expect("rewinding");
         File::from_std(file)
+    }
+
+    #[tokio::test]
+    async fn instance_id_is_read_and_replaced_and_not_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("objects");
+        let address = format!("file://{}", path.display());
+        assert!(ObjectStorage::open_existing(&address).expect("a state").is_none() && !path.exists());
+        let storage = ObjectStorage::open(Some(&address), folder.path()).expect("a storage");
+        assert_eq!(storage.instance_id().await.expect("a state"), None);
+        for id in ["first", "second"] {
+            storage.set_instance_id(id).await.expect("a marker");
+            let existing = ObjectStorage::open_existing(&address).expect("a state");
+            let found = existing.expect("a storage").instance_id().await;
+            assert_eq!(found.expect("a state").as_deref(), Some(id));
+        }
+        let listed: Vec<ObjectInfo> = storage.list().try_collect().await.expect("a list");
+        assert_eq!(listed, []);
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ use crate::operations::instance_identity::{
 };
 use crate::secrets::Secret;
 use target_database::TargetDatabase;
-use target_objects::restore_objects;
+use target_objects::{check_objects, restore_objects};
 
 /// Repositories that are restored at a time.
 const CONCURRENCY: usize = 4;
@@ -49,6 +49,8 @@ pub struct RestoreOptions {
     pub object_store_url: Option<String>,
     /// If true, the database was restored by other means, and only its identity changes.
     pub keep_database: bool,
+    /// If true, the objects of an object storage that is not empty are replaced.
+    pub replace_objects: bool,
 }
 
 /// Result of a restore.
@@ -114,6 +116,7 @@ pub async fn restore(options: RestoreOptions, report: Reporter<'_>) -> Result<Re
         backup: plan.manifest.id.to_string(),
     };
     let database = TargetDatabase::check(&options, &plan.manifest, earlier.as_ref()).await?;
+    check_objects(&options, &plan.manifest, earlier.as_ref()).await?;
     if options.keep_database {
         database.select(&mut plan).await?;
     }
@@ -124,7 +127,7 @@ pub async fn restore(options: RestoreOptions, report: Reporter<'_>) -> Result<Re
         mark.ok_or_else(|| rejected(format!("another restore into {} is running", data_dir.display())))?;
     restore_key(&plan, &data_dir).await?;
     restore_repositories(&plan, &data_dir, report).await?;
-    restore_objects(&plan, &data_dir, options.object_store_url.as_deref(), report).await?;
+    restore_objects(&plan, &options, &unfinished.instance_id, report).await?;
     report(BackupEvent::Database);
     database.restore(&options, &plan, &unfinished.instance_id).await?;
     blocking(move || mark.finish().map_err(Error::internal)).await?;
