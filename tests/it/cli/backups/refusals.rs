@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{fails, text};
+use super::{fails, succeeds, text};
+use crate::support::DatabaseKind;
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 
@@ -131,6 +132,40 @@ async fn backup_waits_for_no_other_command(site: Site) {
     }
 }
 
+/// SQLite applies such files to a database of their name when it opens the database.
+async fn restore_rejects_logs_of_an_earlier_sqlite_database() {
+    let site = Site::new(&DatabaseKind::Sqlite).await;
+    site.serve(&[]).await.stop().await;
+    let directory = site.sibling_path("backups");
+    site.succeeds(&["backup", text(&directory)]).await;
+    let data = site.sibling_path("restored");
+    let database = site.sibling_path("restored.db");
+    let url = format!("sqlite://{}", database.display());
+    let restore = ["restore", text(&directory), "--data-dir", text(&data), "--database-url", &url];
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let log = site.sibling_path(&format!("restored.db{suffix}"));
+        std::fs::write(&log, "stale").unwrap();
+        let output = fails(&restore).await;
+        assert!(output.contains(&format!("restored.db{suffix} belongs to an earlier database")), "{output}");
+        assert!(!data.exists() && !database.exists());
+        assert_eq!(std::fs::read(&log).unwrap(), b"stale");
+        std::fs::remove_file(log).unwrap();
+    }
+    succeeds(&restore).await;
+
+    // A restore that was interrupted after the database got its name removes the logs.
+    let instance: Value = serde_json::from_slice(&std::fs::read(data.join("instance.json")).unwrap()).unwrap();
+    let mark = json!({ "instance_id": instance["instance_id"], "backup": name_of(&directory) }).to_string();
+    std::fs::write(data.join("restore.json"), mark).unwrap();
+    let log = site.sibling_path("restored.db-wal");
+    std::fs::write(&log, "stale").unwrap();
+    succeeds(&restore).await;
+    assert!(!log.exists());
+    let output = succeeds(&["doctor", "--data-dir", text(&data), "--database-url", &url]).await;
+    assert!(output.contains("Problems: 0."), "{output}");
+}
+
+harness::tests![restore_rejects_logs_of_an_earlier_sqlite_database];
 on_every_site![
     restore_rejects_incomplete_newer_and_foreign_backups,
     restore_rejects_paths_in_descriptions,

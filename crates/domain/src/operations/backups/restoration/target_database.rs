@@ -44,7 +44,17 @@ impl TargetDatabase {
         if DatabaseKind::of_url(url) == DatabaseKind::Sqlite {
             let path = sqlite_path(url)?;
             if !path.exists() {
-                return Ok(Self::Sqlite(path));
+                // An interrupted restore into the data directory is replaced with all its files.
+                let is_replaced = earlier.is_some() && path.starts_with(&options.data_dir);
+                let log = log_files(&path).find(|log| log.exists());
+                return match log.filter(|_| !is_replaced) {
+                    None => Ok(Self::Sqlite(path)),
+                    // SQLite would apply it to the restored database.
+                    Some(log) => Err(rejected(format!(
+                        "{} belongs to an earlier database; move it away",
+                        log.display()
+                    ))),
+                };
             }
             // Killed after the file got its name.
             let is_own = match earlier {
@@ -142,10 +152,9 @@ impl TargetDatabase {
         match self {
             Self::Sqlite(path) => {
                 let unfinished = with_suffix(&path, ".restoring");
-                for suffix in ["", "-wal", "-shm"] {
-                    let path = with_suffix(&unfinished, suffix);
-                    blocking(move || remove_if_exists(&path).map_err(Error::internal)).await?;
-                }
+                let abandoned = log_files(&unfinished).chain([unfinished.clone()]);
+                let abandoned: Vec<PathBuf> = abandoned.collect();
+                blocking(move || remove_all(&abandoned).map_err(Error::internal)).await?;
                 let (store, target, file) = (Arc::clone(&plan.store), unfinished.clone(), copy.file);
                 blocking(move || {
                     if let Some(parent) = target.parent() {
@@ -165,6 +174,8 @@ impl TargetDatabase {
                 finish(options, plan, database, instance_id).await?;
                 blocking(move || {
                     let rename = || -> io::Result<()> {
+                        // SQLite would apply a log of an interrupted attempt to the new file.
+                        remove_all(&log_files(&path).collect::<Vec<_>>())?;
                         std::fs::rename(&unfinished, &path)?;
                         match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                             Some(parent) => File::open(parent)?.sync_all(),
@@ -241,9 +252,19 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn remove_if_exists(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+/// Returns the paths of the files with changes that SQLite applies to a database when it opens the database.
+fn log_files(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let suffixes = ["-wal", "-shm", "-journal"].into_iter();
+    suffixes.map(|suffix| with_suffix(path, suffix))
+}
+
+/// Deletes the files that exist.
+fn remove_all(paths: &[PathBuf]) -> io::Result<()> {
+    for path in paths {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
+    Ok(())
 }
