@@ -1,13 +1,16 @@
 //! Restores into an object storage outside of the data directory.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{files, names, text, upload};
-use crate::support::Client;
+use super::{fails, files, names, succeeds, text, upload};
 use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::s3::{Bucket, S3Reply};
 use crate::support::spaces::project;
+use crate::support::{Client, git};
 
 /// Returns the files below a directory with their contents.
 fn contents(directory: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
@@ -102,7 +105,59 @@ async fn restore_refuses_object_storage_of_instance_without_objects(site: Site) 
     live.remove().await;
 }
 
+/// One object of the bucket cannot be read. The backup contains everything else and reports the object without its key.
+async fn backup_reports_object_that_cannot_be_read(site: Site) {
+    let damaged = Arc::new(AtomicI64::new(0));
+    let state = Arc::clone(&damaged);
+    let bucket = Bucket::with(move |line| {
+        let path = format!("/projects/{}/", state.load(Ordering::SeqCst));
+        match line.starts_with("GET ") && line.contains(&path) {
+            true => S3Reply::Failure(403),
+            false => S3Reply::Success,
+        }
+    })
+    .await;
+    let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
+    bucket.configure(&mut command, "hold/fast");
+    let server = Site::ready(command).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let first = project(&client, "p", json!({})).await;
+    upload(&client, first, b"first").await;
+    let second = project(&client, "q", json!({})).await;
+    let sound = upload(&client, second, b"second").await;
+    server.stop().await;
+
+    let directory = site.sibling_path("backups");
+    let backup = async || {
+        let mut command = site.command(&["backup", text(&directory)]);
+        bucket.configure(&mut command, "hold/fast");
+        command.output().await.expect("the binary")
+    };
+    damaged.store(first, Ordering::SeqCst);
+    let output = backup().await;
+    let printed = git::output_text(&output);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let problem = format!("of the project {first}: its object cannot be read: the object storage returned an error");
+    assert!(printed.contains(&problem) && printed.contains("has 1 problem"), "{printed}");
+    assert!(!printed.contains("uploads/"), "{printed}");
+    let output = fails(&["backup", "verify", text(&directory)]).await;
+    assert_eq!(output.matches("the instance already lacked it").count(), 1, "{output}");
+    let other = site.another().await;
+    other.succeeds(&["restore", text(&directory)]).await;
+    let server = other.serve(&[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    assert_eq!(client.get(&sound).await.expect(200).text(), "second");
+    server.stop().await;
+    other.remove().await;
+
+    damaged.store(0, Ordering::SeqCst);
+    let output = backup().await;
+    assert!(output.status.success(), "{}", git::output_text(&output));
+    succeeds(&["backup", "verify", text(&directory), "--backup", &names(&directory).await[1]]).await;
+}
+
 on_every_site![
     restore_replaces_objects_of_another_instance_only_on_request,
     restore_refuses_object_storage_of_instance_without_objects,
+    backup_reports_object_that_cannot_be_read,
 ];

@@ -319,6 +319,7 @@ async fn copy_consistently(
                 .entries
                 .retain(|key, _| references.objects.contains_key(key));
             objects.entries.extend(newer.entries);
+            objects.failures = newer.failures;
         }
         let missing = missing(&references, &repositories, include_objects.then_some(&objects));
         // If two copies of the database refer to something that did not exist in between, it is lost.
@@ -326,6 +327,12 @@ async fn copy_consistently(
             let failures = repositories.failures.iter();
             let failures =
                 failures.map(|(id, cause)| format!("project {id}: its repository cannot be read: {cause}"));
+            let unreadable = objects.failures.iter().filter_map(|(key, cause)| {
+                let owner = references.objects.get(key)?;
+                Some(format!("{owner}: its object cannot be read: {cause}"))
+            });
+            let problems = failures.chain(unreadable).chain(missing);
+            let problems = problems.take(MAX_PROBLEMS).collect();
             repositories
                 .entries
                 .retain(|id, _| references.projects.contains(id));
@@ -336,7 +343,7 @@ async fn copy_consistently(
                 repositories: repositories.entries.into_values().collect(),
                 objects: include_objects.then(|| objects.entries.into_values().collect()),
                 moved_refs,
-                problems: failures.chain(missing).take(MAX_PROBLEMS).collect(),
+                problems,
             });
         }
         missing_before = Some(missing);
@@ -386,7 +393,7 @@ fn missing(
         let lost = references
             .objects
             .iter()
-            .filter(|(key, _)| !objects.entries.contains_key(*key));
+            .filter(|(key, _)| !objects.entries.contains_key(*key) && !objects.failures.contains_key(*key));
         missing.extend(lost.map(|(_, owner)| format!("{owner}: its object is missing")));
     }
     missing
