@@ -179,6 +179,51 @@ impl KeyFile {
     }
 }
 
+/// The keys of several key files, each once.
+#[derive(Debug, Clone)]
+pub struct MergedKeys(Vec<Secret<[u8; KEY_LENGTH]>>);
+
+impl MergedKeys {
+    /// Merges the contents of key files, in the order of their age.
+    ///
+    /// # Errors
+    /// [`Error::KeyFile`] if a content is malformed or the result has more than the maximum number of keys.
+    pub fn of(contents: &[Secret<Vec<u8>>]) -> Result<Self, Error> {
+        let mut keys: Vec<Secret<[u8; KEY_LENGTH]>> = Vec::new();
+        for content in contents {
+            for key in parse(content.expose())? {
+                if !keys.iter().any(|known| known.expose() == key.expose()) {
+                    keys.push(key);
+                }
+            }
+        }
+        match keys.len() > MAX_KEYS {
+            true => Err(Error::KeyFile(format!("it has more than {MAX_KEYS} keys"))),
+            false => Ok(Self(keys)),
+        }
+    }
+
+    /// Returns whether one of the keys has a fingerprint.
+    #[must_use]
+    pub fn contains(&self, fingerprint: &str) -> bool {
+        let mut keys = self.0.iter().map(|key| Key::new(key.expose()));
+        keys.any(|key| key.fingerprint == fingerprint)
+    }
+
+    /// Writes the keys to a new file, readable only by its owner. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the path exists or a file operation fails.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        let bytes = Secret::new(format(&self.0));
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(bytes.expose())?;
+        file.sync_all()?;
+        sync_directory(path)
+    }
+}
+
 /// Gives a new file the owner of the file that it replaces. Otherwise, a server could not read a key that root has replaced.
 fn keep_owner(new: &File, former: &Path) -> std::io::Result<()> {
     let (former, created) = (std::fs::metadata(former)?, new.metadata()?);
@@ -303,6 +348,28 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap().len(), KEY_LENGTH);
         assert_eq!(KeyFile::read(&path).unwrap().fingerprints(), [second]);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn merged_keys_are_written_once_each() {
+        let (directory, first) = file(&[7; KEY_LENGTH]);
+        let mut keys = KeyFile::open(&first).unwrap();
+        let contents = || Secret::new(std::fs::read(&first).unwrap());
+        let before = contents();
+        keys.add_key().unwrap();
+        let merged = MergedKeys::of(&[before, contents(), Secret::new(vec![9; KEY_LENGTH])]).unwrap();
+        let path = directory.path().join("merged");
+        merged.write(&path).unwrap();
+        let found = KeyFile::read(&path).unwrap().fingerprints();
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[..2], keys.fingerprints());
+        assert!(found.iter().all(|key| merged.contains(key)) && !merged.contains("other"));
+        assert!(merged.write(&path).is_err());
+        assert!(MergedKeys::of(&[Secret::new(b"x".to_vec())]).is_err());
+        let many: Vec<_> = (0..=u8::try_from(MAX_KEYS).unwrap())
+            .map(|byte| Secret::new(vec![byte; KEY_LENGTH]))
+            .collect();
+        assert!(MergedKeys::of(&many).is_err() && MergedKeys::of(&many[1..]).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod token;
 pub use columns::{EncryptedColumn, EncryptionContext};
 pub use error::Error;
 pub use key::{KEY_LENGTH, KEY_PREFIX_LENGTH};
-pub use key_file::{KeyFile, MAX_KEYS};
+pub use key_file::{KeyFile, MAX_KEYS, MergedKeys};
 pub(crate) use keyring::shortened;
 pub use keyring::{CurrentKey, Encryptor, Keyring};
 pub use password::{hash_password, verify_password};

@@ -18,6 +18,8 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     client.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
     fill(&server, &work, "stays").await;
     let (deleted, path) = fill(&server, &work, "deleted").await;
+    let variable = json!({ "key": "A", "value": "encrypted" });
+    client.post("/projects/root%2Fstays/variables", variable).await.expect(201);
     server.stop().await;
     site.succeeds(&["backup", text(&directory)]).await;
 
@@ -37,6 +39,7 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     while site.data.join(format!("objects/projects/{deleted}")).exists() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
+    site.succeeds(&["admin", "rotate-key"]).await;
     site.succeeds(&["backup", text(&directory)]).await;
     let first = names(&directory).await.remove(0);
 
@@ -59,6 +62,11 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     assert!(output.contains("does not belong to the instance of the backup"), "{output}");
     foreign.remove().await;
 
+    // The next backup has only the key that replaced the key of the database.
+    let output = other.fails(&arguments[..3]).await;
+    assert!(output.contains("the backups lack the key ") && output.contains("add --fill-from"), "{output}");
+    assert!(!other.data.exists());
+
     let output = other.succeeds(&arguments).await;
     assert!(output.contains("From the earlier backup: 1 repository, "), "{output}");
     other.assert_sound(3).await;
@@ -67,6 +75,8 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     assert_eq!(client.get(&path).await.expect(200).text(), "upload of deleted");
     client.get("/projects/root%2Fbetween").await.expect(200);
     client.get("/projects/root%2Flater").await.expect(404);
+    let variable = client.get("/projects/root%2Fstays/variables/A").await.expect(200).json();
+    assert_eq!(variable["value"], "encrypted");
     let clones = Work::empty();
     clones.git(&["clone", "--quiet", &server.address("stays"), "c"]).await;
     clones.below("c").git(&["cat-file", "-e", &tip]).await;

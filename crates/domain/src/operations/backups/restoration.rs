@@ -8,6 +8,7 @@ mod target_objects;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,12 +24,14 @@ use crate::kernel::error::{Error, Result};
 use crate::operations::instance_identity::{
     self, DatabaseKind, RestoreMark, RestoreTarget, UnfinishedRestore,
 };
-use crate::secrets::Secret;
+use crate::secrets::{MergedKeys, Secret};
 use target_database::TargetDatabase;
 use target_objects::{check_objects, restore_objects};
 
 /// Repositories that are restored at a time.
 const CONCURRENCY: usize = 4;
+/// Bytes of a key file that are read at most. A longer file is malformed.
+const MAX_KEY_FILE_BYTES: u64 = 8 << 10;
 
 /// Options of a restore.
 #[derive(Debug)]
@@ -74,6 +77,8 @@ struct Plan {
     manifest: BackupManifest,
     repositories: BTreeMap<i64, StoredFile>,
     objects: BTreeMap<String, ObjectEntry>,
+    /// The keys of both backups, if the database is kept. It can be older than a rotation of the key between them.
+    keys: Option<MergedKeys>,
     filled_repositories: u64,
     filled_objects: u64,
 }
@@ -115,7 +120,7 @@ pub async fn restore(options: RestoreOptions, report: Reporter<'_>) -> Result<Re
         instance_id,
         backup: plan.manifest.id.to_string(),
     };
-    let database = TargetDatabase::check(&options, &plan.manifest, earlier.as_ref()).await?;
+    let database = TargetDatabase::check(&options, &plan, earlier.as_ref()).await?;
     check_objects(&options, &plan.manifest, earlier.as_ref()).await?;
     if options.keep_database {
         database.select(&mut plan).await?;
@@ -167,12 +172,16 @@ async fn plan(options: &RestoreOptions, report: Reporter<'_>) -> Result<Plan> {
     if let Some(other) = &other {
         check_for_restore(&store, &other.id, report).await?;
     }
-    let reader = Arc::clone(&store);
+    let (reader, keep_database) = (Arc::clone(&store), options.keep_database);
     blocking(move || {
         let damaged = |error| super::damaged("list of objects", error);
         let mut plan = Plan {
             repositories: listings(&manifest),
             objects: manifest.read_objects(&reader).map_err(damaged)?,
+            keys: match keep_database {
+                true => Some(merged_keys(&reader, other.as_ref(), &manifest)?),
+                false => None,
+            },
             filled_repositories: 0,
             filled_objects: 0,
             store,
@@ -195,6 +204,25 @@ async fn plan(options: &RestoreOptions, report: Reporter<'_>) -> Result<Plan> {
         Ok(plan)
     })
     .await
+}
+
+/// Reads the keys of the backups, the earlier backup first. Blocks.
+fn merged_keys(
+    store: &FileStore,
+    earlier: Option<&BackupManifest>,
+    manifest: &BackupManifest,
+) -> Result<MergedKeys> {
+    let mut contents = Vec::new();
+    for manifest in earlier.into_iter().chain([manifest]) {
+        let mut content = Vec::new();
+        let read = store.read(manifest.key).and_then(|reader| {
+            let mut limited = reader.take(MAX_KEY_FILE_BYTES);
+            limited.read_to_end(&mut content)
+        });
+        read.map_err(|error| super::damaged("key file", error))?;
+        contents.push(Secret::new(content));
+    }
+    MergedKeys::of(&contents).map_err(|error| rejected(error.to_string()))
 }
 
 fn listings(manifest: &BackupManifest) -> BTreeMap<i64, StoredFile> {
@@ -240,6 +268,9 @@ fn check_compatibility(manifest: &BackupManifest, kind: DatabaseKind) -> Result<
 async fn restore_key(plan: &Plan, data_dir: &Path) -> Result<()> {
     let (store, key) = (Arc::clone(&plan.store), plan.manifest.key);
     let path = data_dir.join(instance_identity::KEY);
+    if let Some(keys) = plan.keys.clone() {
+        return blocking(move || keys.write(&path).map_err(Error::internal)).await;
+    }
     blocking(move || {
         let restored = store.extract(key, &path, 0o600);
         restored.map_err(|error| super::damaged("key file", error))

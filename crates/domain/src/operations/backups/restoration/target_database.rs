@@ -16,11 +16,11 @@ use storage::entities::{instances, projects, registry_pieces, users};
 use super::{Plan, RestoreOptions};
 use crate::integrations::object_storage;
 use crate::kernel::error::{Error, Result};
-use crate::operations::backups::manifest::BackupManifest;
 use crate::operations::backups::snapshot::Snapshot;
 use crate::operations::backups::{blocking, damaged, postgresql, ref_changes, rejected};
 use crate::operations::instance_identity::{self, DatabaseKind, UnfinishedRestore};
 use crate::registry::{self, garbage_collection};
+use crate::secrets::shortened;
 
 /// The database into which a backup is restored.
 pub(super) enum TargetDatabase {
@@ -37,9 +37,10 @@ impl TargetDatabase {
     /// Writes nothing.
     pub(super) async fn check(
         options: &RestoreOptions,
-        manifest: &BackupManifest,
+        plan: &Plan,
         earlier: Option<&UnfinishedRestore>,
     ) -> Result<Self> {
+        let manifest = &plan.manifest;
         let url = &options.database_url;
         if DatabaseKind::of_url(url) == DatabaseKind::Sqlite {
             let path = sqlite_path(url)?;
@@ -82,8 +83,10 @@ impl TargetDatabase {
                 false => Ok(Self::EmptyPostgresql(database)),
             };
         }
-        let found = instances::get(database.read()).await.ok().flatten();
-        let found = found.map(|identity| identity.instance_id);
+        let identity = instances::get(database.read()).await.ok().flatten();
+        let (found, key) = identity
+            .map(|identity| (identity.instance_id, identity.key_fingerprint))
+            .unzip();
         let is_of_earlier = earlier.is_some_and(|earlier| found.as_ref() == Some(&earlier.instance_id));
         if options.keep_database {
             if found.is_none() || !(is_of_earlier || found == manifest.instance_id) {
@@ -99,6 +102,7 @@ impl TargetDatabase {
                         .to_owned(),
                 ));
             }
+            check_key(options, plan, key.as_deref())?;
             return Ok(Self::Complete(database));
         }
         if is_of_earlier {
@@ -198,6 +202,24 @@ impl TargetDatabase {
             Self::Complete(database) => finish(options, plan, database, instance_id).await,
         }
     }
+}
+
+/// Checks that the backups have the key of a kept database.
+fn check_key(options: &RestoreOptions, plan: &Plan, fingerprint: Option<&str>) -> Result<()> {
+    let missing = fingerprint.filter(|key| !plan.keys.as_ref().is_some_and(|keys| keys.contains(key)));
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    let advice = match options.fill_from {
+        None => "add --fill-from with the name of the last backup before the time of the database",
+        Some(_) => "restore the database to another time, or use a backup with this key",
+    };
+    Err(rejected(format!(
+        "the backups lack the key {} of the database, because the key was replaced between the time of the database and the \
+         backup {}; {advice}",
+        shortened(missing),
+        plan.manifest.id
+    )))
 }
 
 /// Migrates a restored database, records the identity, and deletes the rows that are not reliable.
