@@ -174,7 +174,34 @@ async fn restore_recovers_commits_of_merge_requests_without_their_branch(site: S
     other.remove().await;
 }
 
+/// Clients may have stored the IDs of deleted rows.
+async fn restore_does_not_assign_ids_of_deleted_rows_again(site: Site) {
+    let server = site.serve(&[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let id = project(&client, "p", json!({})).await;
+    let labels = format!("/projects/{id}/labels");
+    let create = async |client: &Client, name: &str| {
+        let body = json!({ "name": name, "color": "#FF0000" });
+        client.post(&labels, body).await.expect(201).json()["id"].as_i64().expect("an ID")
+    };
+    create(&client, "stays").await;
+    let deleted = create(&client, "deleted").await;
+    client.delete(&format!("{labels}/deleted")).await.expect(204);
+    let directory = site.sibling_path("backups");
+    site.succeeds(&["backup", text(&directory)]).await;
+    server.stop().await;
+
+    let other = site.another().await;
+    other.succeeds(&["restore", text(&directory)]).await;
+    let server = other.serve(&[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    assert!(create(&client, "new").await > deleted);
+    server.stop().await;
+    other.remove().await;
+}
+
 on_every_site![
     restore_recovers_repositories_users_and_tokens,
     restore_recovers_commits_of_merge_requests_without_their_branch,
+    restore_does_not_assign_ids_of_deleted_rows_again,
 ];

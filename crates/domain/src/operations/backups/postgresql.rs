@@ -25,6 +25,9 @@ pub(super) struct TableDump {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: u64,
+    /// The last ID that was assigned to a row, which may be deleted. Older versions did not record it.
+    #[serde(default)]
+    pub(super) last_id: Option<i64>,
 }
 
 /// The copy of a table in a backup.
@@ -85,6 +88,9 @@ pub(super) async fn dump(database: &Database, target: &Path) -> Result<(Vec<Stri
             file.write_all(&bytes).await.map_err(Error::internal)?;
         }
         file.flush().await.map_err(Error::internal)?;
+        drop(rows);
+        // Read after the rows: a sequence is not part of the snapshot, so its value is at least that of each row.
+        table.last_id = last_id(&mut transaction, table).await?;
     }
     transaction.rollback().await.map_err(Error::internal)?;
     Ok((migrations, tables))
@@ -234,19 +240,43 @@ pub(super) async fn is_in_use(database: &Database) -> Result<bool> {
     Ok(others > 0)
 }
 
-/// Sets the ID sequence of a table to continue after the copied rows.
+/// Returns the last ID that the sequence of a table assigned; none if the table has no sequence.
+async fn last_id(connection: &mut PgConnection, table: &TableDump) -> Result<Option<i64>> {
+    if !table.columns.iter().any(|column| column == "id") {
+        return Ok(None);
+    }
+    let sequence: Option<String> = sqlx::query_scalar("SELECT pg_get_serial_sequence($1, 'id')")
+        .bind(quote(&table.name))
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(Error::internal)?;
+    let Some(sequence) = sequence else {
+        return Ok(None);
+    };
+    // PostgreSQL returns the name of a sequence quoted.
+    let statement =
+        format!("SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {sequence}");
+    let last: i64 = sqlx::query_scalar(AssertSqlSafe(statement))
+        .fetch_one(connection)
+        .await
+        .map_err(Error::internal)?;
+    Ok(Some(last))
+}
+
+/// Sets the ID sequence of a table to continue after the copied rows and the deleted rows with higher IDs.
 async fn advance_sequence(connection: &mut PgConnection, table: &TableDump) -> Result<()> {
     if !table.columns.iter().any(|column| column == "id") {
         return Ok(());
     }
     let statement = format!(
-        "SELECT setval(sequence, greatest((SELECT coalesce(max(id), 0) FROM {0}), 1), \
-         (SELECT count(*) > 0 FROM {0})) FROM pg_get_serial_sequence($1, 'id') AS sequence \
+        "SELECT setval(sequence, greatest((SELECT max(id) FROM {0}), $2::bigint, 1), \
+         greatest((SELECT max(id) FROM {0}), $2::bigint, 0) > 0) FROM pg_get_serial_sequence($1, 'id') AS sequence \
          WHERE sequence IS NOT NULL",
         quote(&table.name)
     );
     sqlx::query(AssertSqlSafe(statement))
         .bind(quote(&table.name))
+        .bind(table.last_id)
         .execute(connection)
         .await
         .map_err(Error::internal)?;
@@ -291,6 +321,7 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<TableDump>> {
             name,
             columns,
             rows: 0,
+            last_id: None,
         };
         waiting.push((dump, refers_to));
     }
@@ -338,6 +369,7 @@ mod tests {
             name: "t".to_owned(),
             columns: vec!["a".to_owned(), "b".to_owned()],
             rows: 0,
+            last_id: None,
         };
         let file = tempfile::NamedTempFile::new().expect("a file");
         for (text, expected) in [
