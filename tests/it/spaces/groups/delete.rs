@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use domain::lifecycle::deletion::groups::delete_permanently;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
-use storage::entities::{Visibility, namespaces, projects, settings};
+use storage::entities::{Visibility, jobs, namespaces, now, projects, settings};
 
+use crate::support::server::DELETION_DELAY;
 use crate::support::spaces::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -112,6 +114,23 @@ async fn delayed_deletion_marks_group_and_can_be_reverted(server: TestServer) {
     assert_nothing_left(&server, project_ids).await;
 }
 
+/// The job of a canceled deletion must not delete the group before the date of a later deletion.
+async fn restored_group_is_deleted_on_the_date_of_its_next_deletion(server: TestServer) {
+    let root = server.root();
+    let one = format!("/groups/{}", group(&root, "top", json!({})).await);
+    let delete_after = async |days: i64| {
+        root.put("/application/settings", json!({ DELETION_DELAY: days })).await.expect(200);
+        root.delete(&one).await.expect(202);
+    };
+    delete_after(1).await;
+    root.post(&format!("{one}/restore"), json!({})).await.expect(201);
+    delete_after(80).await;
+    let waiting = jobs::Entity::find().filter(jobs::Column::Kind.eq("delete_group"));
+    let waiting = waiting.all(server.backend.database.read()).await.expect("the jobs");
+    let [job] = &waiting[..] else { panic!("{waiting:?}") };
+    assert!(job.run_at > now() + TimeDelta::days(79), "{job:?}");
+}
+
 async fn files_stored_during_deletion_of_group_are_deleted_after_kill(server: TestServer) {
     let root = server.root();
     let (groups, project_ids) = tree(&server, &root).await;
@@ -142,6 +161,7 @@ on_every_database![
     repeatedly_killed_group_deletion_completes,
     delete_group_job_keeps_groups_not_marked,
     delayed_deletion_marks_group_and_can_be_reverted,
+    restored_group_is_deleted_on_the_date_of_its_next_deletion,
     files_stored_during_deletion_of_group_are_deleted_after_kill,
     delete_group_requires_owner_and_honors_if_unmodified_since,
 ];

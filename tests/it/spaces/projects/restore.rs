@@ -1,8 +1,12 @@
 //! Restoring projects with a delayed deletion.
 
+use chrono::TimeDelta;
 use holdfast::config::ConfigOptions;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{jobs, now};
 
+use crate::support::server::DELETION_DELAY;
 use crate::support::spaces::{join, project};
 use crate::support::{DatabaseKind, TestServer, on_every_database};
 
@@ -27,6 +31,24 @@ async fn restore_project_cancels_delayed_deletion(server: TestServer) {
     root.post(&format!("{one}/restore"), json!({})).await.expect(201);
 }
 
+/// The job of a canceled deletion must not delete the project before the date of a later deletion.
+async fn restored_project_is_deleted_on_the_date_of_its_next_deletion(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let one = format!("/projects/{work}");
+    let delete_after = async |days: i64| {
+        root.put("/application/settings", json!({ DELETION_DELAY: days })).await.expect(200);
+        root.delete(&one).await.expect(202);
+    };
+    delete_after(1).await;
+    root.post(&format!("{one}/restore"), json!({})).await.expect(201);
+    delete_after(80).await;
+    let waiting = jobs::Entity::find().filter(jobs::Column::Kind.eq("delete_project"));
+    let waiting = waiting.all(server.backend.database.read()).await.expect("the jobs");
+    let [job] = &waiting[..] else { panic!("{waiting:?}") };
+    assert!(job.run_at > now() + TimeDelta::days(79), "{job:?}");
+}
+
 async fn restore_project_requires_owner(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -39,7 +61,11 @@ async fn restore_project_requires_owner(server: TestServer) {
     root.post("/projects/a%00b%2Fc/restore", json!({})).await.expect(400);
 }
 
-on_every_database![restore_project_cancels_delayed_deletion, restore_project_requires_owner,];
+on_every_database![
+    restore_project_cancels_delayed_deletion,
+    restored_project_is_deleted_on_the_date_of_its_next_deletion,
+    restore_project_requires_owner,
+];
 
 async fn plan_without_delayed_deletion_deletes_at_once() {
     let options = ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() };

@@ -61,7 +61,7 @@ pub async fn delete(
         .await
 }
 
-/// Cancels the scheduled deletion of a group. Does nothing if none is scheduled.
+/// Cancels the scheduled deletion of a group, with its job. Does nothing if none is scheduled.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the deletion has started.
@@ -88,6 +88,12 @@ pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAcce
                 .await?
                 .filter(|_| restored.rows_affected > 0)
                 .ok_or_else(|| Error::not_found("Group"))?;
+            // The job would delete the group too early if the deletion is scheduled again on the same day.
+            let job = DeleteGroup {
+                group_id: access.group.id,
+                marked_on: access.group.marked_for_deletion_on,
+            };
+            jobs::cancel(transaction, &job).await?;
             let event = AuditEvent::of(AuditKind::GroupRestored, access.audit_entity());
             audit::record(transaction, &access.caller, event).await?;
             Ok::<_, Error>(group)

@@ -90,7 +90,8 @@ fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     }
 }
 
-/// Cancels the scheduled deletion of a project. The job then finds no mark and does not delete the project.
+/// Cancels the scheduled deletion of a project, with its job. A job that runs already finds no mark and does not delete the
+/// project.
 ///
 /// # Errors
 /// Returns `NotFound` if the deletion has started.
@@ -117,6 +118,13 @@ pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<Project
                 .await?
                 .filter(|_| restored.rows_affected > 0)
                 .ok_or_else(|| Error::not_found("Project"))?;
+            // The job would delete the project too early if the deletion is scheduled again on the same day.
+            let job = DeleteProject {
+                project_id: access.project.id,
+                marked_on: access.project.marked_for_deletion_on,
+                user_id: None,
+            };
+            jobs::cancel(transaction, &job).await?;
             let event = AuditEvent::of(AuditKind::ProjectRestored, access.audit_entity());
             audit::record(transaction, &access.caller, event).await?;
             Ok::<_, Error>(project)

@@ -17,4 +17,9 @@ pub struct DeleteGroup {
 impl Job for DeleteGroup {
     const KIND: &'static str = "delete_group";
     const MAX_ATTEMPTS: u16 = 25;
+
+    /// Scheduled deletions have a key, so that they can be canceled.
+    fn dedup_key(&self) -> Option<String> {
+        self.marked_on.map(|day| format!("{}:{day}", self.group_id))
+    }
 }

@@ -20,4 +20,9 @@ pub struct DeleteProject {
 impl Job for DeleteProject {
     const KIND: &'static str = "delete_project";
     const MAX_ATTEMPTS: u16 = 25;
+
+    /// Scheduled deletions have a key, so that they can be canceled.
+    fn dedup_key(&self) -> Option<String> {
+        self.marked_on.map(|day| format!("{}:{day}", self.project_id))
+    }
 }
