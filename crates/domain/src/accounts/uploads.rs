@@ -186,6 +186,12 @@ pub(crate) fn folder(project_id: i64) -> String {
     format!("{FOLDER}/{project_id}")
 }
 
+/// Returns the project that an object belongs to, if it belongs to one.
+pub(crate) fn project_of_key(key: &str) -> Option<i64> {
+    let (id, _) = key.strip_prefix(FOLDER)?.strip_prefix('/')?.split_once('/')?;
+    id.parse().ok()
+}
+
 fn key(row: &Model) -> String {
     object_key(row.project_id, &row.secret)
 }

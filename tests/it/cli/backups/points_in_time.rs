@@ -1,8 +1,11 @@
 //! Restores to a time between two backups.
 
+use std::path::PathBuf;
+
+use reqwest::Method;
 use serde_json::json;
 
-use super::{fill, names, text};
+use super::{files, fill, names, text};
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
 use crate::support::{Client, DatabaseKind};
@@ -34,7 +37,10 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     let client = Client::new(&server.base, Some(TOKEN));
     work.commit("b", "2").await;
     work.git(&["push", "--quiet", &server.address("stays"), "main"]).await;
-    fill(&server, &work, "later").await;
+    let (later, _) = fill(&server, &work, "later").await;
+    let package = "/projects/root%2Fstays/packages/generic/later/1/file";
+    let request = client.request(Method::PUT, package).body("content");
+    client.send(request).await.expect(201);
     client.delete(&format!("/projects/{deleted}")).await.expect(202);
     while site.data.join(format!("objects/projects/{deleted}")).exists() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -70,6 +76,9 @@ async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     let output = other.succeeds(&arguments).await;
     assert!(output.contains("From the earlier backup: 1 repository, "), "{output}");
     other.assert_sound(3).await;
+    // Nothing refers to these objects.
+    assert!(!other.data.join(format!("objects/projects/{later}")).exists());
+    assert_eq!(files(&other.data.join("objects/packages")), Vec::<PathBuf>::new());
     let server = other.serve(&[]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     assert_eq!(client.get(&path).await.expect(200).text(), "upload of deleted");

@@ -11,14 +11,16 @@ use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sea_orm::sqlx::{self, Connection, Row};
 use sea_orm::{EntityTrait, QuerySelect};
 use storage::database::{Database, DatabaseOptions};
-use storage::entities::{instances, projects, registry_pieces, users};
+use storage::entities::{instances, package_blobs, projects, registry_pieces, users};
 
 use super::{Plan, RestoreOptions};
+use crate::accounts::uploads;
 use crate::integrations::object_storage;
 use crate::kernel::error::{Error, Result};
 use crate::operations::backups::snapshot::Snapshot;
 use crate::operations::backups::{blocking, damaged, postgresql, ref_changes, rejected};
 use crate::operations::instance_identity::{self, DatabaseKind, UnfinishedRestore};
+use crate::packages;
 use crate::registry::{self, garbage_collection};
 use crate::secrets::shortened;
 
@@ -128,7 +130,7 @@ impl TargetDatabase {
         }
     }
 
-    /// Removes repositories and parts of images from a plan that belong to no row of a kept database.
+    /// Removes repositories and objects from a plan that belong to no row of a kept database.
     pub(super) async fn select(&self, plan: &mut Plan) -> Result<()> {
         let Self::Complete(database) = self else {
             return Ok(());
@@ -143,9 +145,20 @@ impl TargetDatabase {
             .select_only()
             .column(registry_pieces::Column::Key);
         let pieces: Vec<String> = pieces.into_tuple().all(database.read()).await?;
-        let pieces: HashSet<String> = pieces.into_iter().collect();
-        plan.objects
-            .retain(|key, _| !registry::is_object_key(key) || pieces.contains(key));
+        let mut pieces: HashSet<String> = pieces.into_iter().collect();
+        // The schema of the database can be older than packages.
+        if database.has_table("package_blobs").await? {
+            let blobs = package_blobs::Entity::find()
+                .select_only()
+                .column(package_blobs::Column::Key);
+            let blobs: Vec<String> = blobs.into_tuple().all(database.read()).await?;
+            pieces.extend(blobs);
+        }
+        plan.objects.retain(|key, _| {
+            let is_piece = registry::is_object_key(key) || packages::is_object_key(key);
+            let is_deleted = uploads::project_of_key(key).is_some_and(|id| !known.contains(&id));
+            !is_deleted && (!is_piece || pieces.contains(key))
+        });
         Ok(())
     }
 
