@@ -50,7 +50,7 @@ use crate::web::connections::{self, ConnectionLimits};
 use crate::web::health;
 use crate::worker;
 
-/// How long ref updates may take to record their result, after the requests are finished.
+/// How long ref updates may take to record their result, after the requests and jobs are finished.
 const REF_UPDATE_DRAIN: Duration = Duration::from_secs(5);
 /// Time after which PostgreSQL cancels a statement of a server: much longer than any statement of a job takes, but not
 /// endless, so that statements of canceled requests end.
@@ -335,14 +335,7 @@ impl BoundServer {
                 .await
                 .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))?;
         }
-        // Tasks for ref updates and blobs outlive canceled requests, because they must record their results.
-        self.backend.ref_update_tasks.close();
-        if tokio::time::timeout(REF_UPDATE_DRAIN, self.backend.ref_update_tasks.wait())
-            .await
-            .is_err()
-        {
-            tracing::warn!("stopped before all ref updates were recorded");
-        }
+        wait_for_ref_updates(&self.backend).await;
         if let Err(error) = fetch_statistics::record(&self.backend).await {
             tracing::warn!(%error, "failed to record the numbers of fetches");
         }
@@ -353,7 +346,8 @@ impl BoundServer {
 
 /// A process that only runs background jobs.
 pub struct Worker {
-    backend: Backend,
+    /// The backend of the jobs.
+    pub backend: Backend,
     settings: ServerSettings,
     listener: Option<TcpListener>,
     is_inherited: bool,
@@ -427,8 +421,12 @@ impl Worker {
             stopping.cancel();
         };
         supervisor.notify_ready();
+        let work = async {
+            tokio::join!(jobs, health, stop);
+            wait_for_ref_updates(&backend).await;
+        };
         tokio::select! {
-            _ = async { tokio::join!(jobs, health, stop) } => {}
+            () = work => {}
             () = supervisor.feed_watchdog() => {}
         }
         close(&backend).await
@@ -455,6 +453,16 @@ fn log_start(process: &str, settings: &ServerSettings, address: Option<SocketAdd
         database = ?DatabaseKind::of_url(&settings.database_url),
         "started"
     );
+}
+
+/// Waits for the tasks of ref updates and blobs. They outlive canceled requests and jobs, because they must record their
+/// results.
+async fn wait_for_ref_updates(backend: &Backend) {
+    let tasks = &backend.ref_update_tasks;
+    tasks.close();
+    if tokio::time::timeout(REF_UPDATE_DRAIN, tasks.wait()).await.is_err() {
+        tracing::warn!("stopped before all ref updates were recorded");
+    }
 }
 
 /// Closes the database, as the last step of a process.

@@ -1,11 +1,16 @@
 //! Server startup, the worker and shutdown.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use holdfast::config::ConfigOptions;
+use holdfast::server;
 use rand::RngExt;
 use storage::database::{Database, DatabaseOptions};
+use storage::entities::instances;
 use storage::jobs;
 
 use crate::support::git::Work;
@@ -134,8 +139,33 @@ async fn start_removes_push_directories_of_killed_server_only(site: Site) {
     other.remove().await;
 }
 
+/// The task of a ref update outlives its job, because it must record its result.
+async fn worker_waits_for_ref_updates_when_it_stops(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let options = ConfigOptions {
+        data_dir: Some(site.data.clone()),
+        database_url: Some(site.database_url()),
+        ..ConfigOptions::default()
+    };
+    let worker = server::Worker::open(options.settings().expect("settings"), None, None).await.expect("a worker");
+    let (backend, is_recorded) = (worker.backend.clone(), Arc::new(AtomicBool::new(false)));
+    let state = Arc::clone(&is_recorded);
+    let tasks = backend.ref_update_tasks.clone();
+    tasks.spawn(async move {
+        // The worker waits from the moment in which it closes the tracker.
+        while !backend.ref_update_tasks.is_closed() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let found = instances::get(backend.database.read()).await;
+        state.store(found.is_ok(), Ordering::SeqCst);
+    });
+    worker.run(std::future::ready(())).await.expect("an end");
+    assert!(is_recorded.load(Ordering::SeqCst));
+}
+
 on_every_site![
     worker_runs_jobs_of_server_without_worker,
+    worker_waits_for_ref_updates_when_it_stops,
     shutdown_waits_for_running_push,
     start_removes_push_directories_of_killed_server_only,
 ];
