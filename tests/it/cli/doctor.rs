@@ -8,10 +8,11 @@ use std::task::Poll;
 
 use domain::lifecycle::deletion::projects::delete_with_files;
 use domain::operations::doctor::{self, DoctorEvent, Examination};
+use git::RepositoryId;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
 use storage::entities::{Visibility, now};
 
@@ -178,9 +179,26 @@ async fn doctor_advises_to_restore_damaged_repository_with_unfinished_update(ser
     assert!(second.ends_with("was never recorded; restart the server to recover it"), "{second}");
 }
 
+/// The repository of a fork is created by a job.
+async fn doctor_reports_missing_repository_of_fork_only_after_its_job(server: TestServer) {
+    let source = Project::with_commits(&server, "p", Visibility::Public).await;
+    let ada = server.create_user("ada").await;
+    let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
+    let fork = fork["id"].as_i64().expect("an ID");
+    let examine = async || doctor::check(&server.backend, server.data(), false, &mut |_| {}).await.expect("a check");
+    assert_eq!(problems(&examine().await, "projects"), [""; 0]);
+    server.finish_jobs().await;
+    assert_eq!(problems(&examine().await, "projects"), [""; 0]);
+    server.backend.repositories.remove(&RepositoryId::of_project(fork)).await.expect("a removal");
+    let found = examine().await;
+    let [problem] = problems(&found, "projects") else { panic!("{found:?}") };
+    assert!(problem.ends_with("its repository is missing"), "{problem}");
+}
+
 on_every_database![
     doctor_skips_project_that_is_deleted_meanwhile,
     doctor_advises_to_restore_damaged_repository_with_unfinished_update,
+    doctor_reports_missing_repository_of_fork_only_after_its_job,
 ];
 
 on_every_site![

@@ -17,6 +17,7 @@ use crate::operations::disk_space::{DiskMonitor, SpaceState};
 use crate::operations::{data_directory, key_rotation};
 use crate::packages;
 use crate::registry;
+use crate::spaces::projects::imports::WAITING;
 
 /// Projects read per statement.
 const BATCH: u64 = 200;
@@ -134,7 +135,13 @@ async fn check_projects(
                 let Some(current) = current.one(backend.database.read()).await? else {
                     continue;
                 };
-                if current.default_branch != project.default_branch {
+                // A fork or an import has no complete repository until its job has ended.
+                if WAITING.contains(&current.import_status) {
+                    continue;
+                }
+                if current.default_branch != project.default_branch
+                    || current.import_status != project.import_status
+                {
                     findings = check_project(backend, &current).await;
                 }
             }
