@@ -460,7 +460,10 @@ fn log_start(process: &str, settings: &ServerSettings, address: Option<SocketAdd
 async fn wait_for_ref_updates(backend: &Backend) {
     let tasks = &backend.ref_update_tasks;
     tasks.close();
-    if tokio::time::timeout(REF_UPDATE_DRAIN, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(REF_UPDATE_DRAIN, tasks.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!("stopped before all ref updates were recorded");
     }
 }

@@ -163,7 +163,12 @@ impl TargetDatabase {
     }
 
     /// Restores the database and records the new identity in it and in the data directory.
-    pub(super) async fn restore(self, options: &RestoreOptions, plan: &Plan, instance_id: &str) -> Result<()> {
+    pub(super) async fn restore(
+        self,
+        options: &RestoreOptions,
+        plan: &Plan,
+        instance_id: &str,
+    ) -> Result<()> {
         let copy = &plan.manifest.database;
         let temporary = options.data_dir.join(object_storage::SPOOL);
         match self {
