@@ -6,21 +6,24 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use chrono::TimeDelta;
 use domain::lifecycle::deletion::projects::delete_with_files;
 use domain::operations::doctor::{self, DoctorEvent, Examination};
 use git::RepositoryId;
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DbBackend, EntityTrait, Statement};
 use serde_json::{Value, json};
 use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
-use storage::entities::{Visibility, now};
+use storage::entities::{Visibility, group_exports, now};
 
 use crate::registry::registry_protocol::Tool;
 use crate::support::code::Project;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
-use crate::support::{Client, TestServer, on_every_database};
+use crate::support::spaces::{group, project};
+use crate::support::{Client, DatabaseKind, TestServer, on_every_database};
 
 /// Returns the directories of all repositories.
 fn repositories(site: &Site) -> Vec<PathBuf> {
@@ -99,7 +102,10 @@ async fn doctor_lists_what_it_checked(site: Site) {
     for (subject, number) in [
         ("projects", 2),
         ("directories of repositories", 2),
+        ("object storages", 1),
         ("uploads", 1),
+        ("avatars", 0),
+        ("archives of groups", 0),
         ("blobs of container images", 1),
         ("unfinished ref updates", 0),
         ("disks", 1),
@@ -107,6 +113,7 @@ async fn doctor_lists_what_it_checked(site: Site) {
         assert_eq!(checked(&found, subject), (number, 0), "{subject}");
     }
     assert!(checked(&found, "encrypted columns").0 > 5);
+    assert!(checked(&found, "tables of the database").0 > 50);
     assert!(checked(&found, "files and directories of the data directory").0 > 20);
     let table = site.succeeds(&["doctor"]).await;
     let has_row = |start: &str, end: &str| {
@@ -195,11 +202,96 @@ async fn doctor_reports_missing_repository_of_fork_only_after_its_job(server: Te
     assert!(problem.ends_with("its repository is missing"), "{problem}");
 }
 
+async fn doctor_reports_missing_avatars_and_uploads_of_another_size(server: TestServer) {
+    let root = server.root();
+    let project = project(&root, "p", json!({})).await;
+    let form = Form::new().part("file", Part::bytes(b"content".to_vec()).file_name("a.txt"));
+    let request = root.request(Method::POST, &format!("/projects/{project}/uploads")).multipart(form);
+    root.send(request).await.expect(201);
+    let group = group(&root, "engines", json!({})).await;
+    let user = server.create_user("ada").await.id;
+    let owners = [format!("projects/{project}"), format!("groups/{group}"), format!("users/{user}")];
+    for owner in &owners {
+        let form = Form::new().part("avatar", Part::bytes(b"\x89PNG\r\n\x1a\n".to_vec()).file_name("a.png"));
+        root.send(root.request(Method::PUT, &format!("/{owner}")).multipart(form)).await.expect(200);
+    }
+    let examine = async || doctor::check(&server.backend, server.data(), false, &mut |_| {}).await.expect("a check");
+    let found = examine().await;
+    for subject in ["avatars", "uploads"] {
+        assert_eq!(problems(&found, subject), [""; 0], "{subject}");
+    }
+    assert!(found.checks.iter().any(|check| check.subject == "avatars" && check.checked == 3), "{found:?}");
+
+    let objects = server.data().join("objects");
+    for owner in &owners {
+        std::fs::remove_file(objects.join(owner).join("avatar")).expect("a removal");
+    }
+    let uploads = std::fs::read_dir(objects.join(&owners[0]).join("uploads")).expect("uploads");
+    for upload in uploads {
+        std::fs::write(upload.expect("an upload").path(), "con").expect("a file");
+    }
+    let found = examine().await;
+    let expected = [
+        format!("avatar of the project {project}: its object is missing"),
+        format!("avatar of the group {group}: its object is missing"),
+        format!("avatar of the user {user}: its object is missing"),
+    ];
+    assert_eq!(problems(&found, "avatars"), expected);
+    let [problem] = problems(&found, "uploads") else { panic!("{found:?}") };
+    assert!(problem.ends_with("its object has 3 instead of 7 bytes"), "{problem}");
+}
+
+/// An archive is an object that only its row names.
+async fn doctor_reports_missing_archives_of_groups(server: TestServer) {
+    let group = group(&server.root(), "engines", json!({})).await;
+    let row = |stored_at, expires_at| group_exports::ActiveModel {
+        namespace_id: Set(Some(group)),
+        user_id: Set(Some(1)),
+        secret: Set(hex::encode(rand::random::<[u8; 16]>())),
+        file_name: Set("a.tar.gz".to_owned()),
+        size: Set(1),
+        stored_at: Set(stored_at),
+        expires_at: Set(expires_at),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let db = server.backend.database.write();
+    let (past, future) = (now() - TimeDelta::hours(1), now() + TimeDelta::hours(1));
+    let mut ids = Vec::new();
+    for (stored_at, expires_at) in [(Some(past), future), (None, future), (Some(past), past)] {
+        group_exports::Entity::delete_many().exec(db).await.expect("a deletion");
+        ids.push(row(stored_at, expires_at).insert(db).await.expect("an export").id);
+        let found = doctor::check(&server.backend, server.data(), false, &mut |_| {}).await.expect("a check");
+        let expected = match ids.len() {
+            1 => vec![format!("archive of the group export {}: its object is missing", ids[0])],
+            _ => Vec::new(),
+        };
+        assert_eq!(problems(&found, "archives of groups"), expected);
+    }
+}
+
 on_every_database![
     doctor_skips_project_that_is_deleted_meanwhile,
     doctor_advises_to_restore_damaged_repository_with_unfinished_update,
     doctor_reports_missing_repository_of_fork_only_after_its_job,
+    doctor_reports_missing_avatars_and_uploads_of_another_size,
+    doctor_reports_missing_archives_of_groups,
 ];
+
+async fn doctor_reports_broken_references_of_sqlite() {
+    let server = TestServer::start_with(DatabaseKind::Sqlite, ConfigOptions::default()).await;
+    let project = project(&server.root(), "p", json!({})).await;
+    let db = server.backend.database.write();
+    let change = format!("UPDATE projects SET creator_id = 999999 WHERE id = {project}");
+    for sql in ["PRAGMA foreign_keys = OFF", &change, "PRAGMA foreign_keys = ON"] {
+        db.execute_raw(Statement::from_string(DbBackend::Sqlite, sql)).await.expect("a statement");
+    }
+    let found = doctor::check(&server.backend, server.data(), false, &mut |_| {}).await.expect("a check");
+    assert_eq!(problems(&found, "tables of the database"), ["table projects: a row refers to a missing row of users"]);
+    server.stop().await;
+}
+
+harness::tests![doctor_reports_broken_references_of_sqlite];
 
 on_every_site![
     doctor_reports_each_repository_problem,

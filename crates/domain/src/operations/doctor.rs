@@ -1,5 +1,9 @@
-//! Consistency check of the database, the repositories, the registry blobs and the packages, of uploads, of the keys of
-//! encrypted values, and of the access to the data directory. Includes every object of the repositories.
+//! Consistency check of the database, the repositories, the registry blobs and the packages, of uploads, avatars and
+//! archives, of the keys of encrypted values, and of the access to the data directory. Includes every object of the
+//! repositories.
+
+mod objects;
+mod tables;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,9 +11,8 @@ use std::path::Path;
 use chrono::TimeDelta;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect};
-use storage::entities::{namespaces, now, project_uploads, projects, ref_updates};
+use storage::entities::{namespaces, now, projects, ref_updates};
 
-use crate::accounts::uploads;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::operations::check::Check;
@@ -18,6 +21,8 @@ use crate::operations::{data_directory, key_rotation};
 use crate::packages;
 use crate::registry;
 use crate::spaces::projects::imports::WAITING;
+use objects::{check_archives, check_avatars, check_storage, check_uploads};
+use tables::check_tables;
 
 /// Projects read per statement.
 const BATCH: u64 = 200;
@@ -82,7 +87,11 @@ pub async fn check(
         checks: vec![
             projects,
             directories,
+            check_tables(backend, begin("tables of the database")).await?,
+            check_storage(backend, begin("object storages")).await?,
             check_uploads(backend, begin("uploads")).await?,
+            check_avatars(backend, begin("avatars")).await?,
+            check_archives(backend, begin("archives of groups")).await?,
             check_blobs(backend, begin("blobs of container images")).await?,
             check_packages(backend, begin("files of packages")).await?,
             check_ref_updates(backend, deserted, &damaged, begin("unfinished ref updates")).await?,
@@ -153,45 +162,6 @@ async fn check_projects(
                 .into_iter()
                 .map(|problem| format!("{name}: {problem}"));
             check.problems.extend(lines);
-        }
-    }
-}
-
-/// Checks that the object of each upload exists.
-async fn check_uploads(backend: &Backend, mut check: Check) -> Result<Check> {
-    let known: HashSet<String> = backend
-        .objects
-        .keys(Some(uploads::FOLDER))
-        .await?
-        .into_iter()
-        .collect();
-    let mut after = 0;
-    loop {
-        let batch = project_uploads::Entity::find()
-            .filter(project_uploads::Column::Id.gt(after))
-            .filter(project_uploads::Column::StoredAt.is_not_null())
-            .order_by_asc(project_uploads::Column::Id)
-            .limit(BATCH)
-            .all(backend.database.read())
-            .await?;
-        let Some(last) = batch.last() else {
-            return Ok(check);
-        };
-        after = last.id;
-        for row in batch {
-            check.checked += 1;
-            let key = uploads::object_key(row.project_id, &row.secret);
-            if known.contains(&key) || backend.objects.size(&key).await?.is_some() {
-                continue;
-            }
-            // The objects of a project that is being deleted are deleted before their rows.
-            let project = projects::not_deleted().filter(projects::Column::Id.eq(row.project_id));
-            if project.one(backend.database.read()).await?.is_some() {
-                let (id, project_id) = (row.id, row.project_id);
-                check.problems.push(format!(
-                    "upload {id} of the project {project_id}: its object is missing"
-                ));
-            }
         }
     }
 }

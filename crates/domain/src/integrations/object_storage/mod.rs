@@ -8,6 +8,7 @@ mod s3;
 mod unknown_objects;
 mod writer;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -268,6 +269,16 @@ impl ObjectStorage {
             .map_ok(|object| object.location.to_string())
             .try_collect()
             .await?)
+    }
+
+    /// Returns the sizes of all files below a folder by key.
+    ///
+    /// # Errors
+    /// Returns an error if the storage fails.
+    pub async fn sizes(&self, folder: &str) -> Result<HashMap<String, u64>, Error> {
+        let found = self.store.list(Some(&Key::from(folder)));
+        let found = found.map_ok(|object| (object.location.to_string(), object.size));
+        Ok(found.try_collect().await?)
     }
 
     /// Returns all files in no particular order, without the object that names the instance.
