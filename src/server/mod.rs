@@ -455,8 +455,8 @@ fn log_start(process: &str, settings: &ServerSettings, address: Option<SocketAdd
     );
 }
 
-/// Waits for the tasks of ref updates and blobs. They outlive canceled requests and jobs, because they must record their
-/// results.
+/// Waits for the tasks of ref updates and blobs. They outlive canceled requests and jobs, because they must record
+/// their results.
 async fn wait_for_ref_updates(backend: &Backend) {
     let tasks = &backend.ref_update_tasks;
     tasks.close();

@@ -1,7 +1,7 @@
 //! The object by which a storage outside of the data directory names its instance.
 //!
-//! Keys contain plain IDs, so two instances must not use one storage. A storage in the data directory has no such object,
-//! because the data directory names its instance.
+//! Keys contain plain IDs, so two instances must not use one storage. A storage in the data directory has no such
+//! object, because the data directory names its instance.
 
 use tokio::io::AsyncReadExt;
 

@@ -142,8 +142,8 @@ impl<R: Read> Read for SourceObject<R> {
     }
 }
 
-/// Returns why an object cannot be read. Errors of the storage contain the key, which is secret, so only an error of the
-/// operating system is part of the text.
+/// Returns why an object cannot be read. Errors of the storage contain the key, which is secret, so only an error of
+/// the operating system is part of the text.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -9,8 +9,8 @@ use crate::operations::check::Check;
 /// Maximum number of reported problems of each kind.
 const MAX_PROBLEMS: usize = 20;
 
-/// Checks all tables: SQLite checks its file and the references between rows. PostgreSQL enforces references itself, and reads
-/// all rows.
+/// Checks all tables: SQLite checks its file and the references between rows. PostgreSQL enforces references itself,
+/// and reads all rows.
 ///
 /// # Errors
 /// Returns an error if the list of tables cannot be read. Errors of a table become problems.

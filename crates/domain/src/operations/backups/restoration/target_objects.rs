@@ -15,11 +15,12 @@ use crate::operations::backups::manifest::{BackupManifest, ObjectEntry};
 use crate::operations::backups::{BackupEvent, Reporter, blocking, damaged, rejected};
 use crate::operations::instance_identity::UnfinishedRestore;
 
-/// Refuses an object storage outside of the data directory that is not empty, unless it belongs to the interrupted restore or
-/// its objects are replaced. Writes nothing.
+/// Refuses an object storage outside of the data directory that is not empty, unless it belongs to the interrupted
+/// restore or its objects are replaced. Writes nothing.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the storage has objects or belongs to another instance, and an error if the storage fails.
+/// Returns `Error::Rejected` if the storage has objects or belongs to another instance, and an error if the storage
+/// fails.
 pub(super) async fn check_objects(
     options: &RestoreOptions,
     manifest: &BackupManifest,
@@ -53,8 +54,8 @@ pub(super) async fn check_objects(
     )))
 }
 
-/// Restores the objects of a plan, and names the instance of an object storage outside of the data directory. Deletes the
-/// objects that the backup lacks, unless it excludes the objects.
+/// Restores the objects of a plan, and names the instance of an object storage outside of the data directory. Deletes
+/// the objects that the backup lacks, unless it excludes the objects.
 pub(super) async fn restore_objects(
     plan: &Plan,
     options: &RestoreOptions,
