@@ -11,8 +11,8 @@ use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
-use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use poem::http::{HeaderMap, HeaderValue};
+use poem::http::HeaderMap;
+use poem::http::header::CONTENT_LENGTH;
 use poem::{Body, Request, RequestBody};
 
 use crate::api::access_record;
@@ -28,6 +28,8 @@ pub struct Exchange<'a> {
     request: &'a Request,
     /// Whether the response has no body, because the request is a HEAD that is processed as a GET.
     is_head: bool,
+    /// Whether the request has no body.
+    has_no_body: bool,
     body: RequestBody,
     page: Option<PageRequest>,
     caller: Option<i64>,
@@ -51,10 +53,12 @@ impl<'a> Exchange<'a> {
     #[must_use]
     pub fn new(operation: &'static Operation, request: &'a Request, body: RequestBody) -> Self {
         access_record::record_operation(request, operation);
+        let (has_no_body, body) = with_emptiness(body);
         Self {
             operation,
             request,
             is_head: false,
+            has_no_body,
             body,
             page: None,
             caller: None,
@@ -97,12 +101,10 @@ impl<'a> Exchange<'a> {
         self.is_head = true;
     }
 
-    /// Returns whether the request has no body.
+    /// Returns whether the request has no body. A body whose length is not known counts as a body.
     #[must_use]
     pub fn has_no_body(&self) -> bool {
-        let empty = |length: &HeaderValue| length == "0";
-        let headers = self.headers();
-        headers.get(CONTENT_LENGTH).is_none_or(empty) && !headers.contains_key(TRANSFER_ENCODING)
+        self.has_no_body
     }
 
     /// Returns the raw query string.
@@ -280,6 +282,15 @@ impl<'a> Exchange<'a> {
             self.reserved = size;
         }
         Ok(())
+    }
+}
+
+/// Returns whether a body is empty, and the body. The headers do not decide: over HTTP/2, a body needs neither
+/// `Content-Length` nor `Transfer-Encoding`.
+fn with_emptiness(mut body: RequestBody) -> (bool, RequestBody) {
+    match body.take() {
+        Ok(body) => (body.is_empty(), RequestBody::new(body)),
+        Err(_) => (true, RequestBody::default()),
     }
 }
 

@@ -3,9 +3,10 @@
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use sea_orm::DatabaseBackend;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Client;
+use crate::support::client::http;
 use crate::support::git::{Work, address};
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::server::ROOT_TOKEN;
@@ -92,6 +93,27 @@ async fn cached_responses_are_not_shared_between_callers(server: TestServer) {
     }
 }
 
+/// Over HTTP/2, no header announces a body.
+async fn response_to_request_with_body_over_http2_is_not_cached(server: TestServer) {
+    let root = server.root();
+    for name in ["first", "second"] {
+        project(&root, name, json!({"visibility": "public"})).await;
+    }
+    server.finish_jobs().await;
+    let client = http().http2_prior_knowledge().build().expect("a client");
+    for _ in 0..2 {
+        let filter = futures_util::stream::iter([Ok::<_, std::io::Error>("search=first")]);
+        let request = client
+            .get(format!("{}/api/v4/projects", server.base))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(reqwest::Body::wrap_stream(filter));
+        let filtered: Value = request.send().await.expect("a response").json().await.expect("JSON");
+        assert_eq!(filtered.as_array().map(Vec::len), Some(1), "{filtered}");
+        assert_eq!(filtered[0]["path"], "first");
+        assert_eq!(server.anonymous().get("/projects").await.expect(200).pluck("path").len(), 2);
+    }
+}
+
 async fn cached_raw_file_supports_ranges_and_conditional_requests(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
@@ -174,6 +196,7 @@ async fn raw_file_without_cache_supports_ranges_and_conditional_requests(server:
 on_every_database![
     every_change_is_visible_in_next_response,
     cached_responses_are_not_shared_between_callers,
+    response_to_request_with_body_over_http2_is_not_cached,
     cached_raw_file_supports_ranges_and_conditional_requests,
     repeated_request_uses_no_database_statements,
     repeated_request_without_cache_uses_statements with without_cache(),
