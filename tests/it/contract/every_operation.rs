@@ -1,8 +1,7 @@
 //! Responses that are the same for every operation: to invalid tokens, to queries and paths that are not UTF-8,
 //! to forbidden `sudo`, and to oversized headers and bodies.
 
-use contract::operation::Operation;
-use contract::operation::ResourceKind;
+use contract::operation::{Operation, Paging, ResourceKind};
 use contract::table::operations;
 use reqwest::Method;
 
@@ -117,6 +116,15 @@ async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: Te
     assert_eq!(errors(&loaded, &ids, "", 431).await, none);
 }
 
+async fn every_list_documents_status_of_page_far_beyond_its_end(server: TestServer) {
+    let ids = Ids::new(&server).await;
+    for operation in operations().iter().filter(|operation| operation.paging != Paging::None) {
+        let path = format!("{}?page=50001&per_page=100", ids.path(operation));
+        // The client checks that the status is documented.
+        call(&server.root(), operation, &path).await;
+    }
+}
+
 async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
     let ids = Ids::new(&server).await;
     // SCIM operations require another token and have their own tests.
@@ -140,6 +148,7 @@ async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
 
 on_every_database![
     every_operation_rejects_invalid_token_query_sudo_and_headers,
+    every_list_documents_status_of_page_far_beyond_its_end,
     every_operation_with_body_rejects_oversized_body,
 ];
 

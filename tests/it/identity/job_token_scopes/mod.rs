@@ -63,6 +63,8 @@ async fn allowlist_contains_the_project_itself_and_added_projects(server: TestSe
     let page = root.get(&format!("{list}?per_page=1&page=2")).await.expect(200);
     assert_eq!((page.json()[0]["id"].clone(), page.header("x-total")), (json!(first), "3"));
     assert_eq!(page.json()[0]["path_with_namespace"], "root/a");
+    let page = root.get(&format!("{list}?per_page=100&page=501")).await.expect(200);
+    assert_eq!((page.json(), page.header("x-total")), (json!([]), "3"));
     root.delete(&format!("{list}/{second}")).await.expect(204);
     assert_eq!(ids(&root, &list).await, [app, first]);
     root.delete(&format!("{list}/{second}")).await.expect(404);

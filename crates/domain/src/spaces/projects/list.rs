@@ -125,7 +125,7 @@ pub struct ProjectFilter {
 ///
 /// # Errors
 /// Returns a validation error for too many topics or custom attributes. Returns `NotAllowed` for a page beyond the
-/// maximum depth, and for keyset pagination in an order other than the ID.
+/// maximum depth, except in an allowlist, and for keyset pagination in an order other than the ID.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -153,7 +153,9 @@ pub async fn list(
             rest: PagePosition::Keyset(last),
         });
     }
-    if page.number.saturating_mul(page.size) > MAX_OFFSET {
+    // An allowlist has few projects, and its list has no keyset pagination.
+    let is_few = filter.job_token_scope_of.is_some();
+    if !is_few && page.number.saturating_mul(page.size) > MAX_OFFSET {
         let text = format!(
             "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of \
              type Project. Remaining records can be retrieved using keyset pagination."
