@@ -73,7 +73,7 @@ pub fn read(
         false => None,
     };
     let session = || {
-        let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
+        let secret = sent_cookie(request, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
         Some(SessionCookie {
             secret,
@@ -147,12 +147,14 @@ fn basic(request: &Request) -> Option<BasicToken> {
     })
 }
 
-/// Returns the value of a cookie in a `Cookie` header.
+/// Returns the value of a cookie that a request contains; empty if it is not UTF-8. Clients of HTTP/2 may send each
+/// cookie in a field of its own (RFC 9113 8.2.3).
 #[must_use]
-pub fn cookie<'a>(header: &'a str, name: &str) -> Option<&'a str> {
-    header
-        .split(';')
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(known, _)| *known == name)
-        .map(|(_, v)| v)
+pub fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    let fields = request.headers().get_all(COOKIE).iter();
+    let mut pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
+    pairs.find_map(|pair| {
+        let value = pair.trim_ascii().strip_prefix(name.as_bytes())?;
+        Some(std::str::from_utf8(value.strip_prefix(b"=")?).unwrap_or_default())
+    })
 }

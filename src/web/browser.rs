@@ -9,11 +9,11 @@ use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use domain::secrets::{self, Token};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use poem::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
+use poem::http::header::{CACHE_CONTROL, LOCATION, RETRY_AFTER, SET_COOKIE};
 use poem::http::{HeaderValue, StatusCode};
 use poem::{Request, Response};
 
-use crate::api::credentials::{SESSION_COOKIE, cookie};
+use crate::api::credentials::{SESSION_COOKIE, sent_cookie};
 use crate::api::error_response;
 use crate::views::html::escape;
 use crate::web::page::document;
@@ -144,10 +144,6 @@ pub(super) fn start_session(backend: &Backend, started: &StartedSession, goal: &
         set_cookie(&mut response, backend, name, "", "Strict", 0);
     }
     response
-}
-
-pub(super) fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
-    cookie(request.headers().get(COOKIE)?.to_str().ok()?, name)
 }
 
 /// Returns the requested target if it is a path on this server, else the default.

@@ -8,11 +8,11 @@ use poem::{Request, Response, handler};
 use serde::Deserialize;
 
 use crate::api::client_address::{address_key, client_ip};
-use crate::api::credentials::SESSION_COOKIE;
+use crate::api::credentials::{SESSION_COOKIE, sent_cookie};
 use crate::views::html::escape;
 use crate::web::browser::{
     FOREIGN_FORM, FormPage, FormToken, PENDING_COOKIE, displayed, failed, is_form_token, local_path,
-    redirect, sent_cookie, set_retry_after, start_session, with_return,
+    redirect, set_retry_after, start_session, with_return,
 };
 
 #[derive(Debug, Default, Deserialize)]

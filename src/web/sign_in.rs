@@ -15,12 +15,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::client_address::{address_key, client_ip};
-use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE};
+use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, sent_cookie};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
 use crate::web::browser::{
     FOREIGN_FORM, FORM_LIMIT, FormPage, FormToken, PENDING_COOKIE, displayed, failed, is_form_token,
-    local_path, redirect, sent_cookie, set_cookie, set_retry_after, signed_in, signed_in_limited,
+    local_path, redirect, set_cookie, set_retry_after, signed_in, signed_in_limited,
     start_session, with_return,
 };
 use crate::web::{second_factor, two_factor};

@@ -7,20 +7,24 @@ use domain::kernel::caller::Caller;
 use reqwest::Method;
 use serde_json::json;
 
+use crate::support::client::http;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Returns a client with a session cookie.
-async fn browser(server: &TestServer, login: &str) -> Client {
+/// Returns the name and the value of a session cookie.
+async fn session_cookie(server: &TestServer, login: &str) -> String {
     let attempt = SignInAttempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..SignInAttempt::default() };
     match sign_in(&server.backend, attempt).await.expect("an outcome") {
-        SignInOutcome::SignedIn(started) => {
-            let secret = started.secret.expose();
-            server.anonymous().header("Cookie", &format!("a=b; _service_session={secret}; c=d"))
-        }
+        SignInOutcome::SignedIn(started) => format!("_service_session={}", started.secret.expose()),
         other => panic!("{other:?}"),
     }
+}
+
+/// Returns a client with a session cookie.
+async fn browser(server: &TestServer, login: &str) -> Client {
+    let cookie = session_cookie(server, login).await;
+    server.anonymous().header("Cookie", &format!("a=b; {cookie}; c=d"))
 }
 
 async fn ada(server: &TestServer) -> TestUser {
@@ -199,6 +203,23 @@ async fn session_cookie_is_limited_to_reads(server: TestServer) {
     }
 }
 
+/// Clients of HTTP/2 may send each cookie in a field of its own.
+async fn session_cookie_is_read_from_every_cookie_field(server: TestServer) {
+    ada(&server).await;
+    let session = session_cookie(&server, "ada").await;
+    for client in [http(), http().http2_prior_knowledge()] {
+        let client = client.build().expect("a client");
+        for path in ["/api/v4/user", "/-/session"] {
+            for cookies in [["a=b", session.as_str()], [session.as_str(), "c=d"]] {
+                let request = client.get(format!("{}{path}", server.base));
+                let request = request.header("Cookie", cookies[0]).header("Cookie", cookies[1]);
+                let response = request.send().await.expect("a response");
+                assert_eq!(response.status().as_u16(), 200, "{path}: {cookies:?}");
+            }
+        }
+    }
+}
+
 async fn token_takes_precedence_over_cookie(server: TestServer) {
     ada(&server).await;
     let both = browser(&server, "ada").await.header("Private-Token", ROOT_TOKEN);
@@ -228,6 +249,7 @@ on_every_database![
     numeric_sudo_is_never_a_username,
     session_cookie_cannot_use_sudo,
     session_cookie_is_limited_to_reads,
+    session_cookie_is_read_from_every_cookie_field,
     token_takes_precedence_over_cookie,
     credentials_are_checked_before_parameters_and_permissions,
 ];
