@@ -8,7 +8,6 @@ use domain::kernel::error::Error;
 use domain::secrets;
 use poem::http::header::CACHE_CONTROL;
 use poem::http::{HeaderValue, StatusCode};
-use poem::middleware::SizeLimit;
 use poem::web::{Data, Form, Query};
 use poem::{Body, Endpoint, EndpointExt, Request, Response, Route, get, handler, post};
 use serde::Deserialize;
@@ -20,34 +19,48 @@ use crate::api::{error_response, parameters};
 use crate::views::html::escape;
 use crate::web::browser::{
     FOREIGN_FORM, FORM_LIMIT, FormPage, FormToken, PENDING_COOKIE, displayed, failed, is_form_token,
-    local_path, redirect, set_cookie, set_retry_after, signed_in, signed_in_limited,
-    start_session, with_return,
+    local_path, redirect, set_cookie, set_retry_after, signed_in, signed_in_limited, start_session,
+    with_return,
 };
 use crate::web::{second_factor, two_factor};
 
 /// The routes below `/users`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
-    // The middleware requires a length, which a GET and an empty form do not have.
-    let limit = || SizeLimit::new(FORM_LIMIT);
     Route::new()
-        .at("/sign_in", get(show).post(submit.with(limit())))
+        .at("/sign_in", get(show).post(submit.before(with_limited_form)))
         .at(
             "/sign_in/code",
-            get(second_factor::show).post(second_factor::submit.with(limit())),
+            get(second_factor::show).post(second_factor::submit.before(with_limited_form)),
         )
         .at("/sign_out", post(sign_out))
         .at(
             "/two_factor",
-            get(two_factor::show).post(two_factor::start.with(limit())),
+            get(two_factor::show).post(two_factor::start.before(with_limited_form)),
         )
-        .at("/two_factor/confirm", post(two_factor::confirm.with(limit())))
+        .at(
+            "/two_factor/confirm",
+            post(two_factor::confirm.before(with_limited_form)),
+        )
         .at(
             "/two_factor/recovery_codes",
-            post(two_factor::replace_recovery_codes.with(limit())),
+            post(two_factor::replace_recovery_codes.before(with_limited_form)),
         )
-        .at("/two_factor/disable", post(two_factor::disable.with(limit())))
+        .at(
+            "/two_factor/disable",
+            post(two_factor::disable.before(with_limited_form)),
+        )
         .data(backend.clone())
         .map_to_response()
+}
+
+/// Reads the form of a request, which clients of HTTP/2 may send without its length.
+///
+/// # Errors
+/// If the form is too large or does not arrive.
+async fn with_limited_form(mut request: Request) -> poem::Result<Request> {
+    let form = request.take_body().into_bytes_limit(FORM_LIMIT).await?;
+    request.set_body(form);
+    Ok(request)
 }
 
 /// Returns the route `/-/session`, used by the server's own pages.

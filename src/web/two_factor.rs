@@ -19,8 +19,8 @@ use crate::api::client_address::client_ip;
 use crate::api::credentials::{SESSION_COOKIE, sent_cookie};
 use crate::views::html::escape;
 use crate::web::browser::{
-    FOREIGN_FORM, FormPage, TWO_FACTOR_PATH, displayed, failed, local_path, redirect,
-    set_retry_after, signed_in_limited, with_return,
+    FOREIGN_FORM, FormPage, TWO_FACTOR_PATH, displayed, failed, local_path, redirect, set_retry_after,
+    signed_in_limited, with_return,
 };
 
 /// Title of the page.

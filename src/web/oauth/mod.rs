@@ -7,7 +7,6 @@ mod token;
 use domain::kernel::Backend;
 use domain::kernel::policy::TOKEN_SCOPES;
 use poem::http::StatusCode;
-use poem::middleware::SizeLimit;
 use poem::web::Data;
 use poem::{Endpoint, EndpointExt, Response, Route, get, handler, post};
 use serde_json::json;
@@ -22,16 +21,12 @@ const FORM_LIMIT: usize = 32 * 1024;
 
 /// The routes below `/oauth`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
-    let limit = || SizeLimit::new(FORM_LIMIT);
     Route::new()
-        .at(
-            "/authorize",
-            get(authorize::show).post(authorize::decide.with(limit())),
-        )
-        .at("/token", post(token::issue.with(limit())))
+        .at("/authorize", get(authorize::show).post(authorize::decide))
+        .at("/token", post(token::issue))
         .at("/token/info", get(token::info))
-        .at("/revoke", post(token::revoke.with(limit())))
-        .at("/introspect", post(token::introspect.with(limit())))
+        .at("/revoke", post(token::revoke))
+        .at("/introspect", post(token::introspect))
         .data(backend.clone())
         .map_to_response()
 }

@@ -87,6 +87,18 @@ impl<'a> Fixture<'a> {
         client.send(client.request(reqwest::Method::POST, &format!("//oauth/{endpoint}")).form(pairs)).await
     }
 
+    /// Sends a form whose length is unknown to an OAuth endpoint.
+    async fn send_chunked_form(&self, endpoint: &str, pairs: &[(&str, &str)]) -> ApiResponse {
+        let client = self.server.anonymous();
+        let form = Url::parse_with_params("http://h", pairs).expect("an address");
+        let chunks = [Ok::<_, std::io::Error>(form.query().expect("a query").to_owned())];
+        let request = client
+            .request(reqwest::Method::POST, &format!("//oauth/{endpoint}"))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(reqwest::Body::wrap_stream(futures_util::stream::iter(chunks)));
+        client.send(request).await
+    }
+
     async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> ApiResponse {
         let mut pairs = vec![
             ("grant_type", "authorization_code"),

@@ -257,6 +257,23 @@ async fn oversized_sign_in_form_returns_413(server: TestServer) {
     assert_eq!(seen.status, 413);
 }
 
+async fn sign_in_form_of_unknown_length_is_accepted_up_to_the_limit(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    let password = PASSWORD.replace(' ', "+");
+    for (login, status) in [("x".repeat(20_000), 413_u16), ("ada".to_owned(), 303)] {
+        let token = token(&browser.get("/users/sign_in").await);
+        let form = format!("authenticity_token={token}&login={login}&password={password}");
+        let chunks = futures_util::stream::iter([Ok::<_, std::io::Error>(form)]);
+        let request = browser
+            .http
+            .post(format!("{}/users/sign_in", server.base))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(reqwest::Body::wrap_stream(chunks));
+        assert_eq!(browser.send(request).await.status, status);
+    }
+}
+
 on_every_database![
     sign_in_page_loads_no_external_resources,
     sign_in_with_user_name_or_email_starts_session,
@@ -274,4 +291,5 @@ on_every_database![
     session_writes_require_csrf_token,
     sign_out_ends_session,
     oversized_sign_in_form_returns_413,
+    sign_in_form_of_unknown_length_is_accepted_up_to_the_limit,
 ];
