@@ -32,6 +32,7 @@ use crate::api::credentials::{self, AcceptedCredentials};
 use crate::api::error_response;
 use crate::api::exchange::Exchange;
 use crate::api::form;
+use crate::api::paging::BodyFilters;
 use crate::api::parameters::{self, RawInput};
 use crate::api::request_rate;
 use crate::api::response::Success;
@@ -416,6 +417,7 @@ impl Steps {
             let body = body::read_small(exchange, limit).await;
             body.map_err(|error| body_error(operation, error))?
         };
+        exchange.set_body_filters(BodyFilters::new(operation, &body));
         let (input, page) = if is_large {
             // Checking all values takes about as long as parsing them.
             let (path, headers) = (path.to_vec(), exchange.headers().clone());

@@ -16,6 +16,7 @@ use poem::http::header::CONTENT_LENGTH;
 use poem::{Body, Request, RequestBody};
 
 use crate::api::access_record;
+use crate::api::paging::BodyFilters;
 use crate::api::response_cache::MissingResponse;
 
 /// The absolute base URL of the server without a trailing slash; attached to every request.
@@ -32,6 +33,7 @@ pub struct Exchange<'a> {
     has_no_body: bool,
     body: RequestBody,
     page: Option<PageRequest>,
+    body_filters: BodyFilters,
     caller: Option<i64>,
     /// The caller, until authorization takes it.
     pub(super) identified: Option<Caller>,
@@ -61,6 +63,7 @@ impl<'a> Exchange<'a> {
             has_no_body,
             body,
             page: None,
+            body_filters: BodyFilters::default(),
             caller: None,
             identified: None,
             missing_response: None,
@@ -156,6 +159,17 @@ impl<'a> Exchange<'a> {
     /// Stores the requested page.
     pub fn set_page(&mut self, page: PageRequest) {
         self.page = Some(page);
+    }
+
+    /// Returns the filters of a list that the body contains.
+    #[must_use]
+    pub fn body_filters(&self) -> &BodyFilters {
+        &self.body_filters
+    }
+
+    /// Stores the filters of a list that the body contains.
+    pub fn set_body_filters(&mut self, filters: BodyFilters) {
+        self.body_filters = filters;
     }
 
     /// Returns the decoded path parameters in the order of the template.

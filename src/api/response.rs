@@ -8,7 +8,7 @@ use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use crate::api::exchange::Exchange;
-use crate::api::paging;
+use crate::api::paging::{self, Links};
 use crate::api::resource_location::resource_location;
 use crate::api::response_cache::WholeBody;
 use crate::api::response_memory::to_json;
@@ -100,7 +100,12 @@ impl<T: Serialize> Success for OptionalJson<T> {
 impl<T: Serialize> Success for Page<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
         let mut response = json_response(status, to_json(&self.items, exchange.memory())?, exchange);
-        let headers = paging::headers(&exchange.page(), self.rest, &exchange.url(), exchange.raw_query());
+        let links = Links {
+            url: &exchange.url(),
+            query: exchange.raw_query(),
+            body: exchange.body_filters(),
+        };
+        let headers = paging::headers(&exchange.page(), self.rest, &links);
         set_headers(response.headers_mut(), headers);
         Ok(response)
     }

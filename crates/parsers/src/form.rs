@@ -67,6 +67,12 @@ pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> 
     insert_at(slot, &keys, value).ok_or_else(fault)
 }
 
+/// Returns the name of the parameter that a pair belongs to: `a[b][]` -> `a`.
+#[must_use]
+pub fn base_name(name: &str) -> &str {
+    split_name(name).0
+}
+
 /// Splits a name: `a[b][]` -> (`a`, [`b`, ``]). A name with unbalanced brackets is not split.
 fn split_name(name: &str) -> (&str, Vec<&str>) {
     let Some(open) = name.find('[').filter(|open| *open > 0 && name.ends_with(']')) else {

@@ -5,7 +5,7 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 
-use crate::support::{ApiResponse, Client, TestServer, on_every_database};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces};
 
 const PATH: &str = "/users/1/impersonation_tokens";
 
@@ -236,6 +236,22 @@ async fn link_header_lists_pages_without_token(server: TestServer) {
     assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
 }
 
+async fn links_repeat_filters_of_the_body(server: TestServer) {
+    let root = server.root();
+    for name in ["engine-1", "engine-2", "other"] {
+        spaces::project(&root, name, json!({})).await;
+    }
+    for paging in ["offset", "keyset"] {
+        let body = json!({ "search": "engine", "per_page": 1, "pagination": paging, "sort": "asc", "order_by": "id" });
+        let request = root.request(Method::GET, "/projects?search=other").json(&body);
+        let first = root.send(request).await.expect(200);
+        assert_eq!(first.pluck("path"), ["engine-1"], "{paging}");
+        let next = first.header("link").split('<').find(|link| link.contains("rel=\"next\"")).expect("a link");
+        let next = next.trim_start_matches(&server.base).split('>').next().expect("an address");
+        assert_eq!(root.get(&format!("/{next}")).await.expect(200).pluck("path"), ["engine-2"], "{next}");
+    }
+}
+
 async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
     let root = server.root();
     for path in ["/nothing", "/users/1/nothing", "/", "//api/v5/user", "/projects/1/nothing"] {
@@ -306,6 +322,7 @@ on_every_database![
     oversized_bodies_return_413,
     page_parameters_are_bounded,
     link_header_lists_pages_without_token,
+    links_repeat_filters_of_the_body,
     unknown_operations_return_404_405_or_410_in_json,
     valid_request_id_is_echoed,
     head_returns_headers_of_get_without_body,

@@ -1,9 +1,14 @@
 //! Pagination headers.
 //!
 //! Links are absolute and start with the configured base URL. They repeat every parameter of the request except
-//! credentials, so that a followed link never writes a secret to a log.
+//! credentials, so that a followed link never writes a secret to a log. Filters in the body of a GET become parameters
+//! of the query.
 
+mod body_filters;
+
+pub use body_filters::BodyFilters;
 use domain::kernel::page::{PagePosition, PageRequest};
+use parsers::form;
 use percent_encoding::percent_decode_str;
 
 /// Query parameters that are never repeated in a link.
@@ -12,22 +17,19 @@ const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"
 /// Maximum length in bytes of a `Link` header with all relations; proxies and clients reject much longer
 /// ones.
 const MAX_LINKS_BYTES: usize = 8 << 10;
+/// Maximum length in bytes of the parameters that a link repeats, if the body contains some. The server accepts a query
+/// of 8 KiB, which also contains the parameters of the page.
+const MAX_REPEATED_BYTES: usize = 8_128;
 
-/// Returns the pagination headers of a response.
-///
-/// `url` is the base URL with the request's raw path, `query` its raw query string.
+/// Returns the pagination headers of a response. Without `Link` if a link cannot repeat the filters of the body.
 #[must_use]
-pub fn headers(
-    request: &PageRequest,
-    rest: PagePosition,
-    url: &str,
-    query: &str,
-) -> Vec<(&'static str, String)> {
-    let links = Links { url, query };
+pub fn headers(request: &PageRequest, rest: PagePosition, links: &Links<'_>) -> Vec<(&'static str, String)> {
     match rest {
         PagePosition::Keyset(None) => Vec::new(),
         PagePosition::Keyset(Some((filter, id))) => {
-            let next = links.keyset(filter, id);
+            let Some(next) = links.keyset(filter, id) else {
+                return Vec::new();
+            };
             // Current clients read only `Link`, older ones `Links`; both have the same value.
             vec![
                 ("Links", format!("<{next}>; rel=\"next\"")),
@@ -66,23 +68,31 @@ fn positions(request: &PageRequest, next: Option<u64>, prev: Option<u64>) -> Vec
     ]
 }
 
-struct Links<'a> {
-    url: &'a str,
-    query: &'a str,
+/// The request that links repeat.
+pub struct Links<'a> {
+    /// The base URL with the raw path.
+    pub url: &'a str,
+    /// The raw query string.
+    pub query: &'a str,
+    /// The filters in the body.
+    pub body: &'a BodyFilters,
 }
 
 impl Links<'_> {
-    /// Returns the raw pairs of the request's query that a link repeats.
-    fn repeated_pairs(&self, without: &[&str]) -> Vec<String> {
+    /// Returns the encoded pairs of the request that a link repeats; `None` if the body contains some and all are too
+    /// long together.
+    fn repeated_pairs(&self, without: &[&str]) -> Option<Vec<String>> {
         let pieces = self.query.split('&').filter(|piece| !piece.is_empty());
-        pieces
-            .filter(|piece| {
-                let name = piece.split('=').next().unwrap_or_default();
-                let name = percent_decode_str(name).decode_utf8_lossy();
-                !SECRET.contains(&name.as_ref()) && !without.contains(&name.as_ref())
-            })
-            .map(str::to_owned)
-            .collect()
+        let of_query = pieces.filter(|piece| {
+            let name = piece.split('=').next().unwrap_or_default();
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            let is_overridden = self.body.contains(form::base_name(&name));
+            !SECRET.contains(&name.as_ref()) && !without.contains(&name.as_ref()) && !is_overridden
+        });
+        let mut pairs: Vec<String> = of_query.map(str::to_owned).collect();
+        pairs.extend(self.body.pairs(without)?);
+        let bytes: usize = pairs.iter().map(|pair| pair.len() + 1).sum();
+        (self.body.is_empty() || bytes <= MAX_REPEATED_BYTES).then_some(pairs)
     }
 
     fn offset(
@@ -92,7 +102,7 @@ impl Links<'_> {
         next: Option<u64>,
         last: Option<u64>,
     ) -> Option<(&'static str, String)> {
-        let repeated_pairs = self.repeated_pairs(&["page", "per_page"]);
+        let repeated_pairs = self.repeated_pairs(&["page", "per_page"])?;
         let link = |page: u64, rel: &str| {
             let mut pieces = vec![format!("page={page}"), format!("per_page={}", request.size)];
             pieces.extend(repeated_pairs.iter().cloned());
@@ -114,16 +124,45 @@ impl Links<'_> {
         }
     }
 
-    fn keyset(&self, filter: &str, id: i64) -> String {
-        let mut pieces = self.repeated_pairs(&["page", filter]);
+    fn keyset(&self, filter: &str, id: i64) -> Option<String> {
+        let mut pieces = self.repeated_pairs(&["page", filter])?;
         pieces.push(format!("{filter}={id}"));
-        format!("{}?{}", self.url, pieces.join("&"))
+        Some(format!("{}?{}", self.url, pieces.join("&")))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use contract::table::operations;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn headers(
+        request: &PageRequest,
+        rest: PagePosition,
+        url: &str,
+        query: &str,
+    ) -> Vec<(&'static str, String)> {
+        let body = &BodyFilters::default();
+        super::headers(request, rest, &Links { url, query, body })
+    }
+
+    /// Returns the first link to a page, or the next one of a keyset list, of a request with a body.
+    fn link_with_body(rest: PagePosition, query: &str, body: &Value) -> Option<String> {
+        let mut operations = operations().iter();
+        let operation = operations
+            .find(|known| known.id == "list_projects")
+            .expect("an operation");
+        let links = Links {
+            url: "http://h/x",
+            query,
+            body: &BodyFilters::new(operation, body.as_object().expect("an object")),
+        };
+        let link = value(&super::headers(&page(1, 20), rest, &links), "Link")?;
+        let end = link.find('>').expect("a link");
+        Some(link[1..end].to_owned())
+    }
 
     fn page(number: i64, size: i64) -> PageRequest {
         PageRequest {
@@ -242,8 +281,46 @@ mod tests {
             [("Links", expected.to_owned()), ("Link", expected.to_owned())]
         );
         assert_eq!(
-            super::headers(&page(1, 20), PagePosition::Keyset(None), "http://h/x", query),
+            self::headers(&page(1, 20), PagePosition::Keyset(None), "http://h/x", query),
             []
         );
+    }
+
+    #[test]
+    fn filters_of_the_body_are_added_and_override_the_query() {
+        let query = "search=old&order_by=id&topic%5B%5D=x&private_token=secret";
+        let body = json!({"search": "new", "topic": ["a", "b"], "page": 3, "per_page": 5, "sudo": "root"});
+        let link = link_with_body(PagePosition::Counted(3), query, &body).expect("a link");
+        let mut pairs: Vec<&str> = link.split(['?', '&']).skip(3).collect();
+        pairs.sort_unstable();
+        assert!(link.starts_with("http://h/x?page=1&per_page=20&"), "{link}");
+        assert_eq!(
+            pairs,
+            ["order_by=id", "search=new", "topic%5B%5D=a", "topic%5B%5D=b"]
+        );
+    }
+
+    #[test]
+    fn keyset_link_contains_filters_of_the_body() {
+        let body = json!({"pagination": "keyset", "id_before": 90, "per_page": 5});
+        let rest = PagePosition::Keyset(Some(("id_before", 70)));
+        let expected = "http://h/x?order_by=id&per_page=5&pagination=keyset&id_before=70";
+        assert_eq!(
+            link_with_body(rest, "order_by=id", &body).as_deref(),
+            Some(expected)
+        );
+    }
+
+    #[test]
+    fn links_that_cannot_contain_the_filters_of_the_body_are_omitted() {
+        let rest = || PagePosition::Keyset(Some(("id_before", 70)));
+        for (query, search) in [
+            (String::new(), "x".repeat(9_000)),
+            (format!("order_by=id&x={}", "y".repeat(4_000)), "x".repeat(5_000)),
+        ] {
+            let body = json!({ "search": search });
+            assert_eq!(link_with_body(PagePosition::Counted(50), &query, &body), None);
+            assert_eq!(link_with_body(rest(), &query, &body), None);
+        }
     }
 }
