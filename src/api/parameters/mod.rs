@@ -5,6 +5,7 @@
 //! request are reported together.
 
 mod coerce;
+mod date_times;
 mod faults;
 
 use std::fs::File;
