@@ -51,6 +51,18 @@ impl<H: Send + Sync + 'static> Routes<H> {
     }
 }
 
+/// Methods of the operations with the path of a request, attached to the error of a request with another method.
+#[derive(Debug, Clone)]
+pub struct AllowedMethods(pub Vec<&'static str>);
+
+/// Returns the error of a request whose path only has operations with other methods.
+fn method_not_allowed<H>(routes: &[OperationRoute<H>]) -> poem::Error {
+    let methods = routes.iter().map(|route| route.operation.method);
+    let mut error = poem::Error::from(MethodNotAllowedError);
+    error.set_data(AllowedMethods(methods.collect()));
+    error
+}
+
 /// Endpoint of all operations, and of the requests to other paths.
 pub struct OperationsEndpoint<H: 'static, E> {
     edge: Edge<H>,
@@ -89,7 +101,7 @@ where
             request.set_method(Method::GET);
             route = with_method(&Method::GET);
         }
-        let OperationRoute { operation, process } = route.ok_or(MethodNotAllowedError)?;
+        let OperationRoute { operation, process } = route.ok_or_else(|| method_not_allowed(routes))?;
         let (request, body) = request.split();
         let mut exchange = Exchange::new(operation, &request, body);
         if has_no_body {

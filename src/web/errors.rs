@@ -10,7 +10,9 @@ use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
+use crate::api::routes::AllowedMethods;
 use crate::web::docs::is_document;
+use crate::web::oauth::METADATA_PATH;
 use crate::web::{extra_slashes, git_http, packages, registry};
 use contract::operation::ErrorFormat;
 use contract::table::operations;
@@ -74,7 +76,12 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
 
 fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response {
     let trimmed = extra_slashes::without_extra_slash(path);
-    let (allowed, format) = (allowed(trimmed.as_deref().unwrap_or(path)), error_format(path));
+    // Middleware may have changed the path before its operations were found.
+    let allowed = match error.data::<AllowedMethods>() {
+        Some(AllowedMethods(methods)) => with_head(methods.clone()),
+        None => allowed(trimmed.as_deref().unwrap_or(path)),
+    };
+    let format = error_format(path);
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
         tracing::debug!(%method, path, "rejected method");
         return error_response::routing_error(format, StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
@@ -102,16 +109,21 @@ fn error_format(path: &str) -> ErrorFormat {
 
 /// Returns the contract's methods for a raw path.
 fn allowed(path: &str) -> Vec<&'static str> {
-    let mut methods: Vec<&'static str> = operations()
+    let methods: Vec<&'static str> = operations()
         .iter()
         .filter(|operation| matches(operation.path, path))
         .map(|operation| operation.method)
         .collect();
-    if methods.contains(&"GET") && !methods.contains(&"HEAD") {
-        methods.push("HEAD");
+    match methods.is_empty() {
+        true => allowed_of_page(path).to_vec(),
+        false => with_head(methods),
     }
-    if methods.is_empty() {
-        methods.extend(allowed_of_page(path));
+}
+
+/// Returns sorted methods. `HEAD` is allowed if `GET` is.
+fn with_head(mut methods: Vec<&'static str>) -> Vec<&'static str> {
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
     }
     methods.sort_unstable();
     methods.dedup();
@@ -147,8 +159,17 @@ fn has_unencoded_slash(path: &str) -> bool {
 /// Returns the methods of known pages outside the contract.
 fn allowed_of_page(path: &str) -> &'static [&'static str] {
     match path {
-        "/users/sign_in" => &["GET", "HEAD", "POST"],
-        "/users/sign_out" => &["POST"],
+        "/users/sign_in" | "/users/sign_in/code" | "/users/two_factor" | "/oauth/authorize" => {
+            &["GET", "HEAD", "POST"]
+        }
+        "/users/sign_out"
+        | "/users/two_factor/confirm"
+        | "/users/two_factor/recovery_codes"
+        | "/users/two_factor/disable"
+        | "/oauth/token"
+        | "/oauth/revoke"
+        | "/oauth/introspect" => &["POST"],
+        METADATA_PATH | "/oauth/token/info" => &["GET", "HEAD"],
         "/" | "/-/session" | "/-/health" | "/-/liveness" | "/-/readiness" | "/-/metrics" => &["GET", "HEAD"],
         _ if is_document(path) || path == "/docs" || path.starts_with("/docs/") => &["GET", "HEAD"],
         _ => &[],
@@ -218,5 +239,7 @@ mod tests {
         assert_eq!(allowed("/api/v4/nothing"), Vec::<&str>::new());
         assert_eq!(allowed("/users/sign_in"), ["GET", "HEAD", "POST"]);
         assert_eq!(allowed("/docs/"), ["GET", "HEAD"]);
+        assert_eq!(allowed("/oauth/token"), ["POST"]);
+        assert_eq!(allowed(METADATA_PATH), ["GET", "HEAD"]);
     }
 }

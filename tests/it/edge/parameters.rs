@@ -266,6 +266,14 @@ async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
         (Method::POST, "/user", "GET, HEAD"),
         (Method::PATCH, "/users/1", "DELETE, GET, HEAD, PUT"),
         (Method::GET, "/users/1/block", "POST"),
+        (Method::POST, "/projects/1/packages/maven/a/b/1.0/x.jar", "GET, HEAD, PUT"),
+        (Method::PATCH, "/projects/1/packages/npm/@s/pkg", "GET, HEAD, PUT"),
+        (Method::PATCH, "/projects/1/packages/cargo/ab/cd/abcd", "GET, HEAD"),
+        (Method::PATCH, "/projects/1/releases/v1/downloads/a/b", "GET, HEAD"),
+        (Method::DELETE, "//oauth/token", "POST"),
+        (Method::PUT, "//oauth/authorize", "GET, HEAD, POST"),
+        (Method::GET, "//users/two_factor/disable", "POST"),
+        (Method::POST, "//.well-known/oauth-authorization-server", "GET, HEAD"),
     ] {
         let rejected = root.send(root.request(method, path)).await.expect(405);
         assert_eq!(rejected.header("allow"), allow, "{path}");
