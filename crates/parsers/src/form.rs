@@ -2,8 +2,8 @@
 //! names.
 //!
 //! `a[]=1&a[]=2` is a list and `a[b]=1` a hash. `a[][b]=1&a[][c]=2&a[][b]=3` is a list of hashes; a repeated
-//! name starts a new hash. `a[0][b]` is parsed as a hash with the key `0`, which the coercion converts to a
-//! list.
+//! name, also a nested one such as `a[][b][c]`, starts a new hash. `a[0][b]` is parsed as a hash with the key `0`, which
+//! the coercion converts to a list.
 
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
@@ -88,11 +88,7 @@ fn insert_at(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
         [""] => list(slot)?.push(value),
         ["", rest @ ..] => {
             let items = list(slot)?;
-            let next_key = rest.first().copied().unwrap_or_default();
-            let begins = items
-                .last()
-                .is_none_or(|last| has_key(last, next_key, rest.len() == 1));
-            if begins {
+            if items.last().is_none_or(|last| has_value(last, rest)) {
                 items.push(Value::Null);
             }
             insert_at(items.last_mut()?, rest, value)?;
@@ -113,9 +109,11 @@ fn insert_at(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
     Some(())
 }
 
-/// Returns whether a hash in a list already has the key, so that the next pair starts a new hash.
-fn has_key(last: &Value, key: &str, leaf: bool) -> bool {
-    last.as_object().is_none_or(|hash| leaf && hash.contains_key(key))
+/// Returns whether a hash in a list already has a value at the keys, so that the next pair starts a new hash. A list in
+/// the hash can have further values.
+fn has_value(last: &Value, keys: &[&str]) -> bool {
+    let at_keys = || keys.iter().try_fold(last, |value, key| value.get(*key));
+    !last.is_object() || (!keys.contains(&"") && at_keys().is_some())
 }
 
 fn list(slot: &mut Value) -> Option<&mut Vec<Value>> {
@@ -154,6 +152,20 @@ mod tests {
                 {"action": "delete", "file_path": "b"},
             ]}))
         );
+    }
+
+    #[test]
+    fn repeated_nested_key_starts_next_hash_of_list() {
+        assert_eq!(
+            parsed("s[][p][x]=1&s[][p][y]=2&s[][n]=a&s[][p][x]=3&s[][p][y]=4&s[][n]=b"),
+            Ok(json!({"s": [{"p": {"x": "1", "y": "2"}, "n": "a"}, {"p": {"x": "3", "y": "4"}, "n": "b"}]}))
+        );
+        // Lists in a hash continue.
+        assert_eq!(
+            parsed("s[][n]=a&s[][l][][k]=1&s[][l][][k]=2&s[][n]=b&s[][l][]=3&s[][l][]=4"),
+            Ok(json!({"s": [{"n": "a", "l": [{"k": "1"}, {"k": "2"}]}, {"n": "b", "l": ["3", "4"]}]}))
+        );
+        assert_eq!(parsed("s[][p]=1&s[][p][x]=2"), Err("s is invalid".to_owned()));
     }
 
     #[test]

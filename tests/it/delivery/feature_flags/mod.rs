@@ -29,6 +29,23 @@ fn scopes(strategy: &Value) -> Vec<&str> {
     scopes.map(|scope| scope["environment_scope"].as_str().expect("a text")).collect()
 }
 
+async fn strategies_of_a_form_are_separate(server: TestServer) {
+    let root = server.root();
+    let all = format!("/projects/{}/feature_flags", project(&root, "work", json!({})).await);
+    let mut pairs = vec![("name", "rollout"), ("version", "new_version_flag")];
+    for percentage in ["10", "20"] {
+        pairs.extend([
+            ("strategies[][parameters][percentage]", percentage),
+            ("strategies[][parameters][groupId]", "default"),
+            ("strategies[][name]", "gradualRolloutUserId"),
+        ]);
+    }
+    let created = root.post_form(&all, &pairs).await.expect(201).json();
+    let strategies = created["strategies"].as_array().expect("strategies").iter();
+    let percentages: Vec<&Value> = strategies.map(|strategy| &strategy["parameters"]["percentage"]).collect();
+    assert_eq!(percentages, ["10", "20"]);
+}
+
 async fn feature_flag_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -367,6 +384,7 @@ async fn list_feature_flags_statement_count_is_constant(server: TestServer) {
 }
 
 on_every_database![
+    strategies_of_a_form_are_separate,
     feature_flag_lifecycle,
     update_flag_changes_strategies_and_scopes_by_id,
     invalid_flag_attributes_are_rejected_and_change_nothing,
