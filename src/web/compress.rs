@@ -70,12 +70,16 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
-        let rejected = coding
-            .split(';')
-            .skip(1)
-            .any(|weight| matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00"));
-        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !rejected
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        is_gzip && parts.all(|parameter| weight(parameter).is_none_or(|weight| weight > 0.0))
     })
+}
+
+/// Returns the weight of a coding (RFC 9110 12.4.2), or `None` for another parameter. An invalid weight counts as 0.
+fn weight(parameter: &str) -> Option<f32> {
+    let (name, value) = parameter.split_once('=')?;
+    let weight = || value.trim().parse().unwrap_or_default();
+    name.trim().eq_ignore_ascii_case("q").then(weight)
 }
 
 fn is_text(response: &Response) -> bool {
@@ -93,4 +97,29 @@ fn is_text(response: &Response) -> bool {
 
 fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_with_weight_zero_is_not_accepted() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("br, GZIP ; q=0.001", true),
+            ("gzip;q=1.000", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.", false),
+            ("gzip;q=0.000", false),
+            ("gzip; Q=0", false),
+            ("br, gzip ; q = 0.0", false),
+            ("gzip;q=x", false),
+            ("br;q=1, *;q=0", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(accepts_gzip(&headers), expected, "{value}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
 }
