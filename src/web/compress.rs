@@ -44,12 +44,17 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
     async fn call(&self, request: Request) -> Result<Response> {
         let accepted = accepts_gzip(request.headers());
         let mut response = self.inner.call(request).await?.into_response();
-        if !is_text(&response) {
+        // A 304 has the `Vary` of the response that it confirms (RFC 9110 15.4.5), but not its media type.
+        let is_confirmation = response.status() == StatusCode::NOT_MODIFIED;
+        if !is_text(&response) && !is_confirmation {
             return Ok(response);
         }
         response
             .headers_mut()
             .append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        if is_confirmation {
+            return Ok(response);
+        }
         if !accepted || length(response.headers()).is_some_and(|length| length < MIN_BYTES) {
             return Ok(response);
         }

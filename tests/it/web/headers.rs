@@ -1,6 +1,7 @@
 //! Headers of every response and the option `compat`.
 
 use holdfast::config::ConfigOptions;
+use reqwest::Method;
 use serde_json::json;
 
 use crate::support::server::ROOT_PASSWORD;
@@ -17,13 +18,29 @@ async fn every_response_has_security_headers_and_request_id(server: TestServer) 
     }
 }
 
+async fn confirmed_response_has_the_same_vary(server: TestServer) {
+    let root = server.root();
+    for path in ["/version", "//docs/operation/get_project", "//api/v4/openapi.json"] {
+        let response = root.get(path).await.expect(200);
+        let request = root.request(Method::GET, path).header("If-None-Match", response.header("etag"));
+        let confirmed = root.send(request).await.expect(304);
+        let vary: Vec<_> = confirmed.headers.get_all("vary").iter().collect();
+        assert!(vary.iter().any(|value| *value == "Accept-Encoding"), "{path}: {vary:?}");
+        assert_eq!(vary, response.headers.get_all("vary").iter().collect::<Vec<_>>(), "{path}");
+    }
+}
+
 async fn file_metadata_headers_have_no_alias_by_default(server: TestServer) {
     let response = file(&server).await;
     assert_eq!(response.header("x-service-file-name"), "README.md");
     assert!(!response.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
 }
 
-on_every_database![every_response_has_security_headers_and_request_id, file_metadata_headers_have_no_alias_by_default,];
+on_every_database![
+    every_response_has_security_headers_and_request_id,
+    confirmed_response_has_the_same_vary,
+    file_metadata_headers_have_no_alias_by_default,
+];
 
 async fn file(server: &TestServer) -> crate::support::ApiResponse {
     let body = json!({ "name": "tour", "initialize_with_readme": true });
