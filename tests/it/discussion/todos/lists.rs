@@ -84,7 +84,7 @@ async fn copies_of_targets_count_against_the_memory(server: TestServer) {
         ann.client.post(&format!("/todos/{}/mark_as_done", todo["id"]), json!({})).await.expect(201);
     }
     let list = async |memory_bytes: u64| {
-        let (budgets, memory) = request_memory(memory_bytes);
+        let (_, memory) = request_memory(memory_bytes);
         let caller = Caller::user(ann.row.clone()).with_memory(memory);
         let filter = TodoFilter { state: Some(TodoState::Done), ..TodoFilter::default() };
         let page = todos::list(&server.backend, &caller, &filter, &PageRequest::default()).await;

@@ -162,7 +162,7 @@ async fn copies_of_descriptions_count_against_the_memory(server: TestServer) {
     let user = server.create_user("ann").await;
     server.insert_member(id, user.id, AccessLevel::Developer).await;
     let listed = async |memory_bytes: u64| {
-        let (budgets, memory) = request_memory(memory_bytes);
+        let (_, memory) = request_memory(memory_bytes);
         let caller = Caller::user(user.row.clone()).with_memory(memory);
         let access = ProjectAccess::find(&server.backend, caller, &id.to_string()).await.expect("access");
         let page = boards::list(&server.backend, &SpaceAccess::from(access), &PageRequest::default()).await;

@@ -183,7 +183,7 @@ async fn description_of_a_label_is_read_once_for_all_issues(server: TestServer) 
     assert!(descriptions.iter().all(|description| Arc::ptr_eq(description, descriptions[0])));
     // The response contains each description as text and as HTML for each issue.
     for (memory_bytes, fits) in [(359_990, false), (360_000, true)] {
-        let (budgets, memory) = request_memory(memory_bytes);
+        let (_, memory) = request_memory(memory_bytes);
         let caller = Caller::anonymous().with_memory(memory);
         let reserved = reserve_descriptions(&caller, found.values().flatten());
         assert!(matches!((&reserved, fits), (Ok(()), true) | (Err(Error::Overloaded), false)), "{reserved:?}");
