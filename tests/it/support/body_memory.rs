@@ -6,11 +6,9 @@ use domain::kernel::budgets::{BudgetSettings, Budgets, Holder, RequestMemory};
 
 use super::TestServer;
 
-/// Returns budgets of which a client can use this number of bytes, and the memory of a request of this client.
-pub fn request_memory(bytes: u64) -> (Budgets, RequestMemory) {
-    // An address has 7/8 of the memory.
-    let settings = BudgetSettings { memory_bytes: bytes.div_ceil(7) * 8, ..BudgetSettings::default() };
-    let budgets = Budgets::new(&settings);
+/// Returns budgets with a number of bytes for bodies, and the memory of a request without an address and a user.
+pub fn request_memory(memory_bytes: u64) -> (Budgets, RequestMemory) {
+    let budgets = Budgets::new(&BudgetSettings { memory_bytes, ..BudgetSettings::default() });
     let memory = RequestMemory::new(budgets.memory.reservation(Holder::default()));
     (budgets, memory)
 }

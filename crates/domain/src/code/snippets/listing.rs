@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
@@ -13,6 +13,7 @@ use storage::entities::{Visibility, now, snippet_contents, users};
 use super::{SnippetScope, find, snippet_not_found};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
+use crate::kernel::budgets::UNCOUNTED_RESPONSE_BYTES;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
@@ -160,26 +161,43 @@ pub async fn get_content(backend: &Backend, scope: SnippetScope<'_>, id: i64) ->
     scope.check_feature()?;
     let db = backend.database.read();
     let snippet = find(db, scope, id).await?;
-    let size: Option<i64> = snippet_contents::Entity::find()
-        .select_only()
-        .column_as(text_bytes(Expr::col(snippet_contents::Column::Content)), "size")
-        .filter(snippet_contents::Column::SnippetId.eq(id))
-        .into_tuple()
-        .one(db)
-        .await?;
-    let size = u64::try_from(size.unwrap_or_default()).unwrap_or_default();
-    scope.caller().reserve_content(size)?;
-    let content = snippet_contents::of(db, id)
-        .await?
-        .ok_or_else(snippet_not_found)?;
-    // Content can grow between both statements.
-    let growth = (content.len() as u64).saturating_sub(size);
-    scope.caller().reserve_memory(growth)?;
+    let content = match content_within(db, id, UNCOUNTED_RESPONSE_BYTES as u64).await? {
+        (_, Some(content)) => content,
+        (size, None) => {
+            scope.caller().reserve_content(size)?;
+            let content = snippet_contents::of(db, id)
+                .await?
+                .ok_or_else(snippet_not_found)?;
+            // Content can grow between both statements.
+            let growth = (content.len() as u64).saturating_sub(size);
+            scope.caller().reserve_memory(growth)?;
+            content
+        }
+    };
     Ok(SnippetContent {
         file_name: snippet.file_name,
         digest: secrets::digest(&content),
         content,
     })
+}
+
+/// Returns the size of the content of a snippet in bytes, and the content if it has at most `limit` bytes.
+async fn content_within(db: &impl ConnectionTrait, id: i64, limit: u64) -> Result<(u64, Option<String>)> {
+    let (content, limit) = (
+        snippet_contents::Column::Content,
+        i64::try_from(limit).unwrap_or(i64::MAX),
+    );
+    let is_small = text_bytes(content.into_expr()).lte(limit);
+    let found: Option<(i64, Option<String>)> = snippet_contents::Entity::find()
+        .select_only()
+        .column_as(text_bytes(content.into_expr()), "size")
+        .column_as(Expr::case(is_small, content.into_expr()), "content")
+        .filter(snippet_contents::Column::SnippetId.eq(id))
+        .into_tuple()
+        .one(db)
+        .await?;
+    let (size, content) = found.ok_or_else(snippet_not_found)?;
+    Ok((u64::try_from(size).unwrap_or_default(), content))
 }
 
 /// Returns a snippet with its author.

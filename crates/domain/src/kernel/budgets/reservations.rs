@@ -113,12 +113,14 @@ impl Budget {
         let of_address = holder
             .address
             .as_ref()
-            .and_then(|address| usage.by_address.get(address));
-        let of_user = holder.user_id.and_then(|user_id| usage.by_user.get(&user_id));
+            .map(|address| usage.by_address.get(address).copied().unwrap_or(0));
+        let of_user = holder
+            .user_id
+            .map(|user_id| usage.by_user.get(&user_id).copied().unwrap_or(0));
         let has_room = [
             fits(usage.total, limits.total),
-            fits(of_address.copied().unwrap_or(0), limits.per_address),
-            fits(of_user.copied().unwrap_or(0), limits.per_user),
+            of_address.is_none_or(|used| fits(used, limits.per_address)),
+            of_user.is_none_or(|used| fits(used, limits.per_user)),
         ];
         if let Some(exceeded) = has_room.iter().position(|has_room| !has_room) {
             self.0.refused[exceeded].fetch_add(1, Ordering::Relaxed);
@@ -284,6 +286,17 @@ mod tests {
         assert!(stranger.grow(101).is_err() && stranger.grow(100).is_ok());
         assert!(budget.reservation(Holder::default()).grow(1).is_err());
         assert_eq!((budget.limits(), budget.refused()), ([800, 700, 600], [2, 1, 2]));
+    }
+
+    #[test]
+    fn one_reservation_is_limited_only_by_the_shares_of_its_holder() {
+        let budget = Budget::new(Limits::of_memory(800));
+        let mut anonymous = budget.reservation(holder(None, "192.0.2.1"));
+        assert!(anonymous.grow(701).is_err() && anonymous.grow(700).is_ok());
+        drop(anonymous);
+        let mut unknown = budget.reservation(Holder::default());
+        assert!(unknown.grow(801).is_err() && unknown.grow(800).is_ok());
+        assert_eq!(budget.refused(), [1, 1, 0]);
     }
 
     #[test]
