@@ -79,8 +79,8 @@ impl<H> Edge<H> {
 
     /// Returns the future that processes a request: authorizes it, calls the handler and creates the response.
     ///
-    /// `call` starts a method of the handler. `wrap` converts its result for the response. The compiler checks this function
-    /// once, and creates it again for each operation.
+    /// `call` starts a method of the handler. `wrap` converts its result for the response. The compiler checks this
+    /// function once, and creates it again for each operation.
     pub fn run<'a, A, R, C, F, T, W, S>(
         &'a self,
         mut exchange: Exchange<'a>,
@@ -200,11 +200,13 @@ struct Steps {
 }
 
 impl Steps {
-    /// Returns the cached response to the same request of the same caller, if the database is unchanged, or the one that
-    /// another request computes. Otherwise stores the missing response in the exchange, so that the new response is cached.
+    /// Returns the cached response to the same request of the same caller, if the database is unchanged, or the one
+    /// that another request computes. Otherwise stores the missing response in the exchange, so that the new response
+    /// is cached.
     ///
     /// # Errors
-    /// If the caller cannot be identified or has sent too many requests, or if too little memory is left for the response.
+    /// If the caller cannot be identified or has sent too many requests, or if too little memory is left for the
+    /// response.
     async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Result<Option<Response>> {
         let operation = exchange.operation();
         if !operation.is_read() {
@@ -215,8 +217,8 @@ impl Steps {
             return Ok(None);
         };
         let caller = self.identify(exchange).await?;
-        // Other responses do not depend only on the URL. A gate may be open for a percentage of the time, so it is evaluated
-        // for each request.
+        // Other responses do not depend only on the URL. A gate may be open for a percentage of the time, so it is
+        // evaluated for each request.
         let is_cacheable = self.cache.is_enabled()
             && operation.cacheable
             && operation.flag.is_none()
@@ -336,8 +338,8 @@ impl Steps {
         Ok(Authorized { access, input })
     }
 
-    /// Looks up the resource of the operation, and checks the caller's access. Package clients send credentials only after
-    /// they were asked for them, so a client without credentials is asked for every resource that is not public.
+    /// Looks up the resource of the operation, and checks the caller's access. Package clients send credentials only
+    /// after they were asked for them, so a client without credentials is asked for every resource that is not public.
     async fn check_access<A: Authorize>(
         &self,
         operation: &'static Operation,
@@ -353,8 +355,8 @@ impl Steps {
         }
     }
 
-    /// Identifies the caller again after the body was received, which can take hours: a user who was blocked or a token that
-    /// was revoked meanwhile changes nothing.
+    /// Identifies the caller again after the body was received, which can take hours: a user who was blocked or a token
+    /// that was revoked meanwhile changes nothing.
     async fn identify_again(&self, exchange: &Exchange<'_>) -> Result<Caller> {
         let caller = self.identify(exchange).await?;
         if !caller.is_known() && !exchange.operation().access.anonymous {

@@ -133,7 +133,7 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
         return Ok(response);
     };
     if let Some(PartialBody(part)) = response.extensions_mut().remove() {
-        // A copy, because the part would keep its whole buffer in memory.
+        // A copy, because the part would prevent the release of its whole buffer.
         let part = Bytes::copy_from_slice(&part);
         response.set_body(Body::from_bytes(hold_bytes(part, memory)?));
         return Ok(response);
@@ -146,8 +146,8 @@ pub(super) fn hold(mut response: Response, memory: Option<&RequestMemory>) -> Re
     Ok(response)
 }
 
-/// Returns a response from the cache whose body holds its memory until it was sent or dropped. `memory` returns the memory
-/// of the request, and is called only if the body is counted.
+/// Returns a response from the cache whose body holds its memory until it was sent or dropped. `memory` returns the
+/// memory of the request, and is called only if the body is counted.
 ///
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left.
@@ -163,7 +163,8 @@ pub(super) fn hold_cached(
     Ok(response)
 }
 
-/// Returns the bytes of a body that hold their memory until they were sent or dropped. Small bodies are returned unchanged.
+/// Returns the bytes of a body that hold their memory until they were sent or dropped. Small bodies are returned
+/// unchanged.
 ///
 /// # Errors
 /// [`Error::Overloaded`] if too little memory is left.

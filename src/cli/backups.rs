@@ -82,7 +82,8 @@ impl BackupSource {
 pub(super) struct RestoreArguments {
     #[command(flatten)]
     source: BackupSource,
-    /// Name of an earlier backup with repositories and objects that the backup lacks, because they were deleted in between
+    /// Name of an earlier backup with repositories and objects that the backup lacks, because they were deleted in
+    /// between
     #[arg(long, value_name = "NAME")]
     fill_from: Option<String>,
     /// Restore only the data directory, for a PostgreSQL database that was already restored to an earlier time

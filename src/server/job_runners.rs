@@ -1,5 +1,5 @@
-//! Runners of background jobs. Kinds of jobs that may take long have a runner of their own, so that other jobs do not wait for
-//! them.
+//! Runners of background jobs. Kinds of jobs that may take long have a runner of their own, so that other jobs do not
+//! wait for them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,9 +25,10 @@ const MAX_DELIVERIES: usize = 64;
 const MAX_IMPORTS: usize = 1;
 /// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
 const MAX_MIRROR_UPDATES: usize = 4;
-/// Number of concurrent updates of pull mirrors and imports of projects. Each can receive a pack, which Git then checks.
+/// Number of concurrent updates of pull mirrors and imports of projects. Each can receive a pack, which Git then
+/// checks.
 const MAX_PULL_MIRROR_UPDATES: usize = 4;
-/// Number of repositories that are maintained concurrently. The time of the programs depends on what was pushed.
+/// Number of repositories that are maintained concurrently. The time of the programs depends on the pushed content.
 const MAX_MAINTENANCE: usize = 2;
 
 /// Kinds of jobs with a runner of their own, and the number of them that run concurrently.

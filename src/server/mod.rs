@@ -357,8 +357,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Opens the backend of an existing instance. The health endpoints use an inherited socket, or bind their address if
-    /// there is one.
+    /// Opens the backend of an existing instance. The health endpoints use an inherited socket, or bind their address
+    /// if there is one.
     ///
     /// # Errors
     /// If the backend cannot be opened, the address cannot be bound or the socket does not listen.

@@ -18,8 +18,8 @@ use crate::api::error_response;
 use crate::views::html::escape;
 use crate::web::page::document;
 
-/// Cookies that the token of a form is bound to: on HTTP, and on HTTPS. Browsers accept the second only from this host and
-/// only over HTTPS, so that neither another host of the domain nor a network attacker can set it.
+/// Cookies that the token of a form is bound to: on HTTP, and on HTTPS. Browsers accept the second only from this host
+/// and only over HTTPS, so that neither another host of the domain nor a network attacker can set it.
 const FORM_COOKIES: [&str; 2] = ["_service_sign_in", "__Host-_service_sign_in"];
 /// Cookie with the secret of a sign-in that waits for a second factor.
 pub(super) const PENDING_COOKIE: &str = "_service_pending_sign_in";

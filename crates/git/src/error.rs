@@ -7,8 +7,8 @@ use parsers::gitmodules::GitmodulesError;
 /// Result of a Git operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Text of [`Error::LimitExceeded`] if reading an object takes more memory than a program may use. Clones copy the object as it
-/// is stored.
+/// Text of [`Error::LimitExceeded`] if reading an object takes more memory than a program may use. Clones copy the
+/// object as it is stored.
 pub(crate) const OBJECT_TOO_LARGE: &str = "an object takes too much memory to read; clone the repository instead, or store large files with Git LFS";
 
 /// Error of a repository operation.

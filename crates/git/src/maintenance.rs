@@ -14,8 +14,8 @@ use super::{Error, Repository, Result};
 
 /// Time limit for maintenance.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// Time limit for computing the changed paths of new commits. A tree can have the same subtree many times, on each level, so a
-/// few small objects can have more paths than can ever be compared.
+/// Time limit for computing the changed paths of new commits. A tree can have the same subtree many times, on each
+/// level, so a few small objects can have more paths than can ever be compared.
 const CHANGED_PATHS_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Number of loose objects that triggers a repack.
 const REPACK_LOOSE_OBJECTS: usize = 1_000;
@@ -38,8 +38,8 @@ pub enum RepackExtent {
 }
 
 impl Repository {
-    /// Adds new commits and their changed paths to the commit-graph. If the changed paths take too long, the commits are added
-    /// without them, and queries by path compare the trees of these commits.
+    /// Adds new commits and their changed paths to the commit-graph. If the changed paths take too long, the commits
+    /// are added without them, and queries by path compare the trees of these commits.
     ///
     /// # Errors
     /// [`super::Error::Program`] if another process writes it at the same time.
@@ -197,8 +197,8 @@ fn commit_graph_program() -> Program {
         .in_background()
 }
 
-/// Returns the directories that an import of a repository reads: the repository may be a working copy, and borrow objects from
-/// others.
+/// Returns the directories that an import of a repository reads: the repository may be a working copy, and borrow
+/// objects from others.
 fn read_by_import(source: &Path) -> Vec<PathBuf> {
     let mut directories = vec![source.to_owned()];
     if let Ok(repository) = git2::Repository::open(source) {

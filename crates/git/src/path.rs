@@ -95,8 +95,9 @@ pub(super) fn is_gitmodules(name: &str) -> bool {
     may_name(name, &[".gitmodules"], &["gitmod", "gi7eba"])
 }
 
-/// Returns whether a file system treats the name as one of several names: case-insensitively, with trailing dots, spaces or a
-/// stream name (NTFS), by a short name with one of several stems (NTFS), or with code points that HFS+ ignores.
+/// Returns whether a file system treats the name as one of several names: case-insensitively, with trailing dots,
+/// spaces or a stream name (NTFS), by a short name with one of several stems (NTFS), or with code points that HFS+
+/// ignores.
 fn may_name(name: &str, names: &[&str], short: &[&str]) -> bool {
     name.split('\\').any(|part| {
         let visible: String = part.chars().filter(|&c| !is_hfs_ignored(c)).collect();

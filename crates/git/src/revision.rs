@@ -83,8 +83,8 @@ fn candidates(name: &str) -> Vec<String> {
     names
 }
 
-/// Follows annotated tags from an object to a commit. The type of each object is checked before the object is read, because
-/// an ID can be that of a large file.
+/// Follows annotated tags from an object to a commit. The type of each object is checked before the object is read,
+/// because an ID can be that of a large file.
 pub(super) fn peel(repository: &git2::Repository, id: Oid) -> Result<Oid> {
     let odb = repository.odb()?;
     let mut next = id;
@@ -108,8 +108,8 @@ pub(super) fn peel(repository: &git2::Repository, id: Oid) -> Result<Oid> {
     Err(Error::RevisionNotFound)
 }
 
-/// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself) from a commit that [`peel`]
-/// returned.
+/// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself) from a commit that
+/// [`peel`] returned.
 fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
     let mut commit = from;
     let mut steps: u32 = 0;

@@ -7,8 +7,8 @@ use super::{Error, Oid, Repository, Result, commit, object_memory, path};
 
 /// Maximum number of entries that a recursive listing visits.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Maximum size of the paths of all entries that a listing visits, in bytes. Each entry of a directory repeats its path,
-/// and a few objects can have long paths.
+/// Maximum size of the paths of all entries that a listing visits, in bytes. Each entry of a directory repeats its
+/// path, and a few objects can have long paths.
 const MAX_PATH_BYTES: usize = 64 << 20;
 
 /// Kind of a tree entry; listings are in this order: trees, blobs, submodules.

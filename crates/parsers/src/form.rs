@@ -1,9 +1,9 @@
 //! Parser of query strings and URL-encoded forms: percent-decoding, and bracket rules for lists and hashes in
 //! names.
 //!
-//! `a[]=1&a[]=2` is a list and `a[b]=1` a hash. `a[][b]=1&a[][c]=2&a[][b]=3` is a list of hashes; a repeated
-//! name, also a nested one such as `a[][b][c]`, starts a new hash. `a[0][b]` is parsed as a hash with the key `0`, which
-//! the coercion converts to a list.
+//! `a[]=1&a[]=2` is a list and `a[b]=1` a hash. `a[][b]=1&a[][c]=2&a[][b]=3` is a list of hashes; a repeated name, also
+//! a nested one such as `a[][b][c]`, starts a new hash. `a[0][b]` is parsed as a hash with the key `0`, which the
+//! coercion converts to a list.
 
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value};

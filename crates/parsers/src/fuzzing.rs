@@ -99,8 +99,8 @@ pub fn pkt_line(input: &[u8]) {
     }
 }
 
-/// Parses a file with code owners, and selects the owners of the paths after a NUL byte. Lines that select owners must have
-/// owners and a pattern, and must not depend on the ends of lines.
+/// Parses a file with code owners, and selects the owners of the paths after a NUL byte. Lines that select owners must
+/// have owners and a pattern, and must not depend on the ends of lines.
 pub fn code_owners(input: &[u8]) {
     let mut parts = input.splitn(2, |byte| *byte == 0);
     let (file, paths) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -124,8 +124,8 @@ pub fn code_owners(input: &[u8]) {
     }
 }
 
-/// Parses the sizes at the start of a delta. They must equal those of a parser without limits, and be parsed if they have
-/// their shortest form.
+/// Parses the sizes at the start of a delta. They must equal those of a parser without limits, and be parsed if they
+/// have their shortest form.
 pub fn delta_sizes(input: &[u8]) {
     let parsed = DeltaSizes::parse(input);
     let Some([base, result]) = unlimited_sizes(input) else {
@@ -422,8 +422,8 @@ impl<R: std::io::Seek> std::io::Seek for OneByte<R> {
     }
 }
 
-/// Parses a document of npm. A published document must contain the decoded archive, as a parser of the whole document finds
-/// it.
+/// Parses a document of npm. A published document must contain the decoded archive, as a parser of the whole document
+/// finds it.
 pub fn npm_document(input: &[u8]) {
     use base64::Engine;
 

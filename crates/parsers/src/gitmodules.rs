@@ -1,7 +1,7 @@
 //! Rules of `git fsck` for files with submodules (`.gitmodules`).
 //!
-//! Clients that clone a repository with its submodules use the names and URLs of the file in paths, commands and requests. Git
-//! refuses pushes with harmful files, so other commits must follow the same rules.
+//! Clients that clone a repository with its submodules use the names and URLs of the file in paths, commands and
+//! requests. Git refuses pushes with harmful files, so other commits must follow the same rules.
 
 /// Maximum size of a checked file in bytes. Git has a limit of 16 MiB.
 pub const MAX_GITMODULES_BYTES: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Parsers of untrusted input: synchronous functions that know neither the database nor HTTP.
 //!
-//! Each parser has limits of its own, so that no input takes unbounded memory, time or stack. The directory `fuzz` has a
-//! fuzz target for each parser.
+//! Each parser has limits of its own, so that no input takes unbounded memory, time or stack. The directory `fuzz` has
+//! a fuzz target for each parser.
 
 pub mod cargo;
 pub mod code_owners;

@@ -48,7 +48,7 @@ pub(super) fn date(text: &str) -> Option<String> {
     is_common_year(&day).then(|| day.to_string())
 }
 
-/// Replaces spaces in a date-time: one behind the date by `T`, and one before the offset by `+`, because a `+` that is
+/// Replaces spaces in a date-time: one after the date by `T`, and one before the offset by `+`, because a `+` that is
 /// not encoded in a query arrives as a space.
 fn with_separators(text: &str) -> String {
     let text = match text.split_at_checked(10) {

@@ -81,7 +81,8 @@ pub fn body_format(headers: &HeaderMap) -> Result<BodyFormat> {
 /// Parses the attributes of a body by its content type. The values of JSON are counted in `memory`.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] if the body does not match its type. [`Error::Overloaded`] if too little memory is left.
+/// [`Error::InvalidParameters`] if the body does not match its type. [`Error::Overloaded`] if too little memory is
+/// left.
 pub async fn body(
     request: &Request,
     bytes: Vec<u8>,

@@ -60,7 +60,8 @@ pub struct ConnectionLimits {
     pub idle: Duration,
     /// Time for open requests to finish after shutdown started.
     pub drain: Duration,
-    /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at once.
+    /// Time without traffic after which an idle HTTP/1.1 connection is closed when shutdown started; zero closes it at
+    /// once.
     pub quiet: Duration,
     /// Time after which a response over HTTP/2 is dropped if its client accepts too little of it. If the end of a
     /// response waits and the client accepts nothing at all, the connection is closed after twice this time.

@@ -235,7 +235,7 @@ where
 /// A response body that is sent in pieces.
 ///
 /// When the library has received the end of a body, its stream can no longer be reset. The end is therefore passed on
-/// when all other pieces are written. A last piece is a copy, so that it does not keep the whole body in memory.
+/// when all other pieces are written. A last piece is a copy, so that the memory of the whole body is released.
 pub struct MonitoredBody {
     inner: BoxBody<Bytes, io::Error>,
     /// Whether `inner` has returned its last frame.

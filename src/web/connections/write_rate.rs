@@ -55,8 +55,8 @@ impl WriteRate {
         Poll::Ready(result)
     }
 
-    /// Forgets the waits if none continues: the client has accepted all data, and sends more. Waits of many small
-    /// responses therefore do not add up.
+    /// Forgets the waits if none continues: the client has accepted all data, so waits of many small responses do not
+    /// add up.
     pub fn restart(&mut self) {
         if self.waiting.is_none() {
             *self = Self::default();

@@ -90,8 +90,8 @@ impl RegistryCall<'_> {
         Ok(response)
     }
 
-    /// Reads a pushed manifest, and reserves its memory while it is read. In addition to the bytes, the transaction and the
-    /// database need a copy each.
+    /// Reads a pushed manifest, and reserves its memory while it is read. In addition to the bytes, the transaction and
+    /// the database need a copy each.
     async fn read_manifest(&self, body: Body) -> Result<Vec<u8>, RegistryError> {
         let (mut bytes, mut chunks) = (Vec::<u8>::new(), body.into_bytes_stream());
         while let Some(chunk) = chunks.next().await {

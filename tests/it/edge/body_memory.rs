@@ -257,7 +257,7 @@ async fn large_snippet(server: &TestServer, size: usize) -> String {
     format!("/snippets/{id}/raw")
 }
 
-async fn unread_ranges_hold_at_most_the_share_of_an_address(server: TestServer) {
+async fn unread_ranges_use_at_most_the_share_of_an_address(server: TestServer) {
     let size = 8 << 20;
     let path = large_snippet(&server, size).await;
     let anonymous = server.anonymous().header("Range", "bytes=1-");
@@ -411,7 +411,7 @@ on_every_database![
     large_file_in_json_returns_413_with_advice with small_files(),
     unread_responses_hold_at_most_the_share_of_an_address with moderate_memory(),
     unread_cached_responses_hold_at_most_the_share_of_an_address with small_memory(),
-    unread_ranges_hold_at_most_the_share_of_an_address with moderate_memory(),
+    unread_ranges_use_at_most_the_share_of_an_address with moderate_memory(),
     raw_snippet_beyond_memory_returns_503_before_it_is_read with memory_of_three_indexes(),
     unread_python_indexes_hold_at_most_the_share_of_an_address with memory_of_three_indexes(),
     blame_reserves_commit_message_of_every_range with memory_of_three_indexes(),

@@ -12,8 +12,8 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 pub use git::{ArchiveFormat, ContributorOrder};
 
-/// Memory of a file in a JSON response, as a multiple of its size: the content twice while Git unpacks it, and then the content,
-/// its Base64 text, and the response.
+/// Memory of a file in a JSON response, as a multiple of its size: the content twice while Git unpacks it, and then the
+/// content, its Base64 text, and the response.
 const JSON_FILE_MEMORY_FACTOR: u64 = 4;
 
 /// Maximum length of a ref, and of a path, in the directory name of an archive, in bytes.
@@ -128,8 +128,8 @@ pub async fn list_tree(
 /// Returns a blob with its content.
 ///
 /// # Errors
-/// Returns `NotFound` if the ID does not refer to a blob, `FileTooLarge` if it is too large for JSON, and `Overloaded` if too
-/// little memory is left.
+/// Returns `NotFound` if the ID does not refer to a blob, `FileTooLarge` if it is too large for JSON, and `Overloaded`
+/// if too little memory is left.
 pub async fn get_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
     let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
@@ -245,8 +245,8 @@ pub async fn create_archive(
     })
 }
 
-/// Returns `project-branch-commit-path`, without the branch if it equals the commit, and without parts that are empty or too
-/// long.
+/// Returns `project-branch-commit-path`, without the branch if it equals the commit, and without parts that are empty
+/// or too long.
 fn archive_name(project: &str, revision: &str, commit: &str, path: &str) -> String {
     let is_shown = |part: &String| !part.is_empty() && part.len() <= MAX_ARCHIVE_NAME_BYTES;
     let branch = Some(revision.replace('/', "-")).filter(|branch| branch != commit && is_shown(branch));

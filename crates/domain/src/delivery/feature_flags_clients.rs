@@ -1,5 +1,6 @@
-//! Clients of feature flags: SDKs that evaluate the flags of a project, with the Unleash protocol. They authenticate with
-//! the instance ID of the project. It is compared by its digest, and stored encrypted, because it can be read again.
+//! Clients of feature flags: SDKs that evaluate the flags of a project, with the Unleash protocol. They authenticate
+//! with the instance ID of the project. It is compared by its digest, and stored encrypted, because it can be read
+//! again.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::feature_flags_clients::{self as clients, ActiveModel, Model};
@@ -121,7 +122,8 @@ pub async fn check(backend: &Backend, project: &str, instance_id: Option<&str>) 
     }
 }
 
-/// Returns the flags of a project that apply to an environment, oldest first, with only the strategies that apply to it.
+/// Returns the flags of a project that apply to an environment, oldest first, with only the strategies that apply to
+/// it.
 ///
 /// # Errors
 /// Returns `Overloaded` if too little memory is left for the strategies.

@@ -39,9 +39,9 @@ const MAX_PASSWORD_BYTES: usize = 1024;
 /// Identifies the caller.
 ///
 /// # Errors
-/// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is
-/// revoked or expired. Returns `Error::Forbidden` if the account is not active, its password must be changed, or
-/// the password is not sufficient because of two-factor authentication. Returns [`Error::RateLimited`] after too many failed passwords.
+/// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is revoked or
+/// expired. Returns `Error::Forbidden` if the account is not active, its password must be changed, or the password is
+/// not sufficient because of two-factor authentication. Returns [`Error::RateLimited`] after too many failed passwords.
 pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) -> Result<Caller> {
     let Some(basic) = credentials else {
         return Ok(Caller::anonymous());

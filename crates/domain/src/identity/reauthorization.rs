@@ -1,4 +1,4 @@
-//! Authorization of a caller again, during a request that takes long.
+//! Renewed authorization of a caller during a long request.
 
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::identify_again;
@@ -9,7 +9,7 @@ use crate::kernel::error::Result;
 /// renamed or transferred.
 ///
 /// # Errors
-/// Returns the errors of [`identify_again`], and `Error::NotFound` if the caller cannot see the project any more.
+/// Returns the errors of [`identify_again`], and `Error::NotFound` if the caller can no longer see the project.
 pub async fn renew_access(backend: &Backend, access: &ProjectAccess) -> Result<ProjectAccess> {
     let caller = identify_again(backend, &access.caller).await?;
     ProjectAccess::find(backend, caller, &access.project.id.to_string()).await

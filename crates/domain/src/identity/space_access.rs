@@ -79,9 +79,9 @@ impl SpaceAccess {
         }
     }
 
-    /// Returns the project or group with its present namespace, and blocks transfers until the transaction ends. So labels,
-    /// milestones and epics of ancestors remain available. Must run before a row is locked, because a transfer locks rows
-    /// after the trees. The role is unchanged.
+    /// Returns the project or group with its present namespace, and blocks transfers until the transaction ends. So
+    /// labels, milestones and epics of ancestors remain available. Must run before a row is locked, because a transfer
+    /// locks rows after the trees. The role is unchanged.
     ///
     /// # Errors
     /// Returns `NotFound` if the project was deleted.

@@ -69,8 +69,8 @@ pub async fn get(backend: &Backend) -> Result<InstanceSettings> {
         .await
 }
 
-/// Returns whether requests to URLs of users, such as those of webhooks and mirrors, may reach loopback and private addresses:
-/// if the operator or the current settings allow it.
+/// Returns whether requests to URLs of users, such as those of webhooks and mirrors, may reach loopback and private
+/// addresses: if the operator or the current settings allow it.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
@@ -81,7 +81,8 @@ pub(crate) async fn allows_local_requests(backend: &Backend) -> Result<bool> {
     Ok(get(backend).await?.allow_local_requests_from_hooks_and_services)
 }
 
-/// Returns the error for a URL of a remote repository that is not accepted. It names the setting that forbids local hosts.
+/// Returns the error for a URL of a remote repository that is not accepted. It names the setting that forbids local
+/// hosts.
 pub(crate) fn rejected_remote(attribute: &'static str, rejected: RejectedRemote) -> Error {
     let error = Error::attribute(attribute, rejected.to_string());
     match rejected {

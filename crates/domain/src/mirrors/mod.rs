@@ -1,6 +1,6 @@
-//! Remote mirrors: repositories to which projects push their branches and tags. This module has their settings; [`schedule`]
-//! decides when a mirror is updated, and [`updates`] pushes. [`pull_mirrors`] are repositories from which projects fetch, and
-//! [`project_imports`] fetch a repository once, into a new project.
+//! Remote mirrors: repositories to which projects push their branches and tags. This module has their settings;
+//! [`schedule`] decides when a mirror is updated, and [`updates`] pushes. [`pull_mirrors`] are repositories from which
+//! projects fetch, and [`project_imports`] fetch a repository once, into a new project.
 
 pub mod jobs;
 mod plan;

@@ -1,5 +1,5 @@
-//! Imports of new projects: a job fetches the branches and tags of the remote repository once, pushes them to the project on
-//! behalf of its creator, and records the result.
+//! Imports of new projects: a job fetches the branches and tags of the remote repository once, pushes them to the
+//! project on behalf of its creator, and records the result.
 //!
 //! A job runs at least once, and can be interrupted at any point: a later attempt fetches only what the project lacks.
 
@@ -31,12 +31,13 @@ const CREATOR: PushUserTexts = PushUserTexts {
     forbidden: "the user who created the project cannot push to the project",
 };
 
-/// Runs the job. A failure is recorded in the project, and is no failure of the job. The last attempt only records that all
-/// others were interrupted: if this attempt were killed too, the project would remain without a result.
+/// Runs the job. A failure of the import is recorded in the project, and the job succeeds. The last attempt only
+/// records that all others were interrupted: if this attempt were killed too, the project would remain without a
+/// result.
 ///
 /// # Errors
-/// Returns an error if the database or the file system fails, or if the import runs later because other updates of its user
-/// run.
+/// Returns an error if the database or the file system fails, or if the import runs later because other updates of its
+/// user run.
 pub async fn run_job(backend: Backend, job: ImportRepository, attempt: JobAttempt) -> Result<(), JobFailure> {
     let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(job.project_id))

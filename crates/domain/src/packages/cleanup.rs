@@ -206,8 +206,8 @@ async fn with_duplicates(
     Ok(found.into_tuple().all(db).await?)
 }
 
-/// Deletes older files of packages, at most [`FILES`], and returns their number. The project is locked, so the policy, the
-/// protection rules and the files do not change.
+/// Deletes older files of packages, at most [`FILES`], and returns their number. The project is locked, so the policy,
+/// the protection rules and the files do not change.
 async fn clean_up(transaction: &DatabaseTransaction, project_id: i64, package_ids: &[i64]) -> Result<u64> {
     let Some(project) = projects::lock_for_insert(transaction, project_id).await? else {
         return Ok(0);

@@ -62,7 +62,8 @@ pub async fn process(
     Ok(())
 }
 
-/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more or are too large.
+/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more or are too
+/// large.
 async fn messages(
     backend: &Backend,
     access: &ProjectAccess,

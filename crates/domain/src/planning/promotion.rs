@@ -61,8 +61,9 @@ impl Promotion {
             .take()
     }
 
-    /// Locks the `former` items in ascending order until the transaction ends. The lock excludes the lock of an assignment,
-    /// which could otherwise add a reference between the replacement of the references and the deletion of the items.
+    /// Locks the `former` items in ascending order until the transaction ends. The lock conflicts with the lock of an
+    /// assignment, which could otherwise add a reference after the references were replaced and before the items are
+    /// deleted.
     ///
     /// # Errors
     /// Returns an error if a database query fails.

@@ -7,12 +7,12 @@ use crate::kernel::error::Error;
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::permissions::{RegistryAction, denial_reason};
 
-/// Checks that the caller may still push to the repository, by the current state of the database. The registry token need
-/// not be valid any more, because it may expire during an upload.
+/// Checks that the caller may still push to the repository, by the current state of the database. The registry token
+/// need not be valid any more, because it may expire during an upload.
 ///
 /// # Errors
-/// Returns `NAME_UNKNOWN` if the caller cannot see the project any more, and `DENIED` if the credentials are no longer valid
-/// or the caller may not push.
+/// Returns `NAME_UNKNOWN` if the caller cannot see the project any more, and `DENIED` if the credentials are no longer
+/// valid or the caller may not push.
 pub(super) async fn check_push_again(
     backend: &Backend,
     repository_path: &RepositoryPath,

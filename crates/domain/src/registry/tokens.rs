@@ -1,9 +1,9 @@
 //! Registry tokens: issued to a client for its credentials, and sent with each request.
 //!
-//! A token contains a reference to the credentials and the maximum permissions. It is encrypted with the key
-//! of the instance, so that every node can read it and clients cannot forge it. A rotation of the key ends all tokens: clients request
-//! new ones. Each request checks the
-//! credentials and the role again, so that a caller who lost either is refused.
+//! A token contains a reference to the credentials and the maximum permissions. It is encrypted with the key of the
+//! instance, so that every node can read it and clients cannot forge it. A rotation of the key ends all tokens: clients
+//! request new ones. Each request checks the credentials and the role again, so that a caller who lost either is
+//! refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};

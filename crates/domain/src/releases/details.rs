@@ -116,8 +116,8 @@ pub(super) async fn load_one(
 /// Returns releases with their related rows. `accesses` contains the projects of all releases.
 ///
 /// # Errors
-/// Returns `Error::Overloaded` if too little memory is left for the milestones, or an error if a database query or a Git
-/// operation fails.
+/// Returns `Error::Overloaded` if too little memory is left for the milestones, or an error if a database query or a
+/// Git operation fails.
 pub(super) async fn load(
     backend: &Backend,
     accesses: &HashMap<i64, ProjectAccess>,
@@ -235,7 +235,8 @@ fn issue_counts(database: DbBackend, access: &ProjectAccess, ids: &[i64]) -> Rel
         .with_texts([issues::Column::State.into_expr()])
 }
 
-/// Returns the milestones of releases, by ID of the release. Reserves the memory of the descriptions before they are read.
+/// Returns the milestones of releases, by ID of the release. Reserves the memory of the descriptions before they are
+/// read.
 async fn milestones_of(
     db: &impl ConnectionTrait,
     caller: &Caller,

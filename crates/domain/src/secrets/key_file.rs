@@ -161,7 +161,8 @@ impl KeyFile {
 
     fn replace(&mut self) -> Result<(), Error> {
         let bytes = Secret::new(format(&self.keys));
-        // Always the same name, so that a killed process leaves at most one file with keys, which the next one replaces.
+        // Always the same name, so that a killed process leaves at most one file with keys, which the next one
+        // replaces.
         let new = self.path.with_added_extension("new");
         match std::fs::remove_file(&new) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
@@ -203,7 +204,7 @@ impl MergedKeys {
         }
     }
 
-    /// Returns whether one of the keys has a fingerprint.
+    /// Returns whether one of the keys has this fingerprint.
     #[must_use]
     pub fn contains(&self, fingerprint: &str) -> bool {
         let mut keys = self.0.iter().map(|key| Key::new(key.expose()));
@@ -224,7 +225,8 @@ impl MergedKeys {
     }
 }
 
-/// Gives a new file the owner of the file that it replaces. Otherwise, a server could not read a key that root has replaced.
+/// Gives a new file the owner of the file that it replaces. Otherwise, a server could not read a key that root has
+/// replaced.
 fn keep_owner(new: &File, former: &Path) -> std::io::Result<()> {
     let (former, created) = (std::fs::metadata(former)?, new.metadata()?);
     if (former.uid(), former.gid()) == (created.uid(), created.gid()) {

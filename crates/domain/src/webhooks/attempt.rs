@@ -28,7 +28,7 @@ const MAX_ERROR_ATTEMPTS: i32 = 8;
 pub(super) const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
 /// Maximum size of a stored payload, in bytes. Each webhook stores a copy for days.
 const MAX_STORED_BYTES: usize = SMALL_PAYLOAD_BYTES;
-/// Stands for the payload of a test delivery that is not stored.
+/// Placeholder for the payload of a test delivery that is not stored.
 pub(super) const NO_PAYLOAD: &str = "";
 /// Retry delay for a caller if too many others are waiting, in seconds.
 const RETRY_AFTER: u64 = 10;
@@ -226,7 +226,7 @@ async fn build_payload(
     event_id: i64,
 ) -> Result<BuiltPayload> {
     if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
-        // The process ended each time.
+        // The process ended during each earlier attempt.
         return Ok(BuiltPayload::Failed(DeliveryAttempt::withheld(UNBUILDABLE)));
     }
     if !hook_deliveries::begin_payload(backend.database.write(), delivery).await? {

@@ -74,9 +74,9 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 /// Sends a finished delivery again, with the current settings of the webhook and the same UUID.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending, its resource is
-/// confidential by now or was deleted, or its payload is not stored. Returns `Error::RateLimited` if the user exceeds
-/// the quota or too many callers are waiting for receivers.
+/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending, its resource
+/// is confidential by now or was deleted, or its payload is not stored. Returns `Error::RateLimited` if the user
+/// exceeds the quota or too many callers are waiting for receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let user_id = access.caller.signed_in()?.id;

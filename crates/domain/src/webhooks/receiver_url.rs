@@ -10,7 +10,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::ALLOW_LOCAL_REQUESTS;
 use crate::secrets::Secret;
 
-/// Text in place of a placeholder while a URL is parsed. Placeholders are not valid in hosts.
+/// Replacement for a placeholder while a URL is parsed, because placeholders are not valid in hosts.
 const MARKER: &str = "holdfastplaceholder";
 
 /// A valid URL with its variables. Without `Debug`, because a log must not contain the values.

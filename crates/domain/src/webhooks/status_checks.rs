@@ -1,5 +1,5 @@
-//! Requests to external status checks, one at a time and in order per check, with the client, the delays and the turns of
-//! webhooks (ADR 15). A request that fails permanently fails the check of the merge request (ADR 69).
+//! Requests to external status checks, one at a time and in order per check, with the client, the delays and the turns
+//! of webhooks (ADR 15). A request that fails permanently fails the check of the merge request (ADR 69).
 
 use std::time::Instant;
 
@@ -75,7 +75,7 @@ async fn attempt(
         )));
     }
     if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
-        // The process ended each time.
+        // The process ended during each earlier attempt.
         return Ok(Some(DeliveryAttempt::withheld(UNBUILDABLE)));
     }
     let user_id = creator_of(backend.database.read(), check.project_id).await?;
@@ -111,7 +111,8 @@ async fn attempt(
     }
 }
 
-/// Returns the request. URL and secret are those of one row, so that a change in between never signs for another service.
+/// Returns the request. URL and secret are those of one row, so that a change in between never signs for another
+/// service.
 fn request(
     backend: &Backend,
     check: &status_checks::Model,

@@ -24,7 +24,7 @@ pub enum ValueChange {
     Remove(String),
 }
 
-/// Changes one value of a webhook. If its URL gets another origin by a URL variable, all other secrets are removed.
+/// Changes one value of a webhook. If a URL variable changes the origin of the URL, all other secrets are removed.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if

@@ -102,7 +102,7 @@ impl ValueKind {
         Ok(())
     }
 
-    /// Returns the values after these were added, or have replaced values with the same key.
+    /// Returns the stored values with the new values, which replace stored values with the same key.
     ///
     /// # Errors
     /// Returns `Error::Unprocessable` if a key or value is invalid, or there are too many values.

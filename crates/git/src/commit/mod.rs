@@ -284,7 +284,8 @@ pub(super) fn serialize(
     )
 }
 
-/// As [`serialize`], with the line of the author, and the name of the encoding of this line and the message if it is not UTF-8.
+/// As [`serialize`], with the line of the author, and the name of the encoding of this line and the message if it is
+/// not UTF-8.
 fn serialize_lines(
     tree: Oid,
     parents: &[Oid],
@@ -372,7 +373,8 @@ fn parse_offset(text: &str) -> Option<FixedOffset> {
     FixedOffset::east_opt(sign * (number / 100 * 60 + number % 100) * 60)
 }
 
-/// Returns a time. In UTC and in its offset, it is in the years 1 to 9999, which all formats of responses can represent.
+/// Returns a time. In UTC and in its offset, it is in the years 1 to 9999, which all formats of responses can
+/// represent.
 fn time(seconds: i64, offset: Option<FixedOffset>) -> DateTime<FixedOffset> {
     let offset = offset.unwrap_or(Utc.fix());
     let shift = i64::from(offset.local_minus_utc());

@@ -1,7 +1,7 @@
 //! Commits that cherry-pick and rebase copy, with their authors and messages.
 //!
-//! As in `git`, the copies are in UTF-8. A text that cannot be converted is copied byte for byte, with the header that names its
-//! encoding.
+//! As in `git`, the copies are in UTF-8. A text that cannot be converted is copied byte for byte, with the header that
+//! names its encoding.
 
 use super::encoding::TextEncoding;
 use super::{Commit, SignatureParts, header, read_with, serialize_lines, split_headers};

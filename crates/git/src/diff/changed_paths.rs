@@ -23,8 +23,8 @@ pub struct ChangedPaths {
 }
 
 impl Repository {
-    /// Returns the changed files of each commit, in the given order. Lists at most 1,000 files of each commit and 1 MiB of
-    /// paths, and none of a commit whose trees are too large.
+    /// Returns the changed files of each commit, in the given order. Lists at most 1,000 files of each commit and 1 MiB
+    /// of paths, and none of a commit whose trees are too large.
     ///
     /// # Errors
     /// If one of the IDs is not a commit, and failures of the repository.

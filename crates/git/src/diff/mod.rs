@@ -188,12 +188,12 @@ impl Repository {
         Ok(diff)
     }
 
-    /// Streams the changes from one commit or tree to another as text, in the format of `git diff`. Dropping the stream stops
-    /// the program.
+    /// Streams the changes from one commit or tree to another as text, in the format of `git diff`. Dropping the stream
+    /// stops the program.
     ///
     /// # Errors
-    /// [`Error::Busy`] if too many transfers are running. The stream ends in an error if the program fails or exceeds its time
-    /// limit.
+    /// [`Error::Busy`] if too many transfers are running. The stream ends in an error if the program fails or exceeds
+    /// its time limit.
     pub async fn raw_diff(&self, before: Oid, after: Oid) -> Result<ByteStream> {
         let is_text_option = |option: &&str| !["--raw", "-z"].contains(option);
         let flags: Vec<&'static str> = OPTIONS.into_iter().filter(is_text_option).collect();

@@ -23,8 +23,8 @@ pub(super) struct TreeChange {
     pub(super) new: Option<Side>,
 }
 
-/// Compares trees until it has read too much. A push of a few objects can contain one directory many times on many levels,
-/// so the number of paths is not limited by the size of the repository.
+/// Comparison of trees within a limit. A push of a few objects can contain one directory many times on many levels, so
+/// the number of paths is not limited by the size of the repository.
 pub(super) struct TreeWalk<'a> {
     repository: &'a git2::Repository,
     remaining_bytes: usize,

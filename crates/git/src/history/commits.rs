@@ -13,8 +13,8 @@ use crate::{Error, OBJECT_TOO_LARGE, Oid, Result};
 /// Text of gix for an object in a pack that needs a larger object than `gitoxide.objects.allocLimit`.
 const TOO_LARGE_TEXT: &str = "too large to fit in memory";
 
-/// Maximum number of parents of visited commits, without the first two parents of each commit. A commit of a few compressed bytes
-/// can have the same parent 200,000 times.
+/// Maximum number of parents of visited commits, without the first two parents of each commit. A small compressed
+/// commit can have the same parent 200,000 times.
 const MAX_FURTHER_PARENTS: usize = 1_000_000;
 /// Number of visited commits between two checks of the time.
 const TIME_CHECK_INTERVAL: u32 = 256;
@@ -274,7 +274,8 @@ pub(super) fn oid(id: &gix::oid) -> Result<Oid> {
     Ok(Oid::from_bytes(id.as_bytes())?)
 }
 
-/// Converts an error of gix while it reads an object. gix has no type for objects that exceed `gitoxide.objects.allocLimit`.
+/// Converts an error of gix while it reads an object. gix has no type for objects that exceed
+/// `gitoxide.objects.allocLimit`.
 pub(super) fn read_error(objects: &gix::Repository, id: &gix::oid, error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
     let is_too_large = || {

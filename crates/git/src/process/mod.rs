@@ -4,8 +4,8 @@
 //! `'static` and revisions are resolved IDs. Free text is passed only after `--`, after a flag's `=`, or on
 //! standard input.
 //!
-//! The child gets neither the server's environment nor the machine's Git configuration. It leads its own
-//! process group, which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
+//! The child gets neither the server's environment nor the machine's Git configuration. It leads its own process group,
+//! which is killed with the handle. [`confinement`] limits its resources and the files that it can access.
 
 mod confinement;
 mod kind;
@@ -354,8 +354,8 @@ impl RunningProgram {
         self.max_allocation
     }
 
-    /// Waits until the program, whose input has ended, has removed its temporary files and has ended too. Git removes none
-    /// after a signal.
+    /// Waits until the program, whose input has ended, has removed its temporary files and has ended too. Git removes
+    /// none after a signal.
     pub(super) async fn discard(mut self) {
         let stdout = self.take_stdout();
         let ended = async {
@@ -387,8 +387,8 @@ impl RunningProgram {
     /// Waits for the program and returns its exit code and the beginning of its standard error.
     ///
     /// # Errors
-    /// [`Error::Program`] for an exit code that is not accepted, [`Error::Timeout`], [`Error::LimitExceeded`] if the program
-    /// ran out of memory.
+    /// [`Error::Program`] for an exit code that is not accepted, [`Error::Timeout`], [`Error::LimitExceeded`] if the
+    /// program ran out of memory.
     pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());

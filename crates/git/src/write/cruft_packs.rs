@@ -1,7 +1,7 @@
 //! Cruft packs, in which Git stores unreachable objects until it deletes them.
 //!
-//! Git takes the age of such an object from a file with the extension `mtimes`. libgit2 does not know this file, so it cannot
-//! prevent the deletion of an object that a new reference will reach.
+//! Git takes the age of such an object from a file with the extension `mtimes`. libgit2 does not know this file, so it
+//! cannot prevent the deletion of an object that a new reference will reach.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -235,8 +235,8 @@ impl<'w> Findings<'w> {
         check_size(self.filled_bytes)
     }
 
-    /// Adds a finding by its digest, unless it exists. Many results can refer to the same text of a rule, so the findings
-    /// can be much larger than the document.
+    /// Adds a finding by its digest, unless it exists. Many results can refer to the same text of a rule, so the
+    /// findings can be much larger than the document.
     ///
     /// # Errors
     /// Returns an error if the findings are too large together, or if the file cannot be written; [`Self::finish`]

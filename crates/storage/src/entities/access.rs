@@ -233,9 +233,9 @@ pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Returns a condition on `projects` for visible projects whose code the viewer may read. If the viewer sees the project
-/// only as a member, the viewer must be at least a Reporter. If the repository is open to members only, any role suffices
-/// in other projects.
+/// Returns a condition on `projects` for visible projects whose code the viewer may read. If the viewer sees the
+/// project only as a member, the viewer must be at least a Reporter. If the repository is open to members only, any
+/// role suffices in other projects.
 pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::{Column, FeatureAccess};
 

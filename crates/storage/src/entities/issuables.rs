@@ -151,7 +151,8 @@ pub fn assignees_part(database: DbBackend, kind: IssuableKind, ids: &[i64]) -> O
     linked_users_part(database, kind, kind.assignees(), ids)
 }
 
-/// Returns a part with the reviewers of several merge requests, in the order of the requests; none without merge requests.
+/// Returns a part with the reviewers of several merge requests, in the order of the requests; none without merge
+/// requests.
 #[must_use]
 pub fn reviewers_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart> {
     linked_users_part(database, IssuableKind::MergeRequest, REVIEWERS, ids)

@@ -87,8 +87,8 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// Returns the columns in their order, with nulls in place of the description. Many rows of a page can have one milestone,
-/// and each would contain a copy.
+/// Returns the columns in their order, with nulls in place of the description. Many rows of a page can have one
+/// milestone, and each would contain a copy.
 pub fn columns_without_description() -> impl Iterator<Item = Expr> {
     Column::iter().map(|column| match column {
         Column::Description | Column::DescriptionKey => Expr::Keyword(Keyword::Null),

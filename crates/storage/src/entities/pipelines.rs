@@ -229,8 +229,8 @@ const JOINED_PREFIX: &str = "C_";
 /// Alias of the table in which the newest pipeline is searched.
 const NEWEST: &str = "newest";
 
-/// Joins the newest pipeline that meets a condition to the rows of a statement. `condition` builds the condition from the
-/// columns of pipelines.
+/// Joins the newest pipeline that meets a condition to the rows of a statement. `condition` builds the condition from
+/// the columns of pipelines.
 pub fn join_newest(rows: &mut SelectStatement, condition: impl FnOnce(fn(Column) -> Expr) -> Condition) {
     let column: fn(Column) -> Expr = |column| Expr::col((NEWEST, column));
     // For a plain maximum, PostgreSQL reads all pipelines from the newest on.

@@ -68,8 +68,8 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the events of an issuable of a project, oldest first. Events of labels and milestones that do not belong to the
-/// project or an ancestor of its namespace are left out, and so are events of deleted milestones.
+/// Selects the events of an issuable of a project, oldest first. Events of labels and milestones that do not belong to
+/// the project or an ancestor of its namespace are left out, and so are events of deleted milestones.
 pub fn of_issuable(
     (kind, id): (IssuableKind, i64),
     event_kind: ResourceEventKind,

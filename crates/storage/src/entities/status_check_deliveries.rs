@@ -1,5 +1,5 @@
-//! Outbox of requests to external status checks. A row is written in the transaction of its event, and deleted after the
-//! request was accepted or failed permanently.
+//! Outbox of requests to external status checks. A row is written in the transaction of its event, and deleted after
+//! the request was accepted or failed permanently.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;

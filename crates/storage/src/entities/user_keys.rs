@@ -25,7 +25,7 @@ pub struct Model {
     pub id: i64,
     /// The user.
     pub user_id: i64,
-    /// The name given by its owner.
+    /// The name that the owner chose.
     pub title: String,
     /// The public key in OpenSSH format.
     pub key: String,
@@ -33,9 +33,9 @@ pub struct Model {
     pub fingerprint: String,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the key expires; none if it never does.
+    /// When the key expires; none if the key never expires.
     pub expires_at: Option<DateTime<Utc>>,
-    /// The use.
+    /// The permitted use.
     pub usage_type: KeyUsage,
 }
 

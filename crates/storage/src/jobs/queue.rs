@@ -412,9 +412,9 @@ pub(super) async fn mark_lost_dead(db: &impl ConnectionTrait, now: DateTime<Utc>
     Ok(done.rows_affected)
 }
 
-/// Corrects the times of jobs that were stored before the clock was set back, so that no job waits until the clock shows
-/// these times again. `longest_delay` returns the maximum delay after a number of attempts. Returns the number of waiting
-/// jobs that changed.
+/// Corrects the times of jobs that were stored before the clock was set back, so that no job waits until the clock
+/// shows these times again. `longest_delay` returns the maximum delay after a number of attempts. Returns the number of
+/// waiting jobs that changed.
 pub(super) async fn correct_times(
     db: &impl ConnectionTrait,
     now: DateTime<Utc>,

@@ -72,8 +72,8 @@ impl RunnerOptions {
             .mul_f64(rand::rng().random_range(0.5..=1.0))
     }
 
-    /// Returns the maximum of [`Self::retry_delay`]. An attempt that is scheduled later was scheduled before the clock of
-    /// the system was set back.
+    /// Returns the maximum of [`Self::retry_delay`]. An attempt that is scheduled later was scheduled before the clock
+    /// of the system was set back.
     #[must_use]
     pub fn longest_retry_delay(&self, attempts: i32) -> Duration {
         let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);

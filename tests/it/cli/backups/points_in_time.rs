@@ -10,8 +10,8 @@ use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
 use crate::support::{Client, DatabaseKind};
 
-/// The database is copied between two backups, as PostgreSQL restores it from archived write-ahead logs. Commits and projects
-/// of that time are complete, also if they were changed or deleted before the next backup.
+/// The database is copied between two backups, as PostgreSQL restores it from archived write-ahead logs. Commits and
+/// projects of that time are complete, also if they were changed or deleted before the next backup.
 async fn database_of_a_time_between_two_backups_is_completed_from_both() {
     let site = Site::new(&DatabaseKind::postgresql()).await;
     let work = Work::new().await;

@@ -264,7 +264,7 @@ async fn issue_has_limited_number_of_links_listed_in_few_statements(server: Test
     for (from, to) in [(1, 2), (2, 1)] {
         let body = json!({ "target_project_id": work, "target_issue_iid": to });
         let rejected = root.post(&format!("/projects/{work}/issues/{from}/links"), body).await.expect(400);
-        assert_eq!(rejected.message(), "An issue can have at most 200 links");
+        assert_eq!(rejected.message(), "An issue can have at most 200 links: delete a link first");
     }
     let before = server.statements();
     assert_eq!(root.get(&list).await.expect(200).pluck("title").len(), 200);

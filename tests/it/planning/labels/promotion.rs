@@ -79,7 +79,7 @@ async fn promote_label_requires_reporter_of_the_group(server: TestServer) {
     ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200);
 }
 
-async fn promotion_keeps_concurrent_assignments(server: TestServer) {
+async fn promotion_preserves_concurrent_assignments(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
@@ -104,5 +104,5 @@ on_every_database![
     promote_label_replaces_project_labels_of_the_same_title,
     promote_label_merges_into_existing_group_label,
     promote_label_requires_reporter_of_the_group,
-    promotion_keeps_concurrent_assignments,
+    promotion_preserves_concurrent_assignments,
 ];

@@ -291,7 +291,7 @@ async fn promote_milestone_merges_lists_of_a_board(server: TestServer) {
     }
 }
 
-async fn promotion_keeps_concurrent_assignments(server: TestServer) {
+async fn promotion_preserves_concurrent_assignments(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
@@ -367,7 +367,7 @@ on_every_database![
     milestone_events_require_issues_or_merge_requests,
     promote_milestone_replaces_milestones_of_the_same_title,
     promote_milestone_merges_lists_of_a_board,
-    promotion_keeps_concurrent_assignments,
+    promotion_preserves_concurrent_assignments,
     concurrent_promotions_create_one_milestone,
     concurrent_creates_assign_unique_iids,
 ];

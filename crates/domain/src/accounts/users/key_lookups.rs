@@ -21,9 +21,9 @@ pub struct FoundKey {
     pub key: String,
     /// When it was added.
     pub created_at: DateTime<Utc>,
-    /// When it expires. Deploy keys never do.
+    /// When the key expires. Deploy keys never expire.
     pub expires_at: Option<DateTime<Utc>>,
-    /// The use.
+    /// The permitted use.
     pub usage_type: KeyUsage,
     /// The user; `None` for a deploy key.
     pub user: Option<UserProfile>,

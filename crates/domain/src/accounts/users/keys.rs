@@ -32,13 +32,13 @@ pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result
 /// A key to add.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// The name given by its owner.
+    /// The name that the owner chose.
     pub title: String,
     /// The public key in OpenSSH format.
     pub key: String,
     /// When the key expires.
     pub expires_at: Option<DateTime<Utc>>,
-    /// The use.
+    /// The permitted use.
     pub usage_type: KeyUsage,
 }
 
@@ -76,8 +76,8 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds a key to a user.
 ///
 /// # Errors
-/// Returns a validation error for an invalid or expired key, for one that is already registered, and beyond the maximum
-/// number. Returns `NotFound` if the user was deleted in the meantime.
+/// Returns a validation error for an invalid, expired or registered key, and beyond the maximum number. Returns
+/// `NotFound` if the user was deleted in the meantime.
 pub async fn add(backend: &Backend, actor: &Actor, user_id: i64, new: NewKey) -> Result<Model> {
     let key = PublicKey::parse(&new.key).ok_or_else(|| malformed(""))?;
     let at = now();

@@ -29,8 +29,8 @@ impl Job for SetHead {
     }
 }
 
-/// Sets `HEAD` of the repository to the default branch in the row of the project. If the branch was deleted before it
-/// became the default branch, another one replaces it, and is returned.
+/// Sets `HEAD` of the repository to the default branch in the row of the project. If the default branch was deleted
+/// before this change, another branch replaces it and is returned.
 ///
 /// # Errors
 /// Returns `Conflict` if the repository is locked, and an error if a database query or a Git operation fails.

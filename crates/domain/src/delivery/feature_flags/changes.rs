@@ -81,8 +81,8 @@ pub struct ScopeUpdate {
 /// Creates a flag.
 ///
 /// # Errors
-/// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
-/// taken. Returns `Error::Rejected` if the project has too many flags. Returns `Error::Overloaded` if too little memory is
+/// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is taken.
+/// Returns `Error::Rejected` if the project has too many flags. Returns `Error::Overloaded` if too little memory is
 /// left for the strategies.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<FlagDetail> {
     rules::check_name(&new.name)?;

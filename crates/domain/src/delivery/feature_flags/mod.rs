@@ -1,5 +1,5 @@
-//! Feature flags of projects. [`changes`] updates them, [`rules`] validates flags and strategies, and [`strategies`] reads
-//! strategies.
+//! Feature flags of projects. [`changes`] updates them, [`rules`] validates flags and strategies, and [`strategies`]
+//! reads strategies.
 
 mod changes;
 mod rules;

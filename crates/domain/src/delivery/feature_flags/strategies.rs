@@ -1,5 +1,5 @@
-//! Reads the strategies of feature flags. The memory of their texts is reserved before the texts are read, and a user list
-//! that several strategies use is read once.
+//! Reads the strategies of feature flags. The memory of their texts is reserved before the texts are read, and a user
+//! list that several strategies use is read once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl MeasuredStrategy {
     }
 }
 
-/// Returns the strategies of flags, oldest first, by the ID of the flag. With an environment, only the strategies that apply
-/// to it are returned.
+/// Returns the strategies of flags, oldest first, by the ID of the flag. With an environment, only the strategies that
+/// apply to it are returned.
 ///
 /// # Errors
 /// Returns `Overloaded` if too little memory is left for the texts.

@@ -159,8 +159,8 @@ pub(crate) async fn resolve_ref(
     }
 }
 
-/// Refuses a protected branch that the caller may neither push to nor merge into, and a protected tag that the caller may
-/// not create, because its jobs get protected variables.
+/// Refuses a protected branch that the caller may neither push to nor merge into, and a protected tag that the caller
+/// may not create, because its jobs get protected variables.
 ///
 /// # Errors
 /// Returns `Forbidden` for such a branch or tag.

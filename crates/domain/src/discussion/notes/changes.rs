@@ -42,8 +42,8 @@ pub enum NoteOrAwardEmoji {
     AwardEmoji(Box<AwardEmojiDetail>),
 }
 
-/// Creates a note. A note that consists only of an emoji name creates an award emoji instead, unless it is confidential:
-/// award emoji are visible to all users who can see the noteable.
+/// Creates a note. A note that consists only of an emoji name creates an award emoji instead, unless it is
+/// confidential: award emoji are visible to all users who can see the noteable.
 ///
 /// # Errors
 /// Returns a validation error for a blank note. Returns `NotFound` if the noteable is not visible or the

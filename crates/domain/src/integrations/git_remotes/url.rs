@@ -40,8 +40,8 @@ pub enum RejectedRemote {
 }
 
 impl RemoteUrl {
-    /// Parses the URL that a user entered. Host names are not resolved here; their addresses are checked when a connection
-    /// is opened. `local` allows loopback and private hosts.
+    /// Parses the URL that a user entered. Host names are not resolved here; their addresses are checked when a
+    /// connection is opened. `local` allows loopback and private hosts.
     ///
     /// # Errors
     /// Returns why the URL is not accepted. A URL whose username or password is the mask of a displayed URL is invalid.
@@ -108,8 +108,9 @@ pub struct UrlChange {
 }
 
 impl RemoteUrl {
-    /// Changes a stored URL. A URL with another scheme, host or port does not keep the stored credentials, which are meant for
-    /// one server. A client sends the URL that it has read, so a masked username or password is the stored one.
+    /// Changes a stored URL. A URL with another scheme, host or port does not keep the stored credentials, which are
+    /// meant for one server. A client sends the URL that it has read, so a masked username or password is the stored
+    /// one.
     ///
     /// # Errors
     /// Returns why the URL is not accepted. A mask without a stored value for the server is invalid.

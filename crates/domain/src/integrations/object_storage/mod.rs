@@ -231,7 +231,8 @@ impl ObjectStorage {
         self.delete(key).await
     }
 
-    /// Deletes all files whose key starts with `folder` and a slash, and the parts of files that a killed server left there.
+    /// Deletes all files whose key starts with `folder` and a slash, and the parts of files that a killed server left
+    /// there.
     ///
     /// # Errors
     /// Returns an error if the storage fails.

@@ -77,8 +77,8 @@ pub struct WebhookRequest {
     pub headers: Vec<(&'static str, String)>,
     /// Headers that authenticate the sender. They are sent until a redirect leads to another origin, and not after it.
     pub secrets: Vec<(&'static str, Secret<String>)>,
-    /// Headers that the owner chose, sent as long as `secrets`. They contain none of the headers above and no header of
-    /// the client.
+    /// Headers that the owner of the webhook chose, sent to the same origin as `secrets`. They contain neither the
+    /// headers above nor a header of the client.
     pub custom_headers: Vec<(String, Secret<String>)>,
     /// The JSON body.
     pub body: Bytes,

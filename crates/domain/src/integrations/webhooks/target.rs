@@ -111,7 +111,8 @@ pub(super) fn destination(
 }
 
 impl RejectedUrl {
-    /// Returns the text for the log of deliveries and the state of mirrors. It names the setting that forbids the address.
+    /// Returns the text for the log of deliveries and the state of mirrors. It names the setting that forbids the
+    /// address.
     pub(in crate::integrations) fn reason(self) -> &'static str {
         match self {
             Self::Local => {

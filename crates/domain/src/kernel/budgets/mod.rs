@@ -29,8 +29,8 @@ pub const BODY_MEMORY_BYTES: u64 = 256 << 20;
 /// Default maximum number of requests of a user, or of an anonymous address, within a minute. It stops clients that run
 /// away and is above the throughput of a small machine; the other budgets share the machine among clients.
 pub const REQUESTS_PER_MINUTE: u32 = 3_000_000;
-/// Bodies of requests up to this size in bytes are not counted in the memory for bodies. All connections together can
-/// hold a few megabytes of them.
+/// Bodies of requests up to this size in bytes are not counted in the memory for bodies. All connections together use a
+/// few megabytes for them.
 pub const UNCOUNTED_REQUEST_BYTES: u64 = 4 << 10;
 /// Bodies of responses up to this size in bytes are not counted in the memory for bodies. They fit into the send
 /// buffer of a connection.

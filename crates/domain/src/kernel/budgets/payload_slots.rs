@@ -48,7 +48,7 @@ impl PayloadSlots {
     /// in time.
     ///
     /// # Errors
-    /// As [`Self::acquire`].
+    /// Returns the errors of [`Self::acquire`].
     pub async fn acquire_in_time(&self, user_id: i64) -> Result<Option<PayloadSlot>> {
         match timeout(SLOT_TIMEOUT, self.acquire(Some(user_id))).await {
             Ok(slot) => slot.map(Some),

@@ -22,8 +22,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// An address gets most of the memory, because users share it behind a proxy that is not trusted. By default, the share of
-    /// a user is enough to parse the largest body that the contract accepts.
+    /// An address gets most of the memory, because users share it behind a proxy that is not trusted. By default, the
+    /// share of a user is enough to parse the largest body that the contract accepts.
     pub(super) fn of_memory(total: u64) -> Self {
         Self {
             total,

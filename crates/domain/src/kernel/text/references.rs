@@ -91,8 +91,8 @@ pub fn merge_requests(text: &str, base: &str) -> Vec<Reference> {
     named(text, base, &MERGE_REQUEST, "merge_requests")
 }
 
-/// Returns a text of a project in which the project of each short reference (`#1`, `!2`) is named, so that the text has the
-/// same meaning in another project. Code does not change.
+/// Returns a text of a project in which the project of each short reference (`#1`, `!2`) is named, so that the text has
+/// the same meaning in another project. Code does not change.
 #[must_use]
 pub fn qualify(text: &str, project: &str, largest: LargestIids) -> String {
     let (Some(issue), Some(merge_request)) = (&*ISSUE, &*MERGE_REQUEST) else {

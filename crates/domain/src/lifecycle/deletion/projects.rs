@@ -90,8 +90,8 @@ fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     }
 }
 
-/// Cancels the scheduled deletion of a project, with its job. A job that runs already finds no mark and does not
-/// delete the project.
+/// Cancels the scheduled deletion of a project, with its job. A job that is already running finds no scheduled deletion
+/// and does not delete the project.
 ///
 /// # Errors
 /// Returns `NotFound` if the deletion has started.

@@ -1,10 +1,10 @@
 //! Backup and restore of the database, the repositories, the objects and the key (ADR 47, `docs/BACKUP.md`).
 //!
-//! A directory contains several backups, which share files. The server may run during a backup. Repositories and objects are
-//! copied first, then the database, and then the repositories and objects that changed since. Each row of the database copy
-//! finds its repository and objects: those that existed before are in the first copy, also if they are deleted during the
-//! backup, and newer ones are in the second copy. One that was created and deleted in between is noticed, and the database is
-//! copied again.
+//! A directory contains several backups, which share files. The server may run during a backup. Repositories and
+//! objects are copied first, then the database, and then the repositories and objects that changed since. Each row of
+//! the database copy finds its repository and objects: those that existed before are in the first copy, also if they
+//! are deleted during the backup, and newer ones are in the second copy. One that was created and deleted in between is
+//! noticed, and the database is copied again.
 
 mod encryption;
 mod file_store;
@@ -131,8 +131,8 @@ struct EarlierBackup {
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the directory has other content or is in use, if the passphrase does not match, or if a
-/// rotation of the key runs. Returns an error if the database or a disk fails. An incomplete backup is not listed, and the next
-/// backup deletes its files.
+/// rotation of the key runs. Returns an error if the database or a disk fails. An incomplete backup is not listed, and
+/// the next backup deletes its files.
 pub async fn backup(
     backend: &Backend,
     data_dir: &Path,

@@ -169,8 +169,8 @@ pub(super) async fn is_empty(database: &Database) -> Result<bool> {
     Ok(tables(&mut connection).await?.is_empty())
 }
 
-/// Replaces the content of every table with a copy, in one transaction, and sets the ID of the instance. The schema must be
-/// that of the copy.
+/// Replaces the content of every table with a copy, in one transaction, and sets the ID of the instance. The schema
+/// must be that of the copy.
 pub(super) async fn restore(database: &Database, copy: &Snapshot, instance_id: &str) -> Result<()> {
     let pool = database.write().pool().get_postgres_connection_pool().clone();
     let mut transaction = pool.begin().await.map_err(Error::internal)?;

@@ -1,7 +1,7 @@
 //! Restore of a backup into an empty data directory.
 //!
-//! Everything is checked before anything is written. A mark in the data directory is written first and removed last, so that
-//! no server starts on a directory that is not complete, and another restore can replace it.
+//! Everything is checked before anything is written. A mark in the data directory is written first and removed last, so
+//! that no server starts on a directory that is not complete, and another restore can replace it.
 
 mod target_database;
 mod target_objects;
@@ -83,8 +83,9 @@ struct Plan {
     filled_objects: u64,
 }
 
-/// Restores a backup into an empty data directory and an empty database of the same kind, or into those of an interrupted
-/// restore. The restored instance gets a new ID, so that its parts cannot be mixed with those of the original.
+/// Restores a backup into an empty data directory and an empty database of the same kind, or into those of an
+/// interrupted restore. The restored instance gets a new ID, so that its parts cannot be mixed with those of the
+/// original.
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the backup is damaged, from a newer version or of another kind, or if a target is not

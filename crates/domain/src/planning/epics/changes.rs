@@ -128,7 +128,8 @@ pub async fn create(backend: &Backend, space: &SpaceAccess, new: NewEpic) -> Res
         .await
 }
 
-/// Blocks transfers of groups until the transaction ends, so that parents and labels of ancestor groups remain available.
+/// Blocks transfers of groups until the transaction ends, so that parents and labels of ancestor groups remain
+/// available.
 async fn lock_location(transaction: &DatabaseTransaction) -> Result<()> {
     Ok(namespaces::lock_trees_shared(transaction).await?)
 }

@@ -109,8 +109,8 @@ async fn load_detail(db: &impl ConnectionTrait, space: &SpaceAccess, epic: Model
     details.pop().ok_or_else(not_found)
 }
 
-/// Loads the related rows of a whole page, in one statement with the parts of `related`, and one for the groups of other
-/// epics than those of the group itself. Rows deleted meanwhile are left out.
+/// Loads the related rows of a whole page, in one statement with the parts of `related`, and one for the groups of
+/// other epics than those of the group itself. Rows deleted meanwhile are left out.
 async fn load_details(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,

@@ -1,5 +1,5 @@
-//! Rows related to issues and merge requests, loaded in one statement per page. Only milestones are joined to the rows of
-//! the page.
+//! Rows related to issues and merge requests, loaded in one statement per page. Only milestones are joined to the rows
+//! of the page.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -151,8 +151,8 @@ struct VisibleReferences {
 }
 
 impl AssociationRequest<'_> {
-    /// Loads the related rows, in one statement with the parts that were added to `related`. Also returns the rows of those
-    /// parts.
+    /// Loads the related rows, in one statement with the parts that were added to `related`. Also returns the rows of
+    /// those parts.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -253,8 +253,8 @@ impl Associations {
         self.unresolved.contains(&merge_request.id)
     }
 
-    /// Limits the references of an issue to what the viewer can see: the number of closing merge requests, and the issue
-    /// that it was moved to.
+    /// Limits the references of an issue to what the viewer can see: the number of closing merge requests, and the
+    /// issue that it was moved to.
     pub fn hide_invisible(&self, issue: &mut issues::Model) {
         let Some(visible) = &self.visible else {
             return;

@@ -268,8 +268,8 @@ pub(crate) async fn publish<T: IssuableEventRow>(
     }
 }
 
-/// Returns whether external status checks receive an event of a merge request: it was created, closed or reopened, or has
-/// other commits or another target branch.
+/// Returns whether external status checks receive an event of a merge request: it was created, closed or reopened, or
+/// has other commits or another target branch.
 fn is_sent_to_checks(
     name: &str,
     before: Option<CheckedMergeRequest<'_>>,

@@ -150,8 +150,8 @@ impl PreparedMetadata {
     /// issuables with them. Blocks transfers, which replace milestones and labels of former ancestor groups.
     ///
     /// # Errors
-    /// Returns `Error::InvalidAttributes` if the milestone was deleted or the project was moved meanwhile, or a label is
-    /// invalid.
+    /// Returns `Error::InvalidAttributes` if the milestone was deleted or the project was moved meanwhile, or a label
+    /// is invalid.
     pub async fn lock(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
         let titles = self.metadata.labels.value().into_iter().flatten();
         let titles: Vec<&str> = titles
@@ -331,9 +331,9 @@ impl MetadataEffects {
     }
 }
 
-/// Returns the users that can be assigned, in the given order: active users who can see issuables of the
-/// kind. Merge requests are visible to users who can read the code. Other IDs are ignored. Roles through groups that are
-/// hidden from the caller count, because a caller who sends the present users must not remove them.
+/// Returns the users that can be assigned, in the given order: active users who can see issuables of the kind. Merge
+/// requests are visible to users who can read the code. Other IDs are ignored. Roles through groups that are hidden
+/// from the caller count, because a caller who sends the present users must not remove them.
 pub(crate) async fn assignable_users(
     backend: &Backend,
     access: &ProjectAccess,

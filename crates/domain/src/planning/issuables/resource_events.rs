@@ -36,7 +36,7 @@ pub struct ResourceEvent {
 /// Returns a page of the events of an issue or merge request, oldest first.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
+/// Returns `Error::NotFound` if the issue or merge request does not exist or the caller cannot see it.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -56,7 +56,7 @@ pub async fn list(
 /// Returns an event of an issue or merge request.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the event does not exist or belongs to another one, or the caller cannot see the issue or
+/// Returns `Error::NotFound` if the issue or merge request has no such event, or if the caller cannot see the issue or
 /// merge request.
 pub async fn get(
     backend: &Backend,
@@ -153,8 +153,8 @@ pub(super) async fn record_labels(
     insert(transaction, added.chain(removed).collect()).await
 }
 
-/// Records changes of the state and of the milestone. A milestone that replaces another one is a single event. `action` is
-/// the name of the change in webhook data.
+/// Records changes of the state and of the milestone. A milestone that replaces another one is a single event. `action`
+/// is the name of the change in webhook data.
 ///
 /// # Errors
 /// Returns an error if the database fails.

@@ -50,13 +50,14 @@ pub struct IssueLink {
 pub struct LinkedIssue {
     /// The link.
     pub link: Model,
-    /// Relation of the other issue to this one, which is linked to it.
+    /// Relation of the issue whose links are listed to the linked issue.
     pub link_type: IssueLinkType,
     /// The issue.
     pub issue: IssueDetail,
 }
 
-/// Returns the issues that are linked to an issue and visible to the caller, in order of the creation of the links.
+/// Returns the issues that are linked to an issue and visible to the caller, in the order in which the links were
+/// created.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it.
@@ -95,9 +96,9 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64, id: i64) -
 ///
 /// # Errors
 /// Returns `Error::NotFound` if an issue or the other project does not exist or is not visible to the caller. Returns
-/// `Error::Forbidden` if the caller is not a member of the other project, the project is archived, or the plan lacks the
-/// type. Returns `Error::Unprocessable` for a link to the issue itself, `Error::Conflict` if the issues are linked, and
-/// `Error::Rejected` if one of them has `MAX_LINKS` links.
+/// `Error::Forbidden` if the caller is not a member of the other project, the project is archived, or the plan lacks
+/// the type. Returns `Error::Unprocessable` for a link to the issue itself, `Error::Conflict` if the issues are linked,
+/// and `Error::Rejected` if one of them has `MAX_LINKS` links.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -142,7 +143,7 @@ pub async fn create(
             }
             for id in [source.id, target.id] {
                 if issue_links::of_issue(id).count(transaction).await? >= MAX_LINKS {
-                    let text = format!("An issue can have at most {MAX_LINKS} links");
+                    let text = format!("An issue can have at most {MAX_LINKS} links: delete a link first");
                     return Err(Error::Rejected(text.into()));
                 }
             }
@@ -210,7 +211,8 @@ pub async fn delete(
     Ok(found)
 }
 
-/// Writes a system note on the source and one on the target. Users who cannot see the other issue do not see the note.
+/// Writes a system note on the source and on the target. Users who cannot see one issue do not see the note on the
+/// other.
 async fn write_notes(
     transaction: &DatabaseTransaction,
     author: i64,

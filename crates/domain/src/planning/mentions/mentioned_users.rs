@@ -134,8 +134,8 @@ async fn sees_group(db: &impl ConnectionTrait, group: &namespaces::Model, caller
 }
 
 impl TextAudience<'_> {
-    /// Returns whether a user can read the text. `sees_group` is whether the user sees the group of an epic without a role
-    /// in the group.
+    /// Returns whether a user can read the text. `sees_group` is whether the user sees the group of an epic without a
+    /// role in the group.
     fn is_readable_by(&self, user_id: i64, effective_access: EffectiveAccess, sees_group: bool) -> bool {
         let is_reporter = effective_access.has_role(Role::Reporter);
         let is_visible = match (&self.space.project, self.kind) {

@@ -21,8 +21,8 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};
 
-/// Reserves the memory of a response that contains the descriptions of these milestones. Until the response is created, all
-/// resources with a milestone share it.
+/// Reserves the memory of a response that contains the descriptions of these milestones. Until the response is created,
+/// all resources with a milestone share it.
 ///
 /// # Errors
 /// Returns `Overloaded` if too little memory is left.

@@ -50,8 +50,8 @@ pub(super) fn allows_merge(target: &projects::Model, pipeline: Option<&pipelines
     }
 }
 
-/// Returns whether an automatic merge waits no longer for the pipeline. A merge request without a pipeline waits only if the
-/// project requires one.
+/// Returns whether an automatic merge waits no longer for the pipeline. A merge request without a pipeline waits only
+/// if the project requires one.
 pub(super) fn is_ready(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
     match pipeline {
         None => !target.only_allow_merge_if_pipeline_succeeds,

@@ -14,8 +14,8 @@ pub struct ImportRepository {
 
 impl Job for ImportRepository {
     const KIND: &'static str = "import_repository";
-    // An import records its failure. Further attempts follow only if the server is killed, or the database fails. The last
-    // one records that the import was interrupted.
+    // An import records its failure. Further attempts follow only if the server is killed, or the database fails. The
+    // last one records that the import was interrupted.
     const MAX_ATTEMPTS: u16 = 5;
 
     fn dedup_key(&self) -> Option<String> {

@@ -63,8 +63,8 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     create_as(backend, caller, caller, new).await
 }
 
-/// Creates a project with its repository for a user, who becomes the creator. The namespace must be one in which the user
-/// can create projects; the caller is an administrator, and may set each visibility.
+/// Creates a project with its repository for a user, who becomes the creator. The namespace must be one in which the
+/// user can create projects; the caller is an administrator, and may set each visibility.
 ///
 /// # Errors
 /// Returns the errors of [`create`], with the project limit of the user.

@@ -18,7 +18,7 @@ pub(crate) const WAITING: [ImportStatus; 2] = [ImportStatus::Scheduled, ImportSt
 /// Returns the URL of an import without surrounding spaces, or `None` if nothing is imported.
 ///
 /// # Errors
-/// Returns a validation error if the URL is not allowed, or if the project also gets an initial commit.
+/// Returns a validation error if the URL is not allowed, or if the project also receives an initial commit.
 pub(super) async fn checked_url(
     backend: &Backend,
     url: Option<Secret<String>>,
@@ -75,8 +75,8 @@ pub(crate) fn url(backend: &Backend, project: &Model) -> Option<Secret<String>> 
     }
 }
 
-/// Records the result of an import that has not ended, and deletes the credentials in its URL. `shown` is the URL without
-/// them.
+/// Records the result of an import that has not ended, and deletes the credentials in its URL. `shown` is the URL
+/// without them.
 ///
 /// # Errors
 /// Returns an error if the URL cannot be encrypted or the database fails.

@@ -1,5 +1,5 @@
-//! Changed attributes of issues and merge requests. Events contain labels and users by their IDs, and receivers get the
-//! labels and users themselves.
+//! Changed attributes of issues and merge requests. Events contain labels and users by their IDs, and payloads contain
+//! the labels and users themselves.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,8 +23,7 @@ const USERS: [(&str, &str); 2] = [("assignee_ids", "assignees"), ("reviewer_ids"
 /// Names of attributes with a time.
 const TIMES: [&str; 2] = ["closed_at", "updated_at"];
 
-/// Returns the changes of an event as receivers get them. Labels and users that were deleted since the event are
-/// absent.
+/// Returns the changes of an event for the payload. Labels and users that were deleted after the event are absent.
 pub(super) async fn for_receivers(
     backend: &Backend,
     subject: &PayloadContext,

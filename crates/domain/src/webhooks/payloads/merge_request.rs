@@ -1,5 +1,5 @@
-//! Payloads of `merge_request` events: a merge request was created, updated, closed, reopened, merged or approved, or an
-//! approval was revoked.
+//! Payloads of `merge_request` events: a merge request was created, updated, closed, reopened, merged or approved, or
+//! an approval was revoked.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::kernel::urls;
 
 /// The server does not support Git over SSH. The fields are present because receivers read them.
 const NO_SSH_URL: &str = "";
-/// Stands for the email address of a user without a public one.
+/// Placeholder for the email address of a user without a public email address.
 const REDACTED_EMAIL: &str = "[REDACTED]";
 
 /// The project, including the legacy field names for older receivers.
@@ -139,8 +139,8 @@ pub(super) fn avatar_url(base_url: &str, user: &users::Model) -> Option<String> 
     Some(urls::user_avatar_url(base_url, user.id, user.avatar.as_deref()))
 }
 
-/// Returns the email address that a user shows to others. Receivers must not get another one: a Maintainer chooses the
-/// receiver, and cannot read the addresses of users.
+/// Returns the email address that a user shows to others. Receivers must not receive another address: a Maintainer
+/// chooses the receiver, and cannot read the addresses of users.
 pub(super) fn public_email(user: &users::Model) -> Option<&str> {
     user.public_email.as_deref().filter(|email| !email.is_empty())
 }

@@ -35,8 +35,8 @@ pub(super) enum TargetDatabase {
 }
 
 impl TargetDatabase {
-    /// Checks that a database is empty or belongs to the interrupted restore; or, if it is kept, to the instance of the backup.
-    /// Writes nothing.
+    /// Checks that a database is empty or belongs to the interrupted restore; or, if it is kept, to the instance of the
+    /// backup. Writes nothing.
     pub(super) async fn check(
         options: &RestoreOptions,
         plan: &Plan,
@@ -59,7 +59,7 @@ impl TargetDatabase {
                     ))),
                 };
             }
-            // Killed after the file got its name.
+            // The earlier restore was killed after it renamed the file.
             let is_own = match earlier {
                 Some(_) if path.starts_with(&options.data_dir) => true,
                 Some(earlier) => sqlite_instance(&path).await.as_ref() == Some(&earlier.instance_id),
@@ -100,7 +100,7 @@ impl TargetDatabase {
             }
             if postgresql::is_in_use(&database).await? {
                 return Err(rejected(
-                    "a server or command uses the database; set --database-url to the restored database, and stop the server"
+                    "a server or command uses the database; stop it, or set --database-url to the restored database"
                         .to_owned(),
                 ));
             }
@@ -118,7 +118,7 @@ impl TargetDatabase {
                 ))),
             };
         }
-        // Killed after the schema was created.
+        // The earlier restore was killed after it created the schema.
         let user = users::Entity::find()
             .select_only()
             .column(users::Column::Id)
@@ -130,7 +130,7 @@ impl TargetDatabase {
         }
     }
 
-    /// Removes repositories and objects from a plan that belong to no row of a kept database.
+    /// Removes from a plan the repositories and objects that belong to no row of a kept database.
     pub(super) async fn select(&self, plan: &mut Plan) -> Result<()> {
         let Self::Complete(database) = self else {
             return Ok(());
@@ -233,8 +233,8 @@ fn check_key(options: &RestoreOptions, plan: &Plan, fingerprint: Option<&str>) -
         Some(_) => "restore the database to another time, or use a backup with this key",
     };
     Err(rejected(format!(
-        "the backups lack the key {} of the database, because the key was replaced between the time of the database and the \
-         backup {}; {advice}",
+        "the backups lack the key {} of the database, because the key was replaced between the time of the \
+         database and the backup {}; {advice}",
         shortened(missing),
         plan.manifest.id
     )))

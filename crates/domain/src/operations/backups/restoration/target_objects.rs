@@ -49,8 +49,8 @@ pub(super) async fn check_objects(
         None => "which changes none of its objects, because the backup excludes them",
     };
     Err(rejected(format!(
-        "the object storage {problem}; set --object-store-url to an empty directory or bucket, or, if the restored instance \
-         replaces the instance of this storage, add --replace-objects, {effect}"
+        "the object storage {problem}; set --object-store-url to an empty directory or bucket, or, if the restored \
+         instance replaces the instance of this storage, add --replace-objects, {effect}"
     )))
 }
 

@@ -366,8 +366,8 @@ pub(crate) async fn count_each<const N: usize>(
     Ok(numbers)
 }
 
-/// Returns a page of the visible rows that meet the conditions, with their milestones, and the total. `E` is the table of
-/// the kind.
+/// Returns a page of the visible rows that meet the conditions, with their milestones, and the total. `E` is the table
+/// of the kind.
 ///
 /// # Errors
 /// Returns an error if the database fails.

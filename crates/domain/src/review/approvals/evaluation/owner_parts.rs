@@ -65,8 +65,8 @@ impl OwnerParts {
 }
 
 impl LoadedOwners {
-    /// Returns a rule with the users who can satisfy it. Unless code owners are required, the rule requires nothing. `counted`
-    /// are the IDs of all users who can approve and have approved, oldest approval first.
+    /// Returns a rule with the users who can satisfy it. Unless code owners are required, the rule requires nothing.
+    /// `counted` are the IDs of all users who can approve and have approved, oldest approval first.
     pub(super) fn apply(&self, rule: &OwnerRule, is_required: bool, counted: &[i64]) -> AppliedRule {
         let approved = counted.iter().copied();
         let (rule_type, eligible, approved_by) = match &rule.approvers {

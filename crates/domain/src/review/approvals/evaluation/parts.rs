@@ -95,9 +95,9 @@ impl ApprovalParts {
         }
     }
 
-    /// Removes the rows of the parts and evaluates the rules. If the merge request has rules of its own, and the policy permits
-    /// this, they replace those of the project. Rules of code owners come last and are never replaced. Approvals of excluded
-    /// users do not count.
+    /// Removes the rows of the parts and evaluates the rules. If the merge request has rules of its own, and the policy
+    /// permits this, they replace those of the project. Rules of code owners come last and are never replaced.
+    /// Approvals of excluded users do not count.
     ///
     /// # Errors
     /// Returns an error if a row is invalid.

@@ -18,9 +18,9 @@ pub struct DeploymentFilter {
     pub id: Option<i64>,
     /// Name of the environment.
     pub environment: Option<String>,
-    /// Start of the time when the deployment finished.
+    /// Earliest time at which the deployment finished.
     pub deployed_after: Option<DateTime<Utc>>,
-    /// End of the time when the deployment finished.
+    /// Latest time at which the deployment finished.
     pub deployed_before: Option<DateTime<Utc>>,
 }
 

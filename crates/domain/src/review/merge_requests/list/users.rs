@@ -97,7 +97,7 @@ fn parse_approver<'a>(text: &str, errors: &mut Vec<String>) -> Option<Presence<V
     )
 }
 
-/// Parses several IDs, among which no keyword is allowed.
+/// Parses several IDs. A keyword is not allowed among several values.
 fn parse_approvers<'a>(texts: &[String], errors: &mut Vec<String>) -> Vec<LinkedUser<'a>> {
     let ids: Result<Vec<i64>, _> = texts.iter().map(|text| text.trim().parse()).collect();
     let Ok(ids) = ids else {
