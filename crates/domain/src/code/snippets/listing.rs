@@ -191,7 +191,7 @@ async fn content_within(db: &impl ConnectionTrait, id: i64, limit: u64) -> Resul
     let found: Option<(i64, Option<String>)> = snippet_contents::Entity::find()
         .select_only()
         .column_as(text_bytes(content.into_expr()), "size")
-        .column_as(Expr::case(is_small, content.into_expr()), "content")
+        .column_as(Expr::from(Expr::case(is_small, content.into_expr())), "content")
         .filter(snippet_contents::Column::SnippetId.eq(id))
         .into_tuple()
         .one(db)
