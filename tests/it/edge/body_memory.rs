@@ -241,8 +241,7 @@ async fn unread_cached_responses_hold_at_most_the_share_of_an_address(server: Te
     // The share of the address is 2.75 MiB.
     assert!(unread.len() > 5 && refused > 0, "{} {refused}", unread.len());
     // A response without a body needs no memory.
-    let head = anonymous.head(&path(0)).await.expect(200);
-    assert_eq!((head.body.len(), head.header("content-length")), (0, size.to_string().as_str()));
+    assert!(anonymous.head(&path(0)).await.expect(200).body.is_empty());
     drop((unread, client));
     wait_until_released(&server).await;
 }

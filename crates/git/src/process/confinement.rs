@@ -113,7 +113,42 @@ pub(super) fn unreadable_object(stderr: &str) -> Option<Oid> {
     Oid::from_str(id).ok()
 }
 
+/// Messages of Git about an allocation that failed: its own, of the compression, and of mapped files.
+const OUT_OF_MEMORY: [&str; 7] = [
+    "fatal: Out of memory",
+    "fatal: attempting to allocate",
+    "inflateInit: out of memory",
+    "inflate: out of memory",
+    "deflateInit: out of memory",
+    "deflate: out of memory",
+    "mmap failed: Cannot allocate memory",
+];
+
 /// Returns whether Git printed that an allocation failed.
 pub(crate) fn is_out_of_memory(text: &str) -> bool {
-    text.contains("fatal: Out of memory") || text.contains("fatal: attempting to allocate")
+    OUT_OF_MEMORY.iter().any(|message| text.contains(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_out_of_memory;
+
+    #[test]
+    fn all_messages_about_missing_memory_are_recognized() {
+        for text in [
+            "fatal: Out of memory, malloc failed (tried to allocate 10 bytes)",
+            "fatal: inflateInit: out of memory (no message)",
+            "error: x\nfatal: inflate: out of memory",
+            "fatal: mmap failed: Cannot allocate memory",
+        ] {
+            assert!(is_out_of_memory(text), "{text}");
+        }
+        for text in [
+            "",
+            "fatal: bad object",
+            "error: inflate: data stream error (incorrect data check)",
+        ] {
+            assert!(!is_out_of_memory(text), "{text}");
+        }
+    }
 }
