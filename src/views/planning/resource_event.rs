@@ -1,8 +1,10 @@
 //! Events of the labels, the state and the milestone of issues and merge requests.
 
+use std::sync::Arc;
+
 use domain::planning::issuables::resource_events::{ResourceEvent, ResourceEventAction};
 use domain::planning::labels::colors;
-use storage::entities::labels;
+use storage::entities::labels::LabelSummary;
 use storage::entities::resource_events::Model;
 
 use crate::views::accounts::users::reference;
@@ -58,7 +60,10 @@ pub fn milestone_event(base: &str, detail: ResourceEvent) -> ResourceMilestoneEv
         created_at: detail.event.created_at.into(),
         resource_type,
         resource_id,
-        milestone: detail.milestone.map(|detail| milestone(base, detail)),
+        milestone: detail
+            .milestone
+            .map(Arc::unwrap_or_clone)
+            .map(|detail| milestone(base, detail)),
         action: action(detail.event.action),
     }
 }
@@ -78,13 +83,13 @@ fn action(action: ResourceEventAction) -> contract::ResourceEventAction {
     }
 }
 
-fn label(label: labels::Model) -> ResourceEventLabel {
+fn label(label: LabelSummary) -> ResourceEventLabel {
     ResourceEventLabel {
         id: label.id,
         text_color: colors::text_color(&label.color).to_owned(),
         name: label.title,
         color: label.color,
         description_html: html::escape(label.description.as_deref().unwrap_or_default()),
-        description: label.description,
+        description: label.description.as_deref().map(str::to_owned),
     }
 }

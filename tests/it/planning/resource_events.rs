@@ -1,5 +1,13 @@
 //! Events of the labels, the state and the milestone of issues and merge requests.
 
+use std::sync::Arc;
+
+use domain::identity::access::ProjectAccess;
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::kernel::page::PageRequest;
+use domain::planning::issuables::IssuableKind;
+use domain::planning::issuables::resource_events::{self as events_service, ResourceEventKind};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, resource_events};
@@ -8,6 +16,7 @@ use super::labels::label;
 use super::milestones::milestone;
 use crate::planning::issues::open;
 use crate::review::merge_requests::propose;
+use crate::support::body_memory::request_memory;
 use crate::support::code::Project;
 use crate::support::spaces::{group, id, project};
 use crate::support::{Client, TestServer, on_every_database};
@@ -228,6 +237,51 @@ async fn lists_run_few_statements(server: TestServer) {
     assert!(statements <= 7, "{statements}: {:?}", server.statement_texts(before));
 }
 
+async fn label_and_milestone_of_many_events_are_read_once(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({ "visibility": "public" })).await;
+    let in_project = format!("/projects/{work}");
+    let body = json!({ "name": "large", "color": "#123456", "description": "x".repeat(50_000) });
+    root.post(&format!("{in_project}/labels"), body).await.expect(201);
+    let body = json!({ "title": "large", "description": "x".repeat(100_000) });
+    let large = root.post(&format!("{in_project}/milestones"), body).await.expect(201).json()["id"].clone();
+    let iid = open(&root, work, json!({ "title": "t", "labels": "large", "milestone_id": large })).await;
+    let path = format!("{in_project}/issues/{iid}");
+    root.put(&path, json!({ "remove_labels": "large", "milestone_id": 0 })).await.expect(200);
+    root.put(&path, json!({ "add_labels": "large", "milestone_id": large })).await.expect(200);
+    let list = async |kind: ResourceEventKind, memory_bytes: u64| {
+        let (budgets, memory) = request_memory(memory_bytes);
+        let caller = Caller::anonymous().with_memory(memory);
+        let access = ProjectAccess::find(&server.backend, caller, &work.to_string()).await.expect("access");
+        let (issuable, page) = ((IssuableKind::Issue, iid), PageRequest::default());
+        let page = events_service::list(&server.backend, &access, issuable, kind, &page).await;
+        (page, budgets.memory.used())
+    };
+    // The response contains the description of the milestone three times, and that of the label also as HTML.
+    let mut found = Vec::new();
+    for kind in [ResourceEventKind::Label, ResourceEventKind::Milestone] {
+        let (refused, _) = list(kind, 299_990).await;
+        assert!(matches!(refused, Err(Error::Overloaded)));
+        let (page, used) = list(kind, 300_000).await;
+        assert_eq!(used, 300_000);
+        found.push(page.expect("events").items);
+    }
+    let labels: Vec<_> = found[0].iter().map(|event| event.label.as_ref().expect("a label")).collect();
+    let descriptions: Vec<_> = labels.iter().map(|label| label.description.as_ref().expect("a text")).collect();
+    assert_eq!(descriptions.len(), 3);
+    assert!(descriptions.iter().all(|one| Arc::ptr_eq(one, descriptions[0])));
+    let milestones: Vec<_> = found[1].iter().map(|event| event.milestone.as_ref().expect("a milestone")).collect();
+    assert_eq!(milestones.len(), 3);
+    assert!(milestones.iter().all(|one| Arc::ptr_eq(one, milestones[0])));
+    for label in events(&root, &path, "label", "label").await {
+        for field in ["description", "description_html"] {
+            assert_eq!(label[field].as_str().map(str::len), Some(50_000));
+        }
+    }
+    let single = root.get(&format!("{in_project}/milestones/{large}")).await.expect(200).json();
+    assert_eq!(events(&root, &path, "milestone", "milestone").await, [single.clone(), single.clone(), single]);
+}
+
 on_every_database![
     changes_of_issues_are_recorded,
     changes_of_merge_requests_are_recorded,
@@ -235,4 +289,5 @@ on_every_database![
     events_follow_deleted_promoted_and_foreign_labels_and_milestones,
     moved_issue_has_events_of_its_labels,
     lists_run_few_statements,
+    label_and_milestone_of_many_events_are_read_once,
 ];

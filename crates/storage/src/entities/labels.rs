@@ -55,6 +55,17 @@ pub struct LabelSummary {
     pub description: Option<Arc<str>>,
 }
 
+impl From<Model> for LabelSummary {
+    fn from(label: Model) -> Self {
+        Self {
+            id: label.id,
+            title: label.title,
+            color: label.color,
+            description: label.description.map(Arc::from),
+        }
+    }
+}
+
 /// The parts of a statement with the labels that a table links to the rows of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct LabelParts {

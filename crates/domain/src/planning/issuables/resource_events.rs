@@ -2,10 +2,12 @@
 //! change.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::entities::labels::LabelSummary;
 use storage::entities::resource_events::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{issues, labels, merge_requests, now, users};
 
@@ -16,6 +18,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
+use crate::planning::labels as labels_service;
 use crate::planning::milestones::{self, MilestoneDetail};
 
 pub use storage::entities::resource_events::{ResourceEventAction, ResourceEventKind};
@@ -27,16 +30,17 @@ pub struct ResourceEvent {
     pub event: Model,
     /// The user who made the change, unless deleted.
     pub user: Option<users::Model>,
-    /// The label, unless deleted.
-    pub label: Option<labels::Model>,
-    /// The milestone.
-    pub milestone: Option<MilestoneDetail>,
+    /// The label, unless deleted. Events with the same label share its description.
+    pub label: Option<LabelSummary>,
+    /// The milestone. Events with the same milestone share it.
+    pub milestone: Option<Arc<MilestoneDetail>>,
 }
 
 /// Returns a page of the events of an issue or merge request, oldest first.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the issue or merge request does not exist or the caller cannot see it.
+/// Returns `Error::NotFound` if the issue or merge request does not exist or the caller cannot see it. Returns
+/// `Error::Overloaded` if too little memory is left for the descriptions of the labels or milestones.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -57,7 +61,7 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the issue or merge request has no such event, or if the caller cannot see the issue or
-/// merge request.
+/// merge request. Returns `Error::Overloaded` as [`list`] does.
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -88,7 +92,8 @@ async fn id_of(
     }
 }
 
-/// Loads the related rows of a page. A milestone that was deleted meanwhile is absent.
+/// Loads the related rows of a page, and reserves the memory of the descriptions in the response. A milestone that was
+/// deleted meanwhile is absent.
 async fn with_related(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
@@ -105,7 +110,8 @@ async fn with_related(
     let mut found_labels = HashMap::new();
     if !label_ids.is_empty() {
         let found = labels::Entity::find().filter(labels::Column::Id.is_in(label_ids));
-        found_labels.extend(found.all(db).await?.into_iter().map(|label| (label.id, label)));
+        let found = found.all(db).await?.into_iter().map(LabelSummary::from);
+        found_labels.extend(found.map(|label| (label.id, label)));
     }
     let mut found_milestones = HashMap::new();
     if !milestone_ids.is_empty() {
@@ -115,7 +121,7 @@ async fn with_related(
             .all(db)
             .await?;
         let found = milestones::details(db, space, found).await?.into_iter();
-        found_milestones.extend(found.map(|detail| (detail.milestone.id, detail)));
+        found_milestones.extend(found.map(|detail| (detail.milestone.id, Arc::new(detail))));
     }
     let events = events.into_iter().map(|event| ResourceEvent {
         user: event.user_id.and_then(|id| found_users.get(&id).cloned()),
@@ -125,7 +131,13 @@ async fn with_related(
             .and_then(|id| found_milestones.get(&id).cloned()),
         event,
     });
-    Ok(events.collect())
+    let events: Vec<ResourceEvent> = events.collect();
+    // The response contains a copy for each event.
+    let labels = events.iter().filter_map(|event| event.label.as_ref());
+    labels_service::reserve_descriptions(&space.caller, labels)?;
+    let milestones = events.iter().filter_map(|event| event.milestone.as_deref());
+    milestones::reserve_descriptions(&space.caller, milestones)?;
+    Ok(events)
 }
 
 /// Records the labels that a user added to an issuable and removed from it, in this order.
