@@ -1,5 +1,11 @@
 //! Links between issues.
 
+use std::sync::Arc;
+
+use domain::identity::access::ProjectAccess;
+use domain::kernel::caller::Caller;
+use domain::kernel::error::Error;
+use domain::planning::issues::links as links_service;
 use futures_util::future::join_all;
 use holdfast::config::ConfigOptions;
 use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
@@ -8,6 +14,7 @@ use storage::entities::issue_links::{ActiveModel, Entity, IssueLinkType};
 use storage::entities::{AccessLevel, issues, now};
 
 use super::{open, public_project, system_notes};
+use crate::support::body_memory::request_memory;
 use crate::support::spaces::{id as id_of, project};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -272,6 +279,55 @@ async fn issue_has_limited_number_of_links_listed_in_few_statements(server: Test
     assert!(statements <= 8, "{statements}: {:?}", server.statement_texts(before));
 }
 
+async fn list_issue_links_reserves_memory_of_descriptions(server: TestServer) {
+    let root = server.root();
+    let work = public_project(&server, "work").await;
+    let body = json!({ "title": "large", "description": "x".repeat(100_000) });
+    let milestone = root.post(&format!("/projects/{work}/milestones"), body).await.expect(201).json()["id"].clone();
+    open(&root, work, json!({ "title": "One", "description": "x".repeat(100_000) })).await;
+    let body = |is_confidential: bool| {
+        json!({
+            "title": "t", "description": "y".repeat(100_000), "milestone_id": milestone,
+            "confidential": is_confidential,
+        })
+    };
+    for is_confidential in [false, false, false, true] {
+        let iid = open(&root, work, body(is_confidential)).await;
+        link(&root, work, (work, iid), "relates_to").await;
+    }
+    // The issue is the target of this link.
+    let body = json!({ "target_project_id": work, "target_issue_iid": 1 });
+    let last = open(&root, work, json!({ "title": "last" })).await;
+    root.post(&format!("/projects/{work}/issues/{last}/links"), body).await.expect(201);
+    let list = async |memory_bytes: u64| {
+        let (budgets, memory) = request_memory(memory_bytes);
+        let caller = Caller::anonymous().with_memory(memory);
+        let access = ProjectAccess::find(&server.backend, caller, &work.to_string()).await.expect("access");
+        let linked = links_service::list(&server.backend, &access, 1).await;
+        (linked, budgets.memory.used())
+    };
+    // The descriptions of the three visible issues exist twice while they are read. They are not read without memory.
+    let before = server.statements();
+    let (refused, used) = list(599_990).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    assert_eq!(used, 0);
+    let refused_statements = server.statements() - before;
+    // The response contains the description of the milestone three times.
+    let (refused, _) = list(899_990).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    let before = server.statements();
+    let (linked, used) = list(900_000).await;
+    assert_eq!(used, 900_000);
+    assert!(refused_statements < server.statements() - before);
+    let linked = linked.expect("issues");
+    let milestones: Vec<_> = linked.iter().filter_map(|one| one.issue.milestone.as_ref()).collect();
+    assert_eq!((linked.len(), milestones.len()), (4, 3));
+    assert!(milestones.iter().all(|one| Arc::ptr_eq(one, milestones[0])));
+    let listed = root.get(&format!("/projects/{work}/issues/1/links")).await.expect(200).pluck("description");
+    let sizes: Vec<_> = listed.iter().map(|text| text.as_str().map(str::len)).collect();
+    assert_eq!(sizes, [Some(100_000), Some(100_000), Some(100_000), Some(100_000), None]);
+}
+
 fn free_plan() -> ConfigOptions {
     ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
@@ -284,4 +340,5 @@ on_every_database![
     links_follow_moved_issues_and_are_deleted_with_issues,
     concurrent_links_of_two_issues_are_created_once,
     issue_has_limited_number_of_links_listed_in_few_statements,
+    list_issue_links_reserves_memory_of_descriptions,
 ];

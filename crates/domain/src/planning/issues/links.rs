@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use sea_orm::sea_query::{Expr, Query, SubQueryStatement};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    PaginatorTrait, QueryFilter,
+    ExprTrait, PaginatorTrait, QueryFilter, QueryTrait,
 };
+use storage::entities::columns::ReadColumns;
 use storage::entities::issue_links::{self, ActiveModel, Column, Entity, IssueLinkType, Model};
 use storage::entities::{issues, notes, now};
 
@@ -14,7 +16,9 @@ use super::{find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{InstancePlan, Role};
+use crate::kernel::query::text_bytes;
 use crate::kernel::{Backend, preconditions, urls};
+use crate::planning::milestones;
 use crate::planning::system_notes::{self, NoteableId};
 
 /// Maximum number of links of an issue.
@@ -57,16 +61,20 @@ pub struct LinkedIssue {
 }
 
 /// Returns the issues that are linked to an issue and visible to the caller, in the order in which the links were
-/// created.
+/// created. Reserves the memory of the descriptions of the issues before they are read.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it.
+/// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it. Returns `Error::Overloaded` if
+/// too little memory is left for the descriptions of the issues and their milestones.
 pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Vec<LinkedIssue>> {
     let db = backend.database.read();
     let issue = find(db, access, iid).await?;
-    let links = issue_links::of_issue(issue.id).all(db).await?;
+    let (links, size) = sized_links(db, access, issue.id).await?;
+    access.caller.reserve_content(size)?;
     let ids = links.iter().map(|link| link.seen_from(issue.id).0).collect();
     let mut details = visible_details(db, access, ids).await?;
+    let milestones = details.values().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(&access.caller, milestones)?;
     let linked = links.into_iter().filter_map(|link| {
         let (id, link_type) = link.seen_from(issue.id);
         Some(LinkedIssue {
@@ -76,6 +84,35 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
         })
     });
     Ok(linked.collect())
+}
+
+/// Returns the links of an issue, and the total size in bytes of the descriptions of the linked issues that are visible
+/// to the caller.
+async fn sized_links(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    issue_id: i64,
+) -> Result<(Vec<Model>, u64)> {
+    let is_source = Column::SourceId.eq(issue_id);
+    let linked_id = Expr::case(is_source, Column::TargetId.into_expr()).finally(Column::SourceId.into_expr());
+    let size = Query::select()
+        .expr(text_bytes(issues::Column::Description.into_expr()))
+        .from(issues::Entity)
+        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::from(linked_id)))
+        .cond_where(issues::visible(access.caller.viewer(), now().date_naive()))
+        .take();
+    let mut statement = issue_links::of_issue(issue_id).into_query();
+    statement.expr_as(Expr::from(SubQueryStatement::from(size)), "size");
+    let rows = db.query_all(&statement).await?;
+    let mut links = Vec::with_capacity(rows.len());
+    let mut total: u64 = 0;
+    for row in &rows {
+        let size: Option<i64> = row.try_get_by_index(Model::COUNT)?;
+        let size = u64::try_from(size.unwrap_or_default()).unwrap_or_default();
+        total = total.saturating_add(size);
+        links.push(Model::read_columns(row, 0)?);
+    }
+    Ok((links, total))
 }
 
 /// Returns a link of an issue.
