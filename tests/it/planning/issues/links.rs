@@ -172,16 +172,25 @@ async fn issue_links_need_permissions_on_both_issues(server: TestServer) {
     let notes = guest.client.get(&format!("/projects/{here}/issues/1/notes")).await.expect(200).pluck("body");
     assert_eq!(notes, ["marked this issue as related to of-there/there#1"]);
     stranger.client.delete(&format!("{list}/{}", visible["id"])).await.expect(403);
-    // The role in one of the projects is sufficient.
+    // The role in one of the projects is not sufficient.
     let single = server.create_user("single").await;
     server.insert_member(there, single.id, AccessLevel::Guest).await;
-    single.client.delete(&format!("{list}/{}", visible["id"])).await.expect(403);
+    let from_here = format!("{list}/{}", visible["id"]);
     let from_there = format!("/projects/{there}/issues/1/links/{}", visible["id"]);
-    single.client.delete(&from_there).await.expect(200);
+    single.client.delete(&from_here).await.expect(403);
+    let rejected = single.client.delete(&from_there).await.expect(403);
+    assert!(rejected.message().contains("at least the Guest role in both projects"));
     // Archived projects do not change.
     root.post(&format!("/projects/{there}/archive"), json!({})).await.expect(201);
+    for path in [&from_here, &from_there] {
+        guest.client.delete(path).await.expect(403);
+        root.delete(path).await.expect(403);
+    }
+    assert_eq!(count(&server).await, 3);
     assert_eq!(root.post(&list, to(there, 1)).await.expect(403).message(), text);
     root.post(&format!("/projects/{there}/issues/1/links"), to(here, 1)).await.expect(403);
+    root.post(&format!("/projects/{there}/unarchive"), json!({})).await.expect(201);
+    guest.client.delete(&from_there).await.expect(200);
 }
 
 async fn blocking_issues_need_the_premium_plan(server: TestServer) {

@@ -27,6 +27,10 @@ const MAX_LINKS: u64 = 200;
 /// Text if the caller may not link an issue of the other project.
 const NO_ROLE: &str = "Couldn't link issue. You must have at least the Guest role in both projects.";
 
+/// Text if the caller may not delete a link to an issue of the other project.
+const NO_ROLE_TO_DELETE: &str =
+    "You must have at least the Guest role in both projects, and neither may be archived";
+
 /// A link to create.
 #[derive(Debug, Clone)]
 pub struct NewIssueLink {
@@ -147,7 +151,7 @@ pub async fn create(
     let source = find(db, access, iid).await?;
     let target_access = ProjectAccess::find(backend, access.caller.clone(), &new.target_project).await?;
     let target = find(db, &target_access, new.target_iid).await?;
-    if !target_access.has_role(Role::Guest) || target_access.project.archived {
+    if !can_change_links(&target_access) {
         return Err(Error::forbidden_because(NO_ROLE));
     }
     if new.link_type != IssueLinkType::RelatesTo && backend.instance.plan < InstancePlan::Premium {
@@ -212,7 +216,8 @@ pub async fn create(
 /// Deletes a link of an issue, and records system notes on both issues. Returns the deleted link.
 ///
 /// # Errors
-/// Returns `Error::NotFound` as [`get`] does. Returns `Error::PreconditionFailed` if the link changed after
+/// Returns `Error::NotFound` as [`get`] does. Returns `Error::Forbidden` if the caller is not a member of the other
+/// project, or the project is archived. Returns `Error::PreconditionFailed` if the link changed after
 /// `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
@@ -223,6 +228,7 @@ pub async fn delete(
 ) -> Result<IssueLink> {
     let author = access.caller.signed_in()?.id;
     let found = get(backend, access, iid, id).await?;
+    check_other_project(backend, access, &found).await?;
     preconditions::check_unmodified_since(unmodified_since, found.link.updated_at)?;
     let (source, target) = (&found.source, &found.target);
     backend
@@ -246,6 +252,24 @@ pub async fn delete(
         })
         .await?;
     Ok(found)
+}
+
+/// Checks that the caller may delete a link in the project that is not in the path of the request.
+async fn check_other_project(backend: &Backend, access: &ProjectAccess, link: &IssueLink) -> Result<()> {
+    let project_ids = [&link.source, &link.target].map(|detail| detail.issue.project_id);
+    let Some(other_id) = project_ids.into_iter().find(|id| *id != access.project.id) else {
+        return Ok(());
+    };
+    let other = ProjectAccess::find_visible(backend, &access.caller, other_id).await?;
+    match can_change_links(&other.ok_or_else(not_found)?) {
+        true => Ok(()),
+        false => Err(Error::forbidden_because(NO_ROLE_TO_DELETE)),
+    }
+}
+
+/// Returns whether the caller may create and delete links of the issues of a project.
+fn can_change_links(access: &ProjectAccess) -> bool {
+    access.has_role(Role::Guest) && !access.project.archived
 }
 
 /// Writes a system note on the source and on the target. Users who cannot see one issue do not see the note on the
