@@ -190,8 +190,8 @@ async fn test_delivery_with_too_large_payload_fails(server: TestServer) {
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({})).await;
-    // In JSON, each quotation mark has two bytes.
-    let message = format!("Large\n\n{}\n", "\"".repeat(13 << 20));
+    // In JSON, each control character has six bytes. The server refuses to read commits above 12 MiB.
+    let message = format!("Large\n\n{}\n", "\u{1}".repeat(5 << 20));
     let commit = project.git_with(&["commit-tree", "-F", "-", "-p", "main", "main^{tree}"], &message);
     project.git(&["update-ref", "refs/heads/main", &commit]);
     let test = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
