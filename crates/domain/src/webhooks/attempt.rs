@@ -24,7 +24,7 @@ use crate::kernel::error::{Error, Result};
 /// Attempts after which a delivery fails if the receiver responds with the status 500. The error may concern
 /// this delivery only.
 const MAX_ERROR_ATTEMPTS: i32 = 8;
-/// Attempts after which a delivery fails if its payload cannot be built.
+/// Consecutive attempts after which a delivery fails if its payload cannot be built.
 pub(super) const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
 /// Maximum size of a stored payload, in bytes. Each webhook stores a copy for days.
 const MAX_STORED_BYTES: usize = SMALL_PAYLOAD_BYTES;
@@ -69,11 +69,13 @@ pub(super) enum DeliveryOutcome {
 }
 
 impl DeliveryAttempt {
-    /// Decides on the next state; `number` counts this attempt. A rejected delivery is not retried. Temporary
-    /// failures are retried without a limit, other server errors for a limited number of attempts.
-    pub(super) fn outcome(&self, number: i32) -> DeliveryOutcome {
-        let until = |last: i32| {
-            if number < last {
+    /// Decides on the next state; `number` counts this attempt, and `payload_failures` is the result of
+    /// [`Self::payload_failures`]. A rejected delivery is not retried. Temporary failures are retried without a limit,
+    /// other server errors for a limited number of attempts. A missing payload does not end a delivery that is retried
+    /// for long because its receiver is down.
+    pub(super) fn outcome(&self, number: i32, payload_failures: i32) -> DeliveryOutcome {
+        let until = |count: i32, last: i32| {
+            if count < last {
                 DeliveryOutcome::Retry
             } else {
                 DeliveryOutcome::Failed
@@ -83,12 +85,20 @@ impl DeliveryAttempt {
             Ok(answer) => match answer.status {
                 200..=299 => DeliveryOutcome::Delivered,
                 408 | 425 | 429 | 502..=504 => DeliveryOutcome::Retry,
-                500.. => until(MAX_ERROR_ATTEMPTS),
+                500.. => until(number, MAX_ERROR_ATTEMPTS),
                 _ => DeliveryOutcome::Failed,
             },
             Err(DeliveryFault::Receiver(_)) => DeliveryOutcome::Retry,
-            Err(DeliveryFault::Payload(_)) => until(MAX_PAYLOAD_ATTEMPTS),
+            Err(DeliveryFault::Payload(_)) => until(payload_failures, MAX_PAYLOAD_ATTEMPTS),
             Err(DeliveryFault::Withheld(_)) => DeliveryOutcome::Failed,
+        }
+    }
+
+    /// Returns the number of consecutive attempts without a payload, of which `before` precede this attempt.
+    pub(super) fn payload_failures(&self, before: i32) -> i32 {
+        match self.result {
+            Err(DeliveryFault::Payload(_)) => before.saturating_add(1),
+            _ => 0,
         }
     }
 }
@@ -226,7 +236,7 @@ async fn build_payload(
     event_id: i64,
 ) -> Result<BuiltPayload> {
     if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
-        // The process ended during each earlier attempt.
+        // The process ended during the last attempts.
         return Ok(BuiltPayload::Failed(DeliveryAttempt::withheld(UNBUILDABLE)));
     }
     if !hook_deliveries::begin_payload(backend.database.write(), delivery).await? {
@@ -337,7 +347,7 @@ pub(super) async fn send_once(
             }
         }
     };
-    let verdict = attempt.outcome(1);
+    let verdict = attempt.outcome(1, attempt.payload_failures(0));
     let mut columns = log_columns(attempt);
     if sent.event_id.is_none() && !matches!(columns.request_body, Set(Some(_))) {
         // The table requires an event or a payload.
@@ -432,7 +442,7 @@ mod tests {
         ] {
             let attempt = answered(status);
             assert_eq!(
-                (attempt.outcome(1), attempt.outcome(100)),
+                (attempt.outcome(1, 0), attempt.outcome(100, 0)),
                 (first, last),
                 "{status}"
             );
@@ -442,15 +452,16 @@ mod tests {
             ..answered(0)
         };
         assert_eq!(
-            silent(DeliveryFault::Receiver("down")).outcome(100),
+            silent(DeliveryFault::Receiver("down")).outcome(100, 0),
             DeliveryOutcome::Retry
         );
+        let odd = silent(DeliveryFault::Payload("odd"));
+        assert_eq!(odd.outcome(1, MAX_PAYLOAD_ATTEMPTS), DeliveryOutcome::Failed);
+        // Failures of the receiver before do not count.
+        assert_eq!(odd.outcome(100, 1), DeliveryOutcome::Retry);
+        assert_eq!((odd.payload_failures(1), answered(503).payload_failures(1)), (2, 0));
         assert_eq!(
-            silent(DeliveryFault::Payload("odd")).outcome(MAX_PAYLOAD_ATTEMPTS),
-            DeliveryOutcome::Failed
-        );
-        assert_eq!(
-            silent(DeliveryFault::Withheld("hush")).outcome(1),
+            silent(DeliveryFault::Withheld("hush")).outcome(1, 0),
             DeliveryOutcome::Failed
         );
     }

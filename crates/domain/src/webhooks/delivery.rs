@@ -112,7 +112,8 @@ async fn record_attempt(
     attempt: DeliveryAttempt,
 ) -> Result<bool> {
     let number = delivery.attempts.saturating_add(1);
-    let verdict = attempt.outcome(number);
+    let payload_failures = attempt.payload_failures(delivery.payload_attempts);
+    let verdict = attempt.outcome(number, payload_failures);
     let to_blame = attempt.is_receiver_fault();
     let wait = jobs::RunnerOptions::default().retry_delay(number);
     let due = scheduling_time() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
@@ -123,7 +124,7 @@ async fn record_attempt(
             DeliveryOutcome::Failed => DeliveryState::Failed,
         }),
         attempts: Set(number),
-        payload_attempts: Set(0),
+        payload_attempts: Set(payload_failures),
         url: Set(hook.url.clone()),
         finished_at: Set((verdict != DeliveryOutcome::Retry).then(now)),
         ..log_columns(attempt)

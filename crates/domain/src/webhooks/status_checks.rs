@@ -75,7 +75,7 @@ async fn attempt(
         )));
     }
     if delivery.payload_attempts >= MAX_PAYLOAD_ATTEMPTS {
-        // The process ended during each earlier attempt.
+        // The process ended during the last attempts.
         return Ok(Some(DeliveryAttempt::withheld(UNBUILDABLE)));
     }
     let user_id = creator_of(backend.database.read(), check.project_id).await?;
@@ -158,7 +158,8 @@ fn signature(secret: &Secret<String>, body: &[u8]) -> Result<String> {
 async fn record_attempt(backend: &Backend, delivery: &Model, attempt: &DeliveryAttempt) -> Result<bool> {
     let number = delivery.attempts.saturating_add(1);
     let is_expired = scheduling_time() - delivery.created_at >= FAILURE_PERIOD;
-    let outcome = match attempt.outcome(number) {
+    let payload_failures = attempt.payload_failures(delivery.payload_attempts);
+    let outcome = match attempt.outcome(number, payload_failures) {
         DeliveryOutcome::Retry if is_expired => DeliveryOutcome::Failed,
         outcome => outcome,
     };
@@ -170,7 +171,7 @@ async fn record_attempt(backend: &Backend, delivery: &Model, attempt: &DeliveryA
             if outcome == DeliveryOutcome::Retry {
                 let row = status_check_deliveries::ActiveModel {
                     attempts: Set(number),
-                    payload_attempts: Set(0),
+                    payload_attempts: Set(payload_failures),
                     next_attempt_at: Set(due),
                     ..Default::default()
                 };

@@ -62,7 +62,7 @@ pub struct Model {
     pub finished_at: Option<DateTime<Utc>>,
     /// The headers of the last request that depend on the settings of the webhook, as a JSON object without secrets.
     pub request_headers: Option<String>,
-    /// Number of attempts to build the payload that did not end.
+    /// Number of consecutive attempts to build the payload that failed or did not end.
     pub payload_attempts: i32,
 }
 

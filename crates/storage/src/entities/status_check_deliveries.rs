@@ -29,7 +29,7 @@ pub struct Model {
     pub next_attempt_at: DateTime<Utc>,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// Number of attempts to build the payload that did not end.
+    /// Number of consecutive attempts to build the payload that failed or did not end.
     pub payload_attempts: i32,
 }
 

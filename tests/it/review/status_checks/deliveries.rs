@@ -3,9 +3,9 @@
 use chrono::TimeDelta;
 use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
-use sea_orm::{EntityTrait, PaginatorTrait};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
-use storage::entities::{now, status_check_deliveries};
+use storage::entities::{events, now, status_check_deliveries};
 
 use super::Fixture;
 use crate::support::spaces::id;
@@ -190,6 +190,33 @@ async fn payload_that_ends_the_process_fails_the_check(server: TestServer) {
     assert_eq!((receiver.rest().len(), pending(&server).await, fixture.status().await.as_str()), (0, 0, "failed"));
 }
 
+async fn one_failure_to_build_a_payload_does_not_fail_a_check_that_is_retried(server: TestServer) {
+    let fixture = Fixture::without_merge_request(&server).await;
+    let mut receiver = Receiver::start().await;
+    let check = fixture.check_at("Check", &receiver.url).await;
+    fixture.propose("feature/x").await;
+    let db = server.backend.database.write();
+    let stored = status_check_deliveries::Entity::find().one(db).await.expect("rows").expect("a row");
+    let event = events::Entity::find_by_id(stored.event_id).one(db).await.expect("rows").expect("a row");
+    let attempt = async |target: Option<i64>| {
+        let change = events::Entity::update_many().col_expr(events::Column::TargetId, Expr::value(target));
+        change.filter(events::Column::Id.eq(event.id)).exec(db).await.expect("a change");
+        status_check_deliveries::Entity::update_many()
+            .col_expr(status_check_deliveries::Column::Attempts, Expr::value(20))
+            .col_expr(status_check_deliveries::Column::NextAttemptAt, Expr::value(now() - TimeDelta::days(1)))
+            .exec(db)
+            .await
+            .expect("a change");
+        domain::webhooks::status_checks::deliver(&server.backend, check).await.expect("an attempt");
+        status_check_deliveries::Entity::find().one(db).await.expect("rows")
+    };
+    // The event has no merge request.
+    let row = attempt(None).await.expect("a row");
+    assert_eq!((row.attempts, row.payload_attempts, fixture.status().await.as_str()), (21, 1, "pending"));
+    assert_eq!(attempt(event.target_id).await, None);
+    assert_eq!((receiver.rest().len(), fixture.status().await.as_str()), (1, "pending"));
+}
+
 async fn deleted_check_receives_nothing_and_changed_check_uses_its_new_url(server: TestServer) {
     let fixture = Fixture::without_merge_request(&server).await;
     let (mut former, mut latter) = (Receiver::start().await, Receiver::start().await);
@@ -262,6 +289,7 @@ on_every_database![
     failure_is_retried_in_order_and_refusal_fails_the_check,
     unreachable_service_fails_the_check_after_three_days,
     payload_that_ends_the_process_fails_the_check,
+    one_failure_to_build_a_payload_does_not_fail_a_check_that_is_retried,
     deleted_check_receives_nothing_and_changed_check_uses_its_new_url,
     redirect_to_another_origin_has_no_signature,
     compat_mode_adds_signature_of_the_reference with compat(),

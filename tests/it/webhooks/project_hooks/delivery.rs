@@ -5,7 +5,7 @@ use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
-use storage::entities::{Visibility, hook_deliveries, now, project_hooks};
+use storage::entities::{Visibility, events, hook_deliveries, now, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;
@@ -285,6 +285,43 @@ async fn attempt_to_build_a_payload_is_counted_before_it_ends(server: TestServer
         .await;
 }
 
+async fn only_consecutive_failures_to_build_a_payload_end_a_delivery(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
+    let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    commit(&server.root(), project.id, "main", "a").await;
+    let db = server.backend.database.write();
+    let stored = hook_deliveries::Entity::find().one(db).await.unwrap().unwrap();
+    let event = events::Entity::find_by_id(stored.event_id.expect("an event")).one(db).await.unwrap().unwrap();
+    let set_data = async |data: Option<&str>| {
+        let change = events::Entity::update_many().col_expr(events::Column::Data, Expr::value(data));
+        change.filter(events::Column::Id.eq(event.id)).exec(db).await.expect("a change");
+    };
+    let attempt = async |attempts: i32| {
+        hook_deliveries::Entity::update_many()
+            .col_expr(hook_deliveries::Column::RequestBody, Expr::value(None::<String>))
+            .col_expr(hook_deliveries::Column::Attempts, Expr::value(attempts))
+            .col_expr(hook_deliveries::Column::NextAttemptAt, Expr::value(now() - TimeDelta::days(1)))
+            .exec(db)
+            .await
+            .expect("a change");
+        domain::webhooks::delivery::deliver(&server.backend, hook).await.expect("an attempt");
+        let row = hook_deliveries::Entity::find().one(db).await.unwrap().unwrap();
+        (row.state, row.attempts, row.payload_attempts)
+    };
+    set_data(Some("{")).await;
+    assert_eq!(attempt(20).await, (Pending, 21, 1));
+    // The receiver fails, so the count starts again.
+    set_data(event.data.as_deref()).await;
+    assert_eq!(attempt(21).await, (Pending, 22, 0));
+    set_data(Some("{")).await;
+    for failures in 1..=4 {
+        assert_eq!(attempt(22).await, (Pending, 23, failures));
+    }
+    assert_eq!(attempt(22).await, (Failed, 23, 5));
+    assert_eq!(receiver.rest().len(), 1);
+}
+
 async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -313,5 +350,6 @@ on_every_database![
     concurrent_job_runners_deliver_in_order,
     payload_that_ends_the_process_is_not_built_without_end,
     attempt_to_build_a_payload_is_counted_before_it_ends,
+    only_consecutive_failures_to_build_a_payload_end_a_delivery,
     deleted_webhook_receives_no_pending_deliveries,
 ];
