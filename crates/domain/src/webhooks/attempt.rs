@@ -197,8 +197,7 @@ pub(super) async fn attempt(
             DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
         ));
     };
-    // A small payload is not counted while the receiver is slow.
-    let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(slot);
+    let _slot = slot.built(body.len());
     let local = allows_local_requests(backend).await?;
     let attempt = match build(backend, hook, delivery.kind, &delivery.uuid, body, local) {
         Ok(DeliveryRequest {
@@ -332,8 +331,7 @@ pub(super) async fn send_once(
         match sent_body(hook, sent.payload) {
             None => DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
             Some(body) => {
-                // A small payload is not counted while the receiver is slow.
-                let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(sent.slot);
+                let _slot = sent.slot.built(body.len());
                 let local = allows_local_requests(backend).await?;
                 let DeliveryRequest {
                     request,

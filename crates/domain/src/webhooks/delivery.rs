@@ -22,6 +22,7 @@ use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt
 use crate::activity::jobs::deliver_webhook::DeliverWebhook;
 use crate::integrations::work_shares::WorkShare;
 use crate::kernel::Backend;
+use crate::kernel::budgets::PayloadHolder;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum duration of a turn, after which other webhooks get theirs.
@@ -44,9 +45,9 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
             return Ok(());
         };
-        let user_id = creator_of(db, hook.project_id).await?;
+        let holder = payload_holder(db, hook.project_id).await?;
         // The row may contain a payload.
-        let slot = backend.payload_slots.acquire(user_id).await?;
+        let slot = backend.payload_slots.acquire(holder).await?;
         let Some(mut delivery) = hook_deliveries::next(db, hook_id).await? else {
             return Ok(());
         };
@@ -73,7 +74,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn creator_of(db: &impl ConnectionTrait, project_id: i64) -> Result<Option<i64>> {
+async fn creator_of(db: &impl ConnectionTrait, project_id: i64) -> Result<Option<i64>> {
     let creator: Option<Option<i64>> = projects::Entity::find_by_id(project_id)
         .select_only()
         .column(projects::Column::CreatorId)
@@ -81,6 +82,15 @@ pub(super) async fn creator_of(db: &impl ConnectionTrait, project_id: i64) -> Re
         .one(db)
         .await?;
     Ok(creator.flatten())
+}
+
+/// Returns whose share the payloads of a project use.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn payload_holder(db: &impl ConnectionTrait, project_id: i64) -> Result<PayloadHolder> {
+    let creator = creator_of(db, project_id).await?;
+    Ok(creator.map_or(PayloadHolder::Project(project_id), PayloadHolder::User))
 }
 
 /// Takes the share of the deliveries of a project, until the share is dropped.

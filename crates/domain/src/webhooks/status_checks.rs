@@ -15,14 +15,13 @@ use storage::entities::{events, status_checks};
 use storage::jobs;
 
 use super::attempt::{DeliveryAttempt, DeliveryOutcome, MAX_PAYLOAD_ATTEMPTS, TOO_LARGE, UNBUILDABLE};
-use super::delivery::{FAILURE_PERIOD, MAX_TURN, creator_of, is_due};
+use super::delivery::{FAILURE_PERIOD, MAX_TURN, is_due, payload_holder};
 use super::payloads;
 use super::request::{EVENT, UUID};
 use crate::activity::jobs::deliver_status_check::DeliverStatusCheck;
 use crate::instance::settings::allows_local_requests;
 use crate::integrations::webhooks::WebhookRequest;
 use crate::kernel::Backend;
-use crate::kernel::budgets::SMALL_PAYLOAD_BYTES;
 use crate::kernel::error::{Error, Result};
 use crate::review::status_checks::evaluation::has_checks;
 use crate::review::status_checks::responses;
@@ -78,8 +77,8 @@ async fn attempt(
         // The process ended during the last attempts.
         return Ok(Some(DeliveryAttempt::withheld(UNBUILDABLE)));
     }
-    let user_id = creator_of(backend.database.read(), check.project_id).await?;
-    let slot = backend.payload_slots.acquire(user_id).await?;
+    let holder = payload_holder(backend.database.read(), check.project_id).await?;
+    let slot = backend.payload_slots.acquire(holder).await?;
     if !status_check_deliveries::begin_payload(backend.database.write(), delivery).await? {
         return Ok(None);
     }
@@ -97,8 +96,7 @@ async fn attempt(
             return Ok(Some(DeliveryAttempt::without_payload(UNBUILDABLE)));
         }
     };
-    // A small payload is not counted while the service is slow.
-    let _slot = (body.len() > SMALL_PAYLOAD_BYTES).then_some(slot);
+    let _slot = slot.built(body.len());
     let local = allows_local_requests(backend).await?;
     match request(backend, check, delivery, body, local) {
         Ok(request) => Ok(Some(DeliveryAttempt::sent(backend.webhooks.send(request).await))),

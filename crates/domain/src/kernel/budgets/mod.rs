@@ -16,7 +16,7 @@ use git::Shares;
 use storage::database;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub use payload_slots::{PayloadSlot, PayloadSlots, SMALL_PAYLOAD_BYTES};
+pub use payload_slots::{PayloadHolder, PayloadSlot, PayloadSlots, SMALL_PAYLOAD_BYTES, SentPayloadSlot};
 pub use request_rates::{RateClient, RateState, RequestRates};
 pub use reservations::{Budget, Holder, RequestMemory, Reservation};
 pub use upload_slots::{UploadSlot, UploadSlots};
