@@ -1,10 +1,17 @@
 //! Shares of work that runs in a process at the same time and waits for other servers. Other servers may be slow, and
 //! the work of one project or user must not delay the work of all others.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::RngExt;
+
+/// Time between two attempts of the waiting work of a project or a user. Each attempt writes to the database, so the delay
+/// grows with the amount of waiting work.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum delay of waiting work.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Limits of one kind of work.
 #[derive(Debug, Clone, Copy)]
@@ -13,10 +20,17 @@ pub struct WorkLimits {
     pub per_project: usize,
     /// Maximum of a user.
     pub per_user: usize,
-    /// Maximum delay of work of a project that has no share left.
+    /// Maximum delay of work of a project that has no share left, if no other work of the project waits.
     pub project_delay: Duration,
     /// The same for a user.
     pub user_delay: Duration,
+}
+
+/// A project or a user without a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Holder {
+    Project(i64),
+    User(i64),
 }
 
 /// Work of a project.
@@ -38,7 +52,14 @@ pub struct ShareExceeded {
 #[derive(Debug, Clone)]
 pub struct WorkShares {
     limits: WorkLimits,
-    running: Arc<Mutex<Vec<Work>>>,
+    state: Arc<Mutex<ShareState>>,
+}
+
+#[derive(Debug, Default)]
+struct ShareState {
+    running: Vec<Work>,
+    /// Until when work that was refused is tried again. Contains the holders without a share.
+    retries: HashMap<Holder, Instant>,
 }
 
 /// A share, until it is dropped.
@@ -54,7 +75,7 @@ impl WorkShares {
     pub fn new(limits: WorkLimits) -> Self {
         Self {
             limits,
-            running: Arc::default(),
+            state: Arc::default(),
         }
     }
 
@@ -64,20 +85,34 @@ impl WorkShares {
     /// Returns `ShareExceeded` if too much work of the project or the user runs.
     pub fn take(&self, project_id: i64, user_id: Option<i64>) -> Result<WorkShare, ShareExceeded> {
         let work = Work { project_id, user_id };
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_project = running.iter().filter(|other| other.project_id == project_id);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_project = state.running.iter().filter(|other| other.project_id == project_id);
         if of_project.count() >= self.limits.per_project {
-            return Err(ShareExceeded::after(self.limits.project_delay));
+            return Err(state.refuse(Holder::Project(project_id), self.limits.project_delay));
         }
-        let of_user = running.iter().filter(|other| other.user_id == user_id);
-        if user_id.is_some() && of_user.count() >= self.limits.per_user {
-            return Err(ShareExceeded::after(self.limits.user_delay));
+        if let Some(user_id) = user_id {
+            let of_user = state.running.iter().filter(|other| other.user_id == Some(user_id));
+            if of_user.count() >= self.limits.per_user {
+                return Err(state.refuse(Holder::User(user_id), self.limits.user_delay));
+            }
         }
-        running.push(work);
+        state.running.push(work);
         Ok(WorkShare {
             shares: self.clone(),
             work,
         })
+    }
+}
+
+impl ShareState {
+    /// Returns when the work of a holder is tried again, after the other work of the holder that was refused before.
+    fn refuse(&mut self, holder: Holder, delay: Duration) -> ShareExceeded {
+        let now = Instant::now();
+        self.retries.retain(|_, until| *until > now);
+        let until = self.retries.entry(holder).or_insert(now);
+        let waiting = until.saturating_duration_since(now);
+        *until = now + MAX_DELAY.min(waiting + RETRY_INTERVAL);
+        ShareExceeded::after(MAX_DELAY.min(delay + waiting))
     }
 }
 
@@ -92,9 +127,9 @@ impl ShareExceeded {
 
 impl Drop for WorkShare {
     fn drop(&mut self) {
-        let mut running = self.shares.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = running.iter().position(|work| *work == self.work) {
-            running.swap_remove(index);
+        let mut state = self.shares.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = state.running.iter().position(|work| *work == self.work) {
+            state.running.swap_remove(index);
         }
     }
 }
@@ -129,5 +164,27 @@ mod tests {
         assert!(shares.take(1, None).is_err());
         drop(unowned);
         assert!(shares.take(1, None).is_ok());
+    }
+
+    #[test]
+    fn delay_grows_with_the_waiting_work_of_the_project_or_user() {
+        let limits = WorkLimits {
+            per_project: 1,
+            per_user: 2,
+            project_delay: Duration::from_secs(2),
+            user_delay: Duration::from_secs(5),
+        };
+        let shares = WorkShares::new(limits);
+        let delay = |project, user| shares.take(project, user).expect_err("no share").delay;
+        let _running = [1, 2].map(|project| shares.take(project, Some(7)).expect("a share"));
+        let of_project: Vec<Duration> = (0..1_000).map(|_| delay(1, Some(7))).collect();
+        assert!(of_project[0] <= limits.project_delay);
+        assert!(of_project[999] >= MAX_DELAY / 2);
+        assert!(of_project.iter().all(|delay| *delay <= MAX_DELAY));
+        // Other work does not wait for it.
+        assert!(delay(2, Some(7)) <= limits.project_delay);
+        assert!(delay(3, Some(7)) <= limits.user_delay);
+        let of_user: Vec<Duration> = (0..1_000).map(|project| delay(100 + project, Some(7))).collect();
+        assert!(of_user[999] >= MAX_DELAY / 2 && of_user.iter().all(|delay| *delay <= MAX_DELAY));
     }
 }

@@ -113,8 +113,8 @@ impl PayloadSlots {
 mod tests {
     use futures_util::FutureExt;
 
+    use super::PayloadHolder::{Project, User};
     use super::*;
-    use PayloadHolder::{Project, User};
 
     const LARGE: usize = SMALL_PAYLOAD_BYTES + 1;
 
@@ -147,7 +147,7 @@ mod tests {
         let others: Vec<PayloadSlot> = (3..8).filter_map(|id| take(&slots, User(id))).collect();
         assert_eq!(others.len(), MAX_BUILT_PAYLOADS);
         drop(others);
-        sent.extend((3..MAX_PAYLOADS as i64).flat_map(|id| [send(User(id)), send(User(id))]).flatten());
+        sent.extend((3..12).flat_map(|id| [send(User(id)), send(User(id))]).flatten());
         assert_eq!((sent.len(), slots.usage().used), (MAX_PAYLOADS, MAX_PAYLOADS));
         assert!(take(&slots, Project(9)).is_none());
         sent.pop();
