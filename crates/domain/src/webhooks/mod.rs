@@ -24,6 +24,7 @@ use storage::entities::project_hooks::{self, ActiveModel, BranchFilterStrategy, 
 use storage::entities::{now, projects, row_changes};
 use url::Url;
 
+use crate::activity::branch_filters;
 use crate::audit::{self, AuditEvent, AuditKind, AuditTarget};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
@@ -34,7 +35,6 @@ use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
-use crate::kernel::text::re2::SearchRegex;
 use crate::secrets::{EncryptionContext, Encryptor, Secret};
 use crate::webhooks::receiver::{password_context, signing_context, token_context};
 use crate::webhooks::receiver_url::{ReceiverUrl, expand};
@@ -42,7 +42,7 @@ use crate::webhooks::values::{KeyedValue, ValueKind};
 
 /// Maximum webhooks of a project.
 const MAX_WEBHOOKS: u64 = 100;
-/// Maximum length of a regular expression for branches, in characters. It is compiled at each push.
+/// Maximum length of a regular expression for branches, in characters.
 const MAX_REGEX_LENGTH: usize = 255;
 
 /// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
@@ -461,7 +461,7 @@ fn check_branch_filter(row: &ActiveModel) -> Result<()> {
         BranchFilterStrategy::AllBranches => true,
         BranchFilterStrategy::Wildcard => check_branch_name(&filter.replace('*', "x")).is_ok(),
         BranchFilterStrategy::Regex => {
-            filter.chars().count() <= MAX_REGEX_LENGTH && SearchRegex::compile(filter, false).is_ok()
+            filter.chars().count() <= MAX_REGEX_LENGTH && branch_filters::compile(filter).is_ok()
         }
     };
     match is_valid {

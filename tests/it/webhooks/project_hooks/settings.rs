@@ -97,7 +97,9 @@ async fn name_description_and_branch_filter_strategy_are_stored(server: TestServ
     commit(&root, project.id, "topic", "b").await;
     server.finish_jobs().await;
     assert_eq!(refs(receiver.rest()), [json!("refs/heads/topic")]);
-    for (filter, status) in [("(", 422), ("(?=x)", 422), (&*"x".repeat(256), 422), ("x+", 200)] {
+    let too_long = "x".repeat(256);
+    let too_large = "a{1000}b{1000}c{1000}d{1000}";
+    for (filter, status) in [("(", 422), ("(?=x)", 422), (&*too_long, 422), (too_large, 422), ("x+", 200)] {
         let change = json!({
             "url": receiver.url, "branch_filter_strategy": "regex", "push_events_branch_filter": filter,
         });

@@ -38,13 +38,26 @@ impl SearchRegex {
     /// # Errors
     /// Returns [`InvalidRegex`] with the reason.
     pub fn compile(expression: &str, multi_line: bool) -> Result<Self, InvalidRegex> {
+        Self::compile_within(expression, multi_line, MAX_PROGRAM_BYTES)
+    }
+
+    /// Compiles an expression like [`Self::compile`], to at most a number of bytes. The time of the compilation is
+    /// proportional to it.
+    ///
+    /// # Errors
+    /// Returns [`InvalidRegex`] with the reason.
+    pub fn compile_within(
+        expression: &str,
+        multi_line: bool,
+        max_bytes: usize,
+    ) -> Result<Self, InvalidRegex> {
         let plain = without_quotes(expression);
         check_compatible(&plain)?;
         RegexBuilder::new(&with_ascii_classes(&plain)?)
             .octal(true)
             .multi_line(multi_line)
-            .size_limit(MAX_PROGRAM_BYTES)
-            .dfa_size_limit(MAX_PROGRAM_BYTES * 4)
+            .size_limit(max_bytes)
+            .dfa_size_limit(max_bytes * 4)
             .nest_limit(MAX_NESTING)
             .build()
             .map(Self)
