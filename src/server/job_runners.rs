@@ -25,21 +25,20 @@ const MAX_DELIVERIES: usize = 64;
 const MAX_IMPORTS: usize = 1;
 /// Number of concurrent updates of remote mirrors. Each can run a Git program and store a list of references.
 const MAX_MIRROR_UPDATES: usize = 4;
-/// Number of concurrent updates of pull mirrors and imports of projects. Each can receive a pack, which Git then
-/// checks.
+/// Number of concurrent updates of pull mirrors. Each can receive a pack, which Git then checks.
 const MAX_PULL_MIRROR_UPDATES: usize = 4;
+/// Number of concurrent imports of projects by URL, which receive packs too, and may take longer than all updates.
+const MAX_PROJECT_IMPORTS: usize = 2;
 /// Number of repositories that are maintained concurrently. The time of the programs depends on the pushed content.
 const MAX_MAINTENANCE: usize = 2;
 
 /// Kinds of jobs with a runner of their own, and the number of them that run concurrently.
-const SEPARATE: [(usize, &[&str]); 5] = [
+const SEPARATE: [(usize, &[&str]); 6] = [
     (MAX_DELIVERIES, &[DeliverWebhook::KIND, DeliverStatusCheck::KIND]),
     (MAX_IMPORTS, &[ImportGroup::KIND]),
     (MAX_MIRROR_UPDATES, &[UpdateRemoteMirror::KIND]),
-    (
-        MAX_PULL_MIRROR_UPDATES,
-        &[UpdatePullMirror::KIND, ImportRepository::KIND],
-    ),
+    (MAX_PULL_MIRROR_UPDATES, &[UpdatePullMirror::KIND]),
+    (MAX_PROJECT_IMPORTS, &[ImportRepository::KIND]),
     (
         MAX_MAINTENANCE,
         &[MaintainRepository::KIND, PruneRepository::KIND],
@@ -88,6 +87,17 @@ fn runners(backend: &Backend, drain: Duration) -> Vec<JobRunner> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn imports_of_projects_and_updates_of_pull_mirrors_have_their_own_runners() {
+        for (number, kind) in [
+            (MAX_PULL_MIRROR_UPDATES, UpdatePullMirror::KIND),
+            (MAX_PROJECT_IMPORTS, ImportRepository::KIND),
+        ] {
+            let mut separate = SEPARATE.into_iter().filter(|(_, kinds)| kinds.contains(&kind));
+            assert_eq!(separate.next(), Some((number, &[kind][..])), "{kind}");
+        }
+    }
 
     #[test]
     fn maintenance_of_repositories_has_its_own_runner() {

@@ -54,7 +54,7 @@ pub async fn run_job(backend: Backend, job: ImportRepository, attempt: JobAttemp
     if attempt.is_last() {
         return Ok(imports::end(&backend, project.id, shown.as_deref(), Some(INTERRUPTED)).await?);
     }
-    let _share = take_share(&backend, UpdateDirection::Pull, project.id, project.creator_id)?;
+    let _share = take_share(&backend, UpdateDirection::Import, project.id, project.creator_id)?;
     ensure_repository(&backend, project.id, &job.default_branch).await?;
     imports::set_status(backend.database.write(), project.id, ImportStatus::Started, None).await?;
     let deadline = Instant::now() + TIME_LIMIT;
