@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use sea_orm::{ColumnTrait, QueryFilter};
-use storage::entities::projects::{self, ImportStatus};
+use storage::entities::projects;
 use storage::jobs::{JobAttempt, JobFailure};
 use tokio::time::Instant;
 
@@ -56,7 +56,9 @@ pub async fn run_job(backend: Backend, job: ImportRepository, attempt: JobAttemp
     }
     let _share = take_share(&backend, UpdateDirection::Import, project.id, project.creator_id)?;
     ensure_repository(&backend, project.id, &job.default_branch).await?;
-    imports::set_status(backend.database.write(), project.id, ImportStatus::Started, None).await?;
+    if !imports::start(backend.database.write(), project.id).await? {
+        return Ok(());
+    }
     let deadline = Instant::now() + TIME_LIMIT;
     let result = match tokio::time::timeout_at(deadline, import(&backend, &project, url, deadline)).await {
         Ok(result) => result.unwrap_or_else(|result| result),

@@ -2,6 +2,7 @@
 
 use domain::mirrors::project_imports;
 use domain::spaces::jobs::import_repository::ImportRepository;
+use domain::spaces::projects::imports::start;
 use git::RepositoryId;
 use holdfast::config::ConfigOptions;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
@@ -224,7 +225,13 @@ async fn interrupted_import_continues_or_is_recorded(server: TestServer) {
     let failed = run(second, 5).await;
     assert_eq!(failed.import_status, ImportStatus::Failed);
     assert!(failed.import_error.expect("a reason").starts_with("the import was interrupted too often"));
-    // An import that has ended does not start again.
+    // An import that has ended does not start again, also if it ends while it is started.
+    assert!(!start(server.backend.database.write(), second).await.expect("a query"));
+    let unchanged = row(&server, second).await;
+    assert_eq!((unchanged.import_status, unchanged.import_error.is_some()), (ImportStatus::Failed, true));
+    interrupt(&first).await;
+    assert!(start(server.backend.database.write(), copy).await.expect("a query"));
+    assert_eq!(run(copy, 2).await.import_status, ImportStatus::Finished);
     assert_eq!(run(second, 1).await.import_status, ImportStatus::Failed);
     run(copy, 1).await;
     let absent = ImportRepository { project_id: 999_999, default_branch: "main".to_owned() };

@@ -75,6 +75,19 @@ pub(crate) fn url(backend: &Backend, project: &Model) -> Option<Secret<String>> 
     }
 }
 
+/// Records that an import runs. Returns false if it has ended, for example because another job of the project ran.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn start(db: &impl ConnectionTrait, project_id: i64) -> Result<bool> {
+    let started = Entity::update_many()
+        .col_expr(Column::ImportStatus, Expr::value(ImportStatus::Started))
+        .col_expr(Column::ImportError, Expr::value(None::<String>))
+        .filter(Column::Id.eq(project_id))
+        .filter(Column::ImportStatus.is_in(WAITING));
+    Ok(started.exec(db).await?.rows_affected > 0)
+}
+
 /// Records the result of an import that has not ended, and deletes the credentials in its URL. `shown` is the URL
 /// without them.
 ///

@@ -10,7 +10,7 @@ mod edit;
 mod expiration_policy;
 pub mod forks;
 mod groups;
-pub(crate) mod imports;
+pub mod imports;
 mod list;
 mod lock_for_insert;
 mod push_creation;
