@@ -19,13 +19,15 @@ const MAX_CACHE_BYTES: u64 = 16 << 20;
 const EXPRESSION_BYTES: usize = 4 * MAX_PROGRAM_BYTES;
 
 /// Compiled expressions, or `None` if an expression is too large.
-static COMPILED: LazyLock<BoundedCache<String, Option<SearchRegex>>> =
-    LazyLock::new(|| {
-        BoundedCache::new(MAX_CACHE_BYTES, |filter: &String, expression: &Option<SearchRegex>| {
+static COMPILED: LazyLock<BoundedCache<String, Option<SearchRegex>>> = LazyLock::new(|| {
+    BoundedCache::new(
+        MAX_CACHE_BYTES,
+        |filter: &String, expression: &Option<SearchRegex>| {
             let expression = expression.as_ref().map_or(0, |_| EXPRESSION_BYTES);
             filter.len() + expression
-        })
-    });
+        },
+    )
+});
 
 /// Compiles an expression for branches.
 ///

@@ -86,12 +86,18 @@ impl WorkShares {
     pub fn take(&self, project_id: i64, user_id: Option<i64>) -> Result<WorkShare, ShareExceeded> {
         let work = Work { project_id, user_id };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_project = state.running.iter().filter(|other| other.project_id == project_id);
+        let of_project = state
+            .running
+            .iter()
+            .filter(|other| other.project_id == project_id);
         if of_project.count() >= self.limits.per_project {
             return Err(state.refuse(Holder::Project(project_id), self.limits.project_delay));
         }
         if let Some(user_id) = user_id {
-            let of_user = state.running.iter().filter(|other| other.user_id == Some(user_id));
+            let of_user = state
+                .running
+                .iter()
+                .filter(|other| other.user_id == Some(user_id));
             if of_user.count() >= self.limits.per_user {
                 return Err(state.refuse(Holder::User(user_id), self.limits.user_delay));
             }

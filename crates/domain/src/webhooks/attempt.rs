@@ -457,7 +457,10 @@ mod tests {
         assert_eq!(odd.outcome(1, MAX_PAYLOAD_ATTEMPTS), DeliveryOutcome::Failed);
         // Failures of the receiver before do not count.
         assert_eq!(odd.outcome(100, 1), DeliveryOutcome::Retry);
-        assert_eq!((odd.payload_failures(1), answered(503).payload_failures(1)), (2, 0));
+        assert_eq!(
+            (odd.payload_failures(1), answered(503).payload_failures(1)),
+            (2, 0)
+        );
         assert_eq!(
             silent(DeliveryFault::Withheld("hush")).outcome(1, 0),
             DeliveryOutcome::Failed

@@ -140,7 +140,8 @@ mod tests {
     fn large_payloads_that_are_sent_do_not_prevent_others_from_being_built() {
         let slots = PayloadSlots::default();
         let send = |holder| take(&slots, holder).and_then(|slot| slot.built(LARGE));
-        let mut sent: Vec<SentPayloadSlot> = [1, 2, 1, 2].into_iter().filter_map(|id| send(User(id))).collect();
+        let mut sent: Vec<SentPayloadSlot> =
+            [1, 2, 1, 2].into_iter().filter_map(|id| send(User(id))).collect();
         assert_eq!(sent.len(), 4);
         // The users have no share left, and others can build as many payloads as before.
         assert!(take(&slots, User(1)).is_none());
