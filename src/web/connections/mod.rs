@@ -368,6 +368,8 @@ mod tests {
     /// The setting that the client accepts 0 bytes of each body.
     const NO_WINDOW: &[u8] = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00";
     const UNREAD: Duration = Duration::from_millis(200);
+    /// Time limit for a client that reads. On a machine with much other work, each read may take long.
+    const SLOW_UNREAD: Duration = Duration::from_secs(2);
     const TIME_LIMIT: Duration = Duration::from_secs(20);
     const LARGE: usize = 1 << 20;
 
@@ -427,7 +429,18 @@ mod tests {
         }
     }
 
+    fn large_body(used: &Arc<()>) -> Bodies {
+        Bodies {
+            size: LARGE,
+            used: Some(Arc::clone(used)),
+        }
+    }
+
     async fn connect(bodies: Bodies) -> TcpStream {
+        connect_with(bodies, UNREAD).await
+    }
+
+    async fn connect_with(bodies: Bodies, unread: Duration) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let limits = ConnectionLimits {
@@ -435,7 +448,7 @@ mod tests {
             idle: Duration::from_secs(60),
             drain: Duration::ZERO,
             quiet: Duration::ZERO,
-            unread: UNREAD,
+            unread,
         };
         tokio::spawn(serve(listener, bodies, limits, pending()));
         TcpStream::connect(address).await.expect("a connection")
@@ -470,11 +483,7 @@ mod tests {
     #[tokio::test]
     async fn http2_response_of_which_the_client_accepts_nothing_is_reset() {
         let used = Arc::new(());
-        let mut connection = connect(Bodies {
-            size: LARGE,
-            used: Some(Arc::clone(&used)),
-        })
-        .await;
+        let mut connection = connect(large_body(&used)).await;
         let start = [PREFACE, NO_WINDOW, &request(1)].concat();
         connection.write_all(&start).await.expect("a request");
         let received = read_until(&mut connection, &reset(1)).await;
@@ -485,11 +494,7 @@ mod tests {
     #[tokio::test]
     async fn http2_response_of_which_the_client_accepts_a_part_is_reset() {
         let used = Arc::new(());
-        let mut connection = connect(Bodies {
-            size: LARGE,
-            used: Some(Arc::clone(&used)),
-        })
-        .await;
+        let mut connection = connect(large_body(&used)).await;
         // The client accepts 65,535 bytes, so the HTTP library has a piece that it has written only in part.
         let start = [PREFACE, NO_SETTINGS, &request(1)].concat();
         connection.write_all(&start).await.expect("a request");
@@ -500,11 +505,7 @@ mod tests {
     #[tokio::test]
     async fn other_requests_over_http2_do_not_preserve_an_unread_response() {
         let used = Arc::new(());
-        let mut connection = connect(Bodies {
-            size: LARGE,
-            used: Some(Arc::clone(&used)),
-        })
-        .await;
+        let mut connection = connect(large_body(&used)).await;
         let start = [PREFACE, NO_WINDOW, &request(1)].concat();
         connection.write_all(&start).await.expect("a request");
         let (mut reader, mut writer) = connection.split();
@@ -532,11 +533,7 @@ mod tests {
     #[tokio::test]
     async fn slow_client_of_http2_receives_the_whole_response() {
         let used = Arc::new(());
-        let mut connection = connect(Bodies {
-            size: LARGE,
-            used: Some(Arc::clone(&used)),
-        })
-        .await;
+        let mut connection = connect_with(large_body(&used), SLOW_UNREAD).await;
         let start = [
             PREFACE,
             NO_WINDOW,
@@ -549,7 +546,7 @@ mod tests {
         let (mut reader, mut writer) = connection.split();
         let accepted = async {
             for _ in 0..=LARGE / (40 << 10) {
-                tokio::time::sleep(UNREAD / 4).await;
+                tokio::time::sleep(SLOW_UNREAD / 20).await;
                 writer.write_all(&accept(1, 40 << 10)).await.expect("more");
             }
             pending::<()>().await;

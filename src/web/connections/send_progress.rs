@@ -142,7 +142,8 @@ struct StreamCounts {
 impl StreamProgress {
     /// Resolves when the client has accepted less than the minimum during `limit`.
     async fn stalled(&self, limit: Duration) {
-        let total = limit.as_secs().saturating_mul(MIN_RATE);
+        let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let total = milliseconds.saturating_mul(MIN_RATE) / 1_000;
         let waiting_streams = &self.0.connection.0.waiting_streams;
         let minimum = || total / waiting_streams.load(Ordering::Acquire).max(1);
         self.0.pieces.stalled(limit, || minimum().max(1)).await;
@@ -418,6 +419,24 @@ mod tests {
         assert!(stalls(&stream, Duration::from_secs(1_000)).await);
         drop(unsent);
         assert!(stalls(&stream, Duration::from_secs(100)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn limit_below_a_second_has_a_minimum() {
+        let stream = SendProgress::default().stream();
+        let accepting = async {
+            let mut unsent = vec![stream.count(Bytes::from_static(b"x"))];
+            for _ in 0..1_000 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                unsent.push(stream.count(Bytes::from_static(b"x")));
+                unsent.remove(0);
+            }
+        };
+        // The client accepts a hundred bytes per second.
+        tokio::select! {
+            () = accepting => panic!("the stream is not stalled"),
+            () = stream.stalled(Duration::from_millis(900)) => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]
