@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rand::RngExt;
 
-/// Time between two attempts of the waiting work of a project or a user. Each attempt writes to the database, so the delay
-/// grows with the amount of waiting work.
+/// Time between two attempts of the waiting work of a project or a user. Each attempt writes to the database, so the
+/// delay grows with the amount of waiting work.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum delay of waiting work.
 const MAX_DELAY: Duration = Duration::from_secs(30);

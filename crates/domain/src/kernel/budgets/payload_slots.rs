@@ -60,8 +60,8 @@ impl Default for PayloadSlots {
 }
 
 impl PayloadSlot {
-    /// Releases the slot after a payload of `size` bytes is built. While a receiver is slow, a small payload needs no slot,
-    /// and a large one does not prevent others from being built.
+    /// Releases the slot after a payload of `size` bytes is built. While a receiver is slow, a small payload needs no
+    /// slot, and a large one does not prevent others from being built.
     #[must_use]
     pub fn built(self, size: usize) -> Option<SentPayloadSlot> {
         let payload = self.payload;
