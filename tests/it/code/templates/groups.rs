@@ -197,7 +197,7 @@ async fn group_templates_require_read_access_to_template_project(server: TestSer
         assert!(content(client, &format!("{dockerfiles}/Rust")).await.starts_with(text));
     }
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
-    assert_eq!(visible_to("Low").await, [false, false, false, true]);
+    assert_eq!(visible_to("Low").await, [false, false, true, true]);
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
     assert_eq!(visible_to("Low").await, [false; 4]);
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
