@@ -188,10 +188,11 @@ async fn content_within(db: &impl ConnectionTrait, id: i64, limit: u64) -> Resul
         i64::try_from(limit).unwrap_or(i64::MAX),
     );
     let is_small = text_bytes(content.into_expr()).lte(limit);
+    let small: Expr = Expr::case(is_small, content.into_expr()).into();
     let found: Option<(i64, Option<String>)> = snippet_contents::Entity::find()
         .select_only()
         .column_as(text_bytes(content.into_expr()), "size")
-        .column_as(Expr::from(Expr::case(is_small, content.into_expr())), "content")
+        .column_as(small, "content")
         .filter(snippet_contents::Column::SnippetId.eq(id))
         .into_tuple()
         .one(db)

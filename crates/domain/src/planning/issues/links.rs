@@ -102,7 +102,7 @@ async fn sized_links(
     let size = Query::select()
         .expr(text_bytes(issues::Column::Description.into_expr()))
         .from(issues::Entity)
-        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::from(linked_id)))
+        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(linked_id))
         .cond_where(issues::visible(access.caller.viewer(), now().date_naive()))
         .take();
     let mut statement = issue_links::of_issue(issue_id).into_query();
