@@ -68,8 +68,8 @@ async fn few_objects_with_many_or_long_paths_use_bounded_memory() {
                 let languages = client.get("/projects/root%2Fp/languages").await.expect(200);
                 assert_eq!(languages.json(), json!({}));
                 owner.post(&format!("{hook}/test/push_events"), json!({})).await.expect(201);
-                let deliveries = owner.get(&format!("{hook}/deliveries")).await.expect(200);
-                let delivery = format!("{hook}/deliveries/{}", deliveries.json()[0]["id"]);
+                let deliveries = owner.get(&format!("{hook}/events")).await.expect(200);
+                let delivery = format!("{hook}/events/{}", deliveries.json()[0]["id"]);
                 let delivery = owner.get(&delivery).await.expect(200);
                 let commit = &delivery.json()["request_data"]["commits"][0];
                 let added = commit["added"].as_array().expect("paths").len();
