@@ -90,7 +90,8 @@ fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(removed)
 }
 
-/// Removes the directories of other runs whose supervisor was killed.
+/// Removes the directories of other runs whose supervisor was killed. Directories without the file of a supervisor belong to
+/// other programs, such as `holdfast test-server`, whose directories have names with the same start.
 fn remove_abandoned(own: &Path) {
     let Some(base) = own.parent() else { return };
     let user = rustix::process::geteuid().as_raw();
@@ -103,6 +104,7 @@ fn remove_abandoned(own: &Path) {
         let is_old = |time: SystemTime| time.elapsed().is_ok_and(|age| age > ABANDONED);
         let is_candidate = has_prefix
             && path != own
+            && path.join(directory::SUPERVISOR).is_file()
             && entry.metadata().is_ok_and(|metadata| {
                 metadata.is_dir() && metadata.uid() == user && metadata.modified().is_ok_and(is_old)
             });

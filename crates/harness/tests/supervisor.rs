@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use harness::directory;
 use rustix::process::{Pid, Signal, kill_process};
@@ -134,8 +134,38 @@ fn other_copy_of_program_uses_other_directory() {
     });
 }
 
+/// Creates a directory next to that of a run that was changed ten minutes ago, and contains empty files.
+fn old_directory(run: &Path, name: &str, files: &[&str]) -> PathBuf {
+    let base = run.parent().expect("a parent");
+    let path = base.join(format!("holdfast-test-{name}-{}", std::process::id()));
+    std::fs::create_dir(&path).expect("a directory");
+    for file in files {
+        std::fs::write(path.join(file), "").expect("a file");
+    }
+    let old = SystemTime::now() - Duration::from_secs(600);
+    let opened = std::fs::File::open(&path).expect("the directory");
+    opened.set_modified(old).expect("a time");
+    path
+}
+
+fn only_abandoned_directories_of_runs_are_removed() {
+    let (_folder, program) = copy_program();
+    let first = User::start(&program);
+    let of_server = old_directory(&first.directory, "server", &["lock"]);
+    let abandoned = old_directory(&first.directory, "abandoned", &["supervisor.lock", "users.lock"]);
+    let directory = first.directory.clone();
+    first.end();
+    wait_until("the directory is removed", || !directory.exists());
+    let second = User::start(&program);
+    wait_until("the abandoned directory is removed", || !abandoned.exists());
+    second.end();
+    assert!(of_server.join("lock").is_file());
+    std::fs::remove_dir_all(of_server).expect("the directory");
+}
+
 harness::tests![
     directory_is_removed_after_last_process_is_killed,
     new_process_replaces_killed_supervisor_and_clears_directory,
     other_copy_of_program_uses_other_directory,
+    only_abandoned_directories_of_runs_are_removed,
 ];
