@@ -282,8 +282,35 @@ async fn label_and_milestone_of_many_events_are_read_once(server: TestServer) {
     assert_eq!(events(&root, &path, "milestone", "milestone").await, [single.clone(), single.clone(), single]);
 }
 
+async fn single_events_can_be_revalidated(server: TestServer) {
+    let root = server.root();
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
+    let in_project = format!("/projects/{}", work.id);
+    let one = milestone(&root, &in_project, "one").await;
+    let issue = open(&root, work.id, json!({ "title": "t", "labels": "a", "milestone_id": one })).await;
+    let more = json!({ "labels": "a", "milestone_id": one });
+    let merge_request = propose(&root, work.id, "feature/x", "main", more).await;
+    let global = root.get(&format!("{in_project}/issues/{issue}")).await.expect(200).json()["id"].clone();
+    let mut paths = vec![format!("/issues/{global}")];
+    for path in [format!("{in_project}/issues/{issue}"), format!("{in_project}/merge_requests/{merge_request}")] {
+        root.put(&path, json!({ "state_event": "close" })).await.expect(200);
+        for kind in ["label", "state", "milestone"] {
+            let list = format!("{path}/resource_{kind}_events");
+            let listed = root.get(&list).await.expect(200).json();
+            let event = format!("{list}/{}", listed[0]["id"]);
+            assert_eq!(root.get(&event).await.expect(200).json(), listed[0], "{event}");
+            paths.push(event);
+        }
+    }
+    for path in paths {
+        let tag = root.get(&path).await.expect(200).header("etag").to_owned();
+        root.clone().header("If-None-Match", &tag).get(&path).await.expect(304);
+    }
+}
+
 on_every_database![
     changes_of_issues_are_recorded,
+    single_events_can_be_revalidated,
     changes_of_merge_requests_are_recorded,
     events_are_visible_with_their_issue,
     events_follow_deleted_promoted_and_foreign_labels_and_milestones,
