@@ -117,7 +117,6 @@ fn changes(
     if added && deleted {
         return Ok(None);
     }
-    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(Some(found))
 }
 
