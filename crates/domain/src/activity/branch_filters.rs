@@ -37,8 +37,8 @@ pub(crate) fn compile(filter: &str) -> Result<SearchRegex, InvalidRegex> {
     SearchRegex::compile_within(filter, false, MAX_PROGRAM_BYTES)
 }
 
-/// Returns a compiled expression. Expressions are checked before they are stored, but earlier versions stored larger
-/// ones.
+/// Returns a compiled expression. Expressions are checked before they are stored, but another version of the library may
+/// need more memory for one.
 fn compiled(filter: &str) -> Option<SearchRegex> {
     if let Some(known) = COMPILED.get(filter) {
         return known;
