@@ -1,7 +1,7 @@
 //! Groups: list, create, get, update, transfer, share and delete.
 
-use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
+use domain::accounts::{avatars, custom_attributes};
 use domain::identity::access::{GroupAccess, InstanceAccess};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
@@ -105,7 +105,7 @@ impl App {
         let page = groups::list(&self.backend, caller, &filter, &page).await?;
         let ids = page.items.iter().map(|row| row.group.id);
         let mut attached = match attributes {
-            true => groups::custom_attributes(&self.backend, caller, ids).await?,
+            true => custom_attributes::of_groups(&self.backend, caller, ids).await?,
             false => None,
         };
         Ok(page.map(|row| {
@@ -220,7 +220,7 @@ impl GroupsApi for App {
     async fn get_group(&self, access: GroupAccess, request: GetGroupRequest) -> Result<Group> {
         let id = access.group.id;
         let attached = match request.with_custom_attributes {
-            true => groups::custom_attributes(&self.backend, &access.caller, [id]).await?,
+            true => custom_attributes::of_groups(&self.backend, &access.caller, [id]).await?,
             false => None,
         };
         let own = attached.map(|mut all| all.remove(&id).unwrap_or_default());

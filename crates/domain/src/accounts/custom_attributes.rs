@@ -58,13 +58,52 @@ pub async fn of_users(
     caller: &Caller,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<Option<HashMap<i64, Vec<Model>>>> {
+    of_owners(backend, caller, (Column::UserId, |row| row.user_id), ids).await
+}
+
+/// Returns the attributes of groups, as [`of_users`] does.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn of_groups(
+    backend: &Backend,
+    caller: &Caller,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Option<HashMap<i64, Vec<Model>>>> {
+    of_owners(
+        backend,
+        caller,
+        (Column::NamespaceId, |row| row.namespace_id),
+        ids,
+    )
+    .await
+}
+
+/// Returns the attributes of projects, as [`of_users`] does.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn of_projects(
+    backend: &Backend,
+    caller: &Caller,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Option<HashMap<i64, Vec<Model>>>> {
+    of_owners(backend, caller, (Column::ProjectId, |row| row.project_id), ids).await
+}
+
+async fn of_owners(
+    backend: &Backend,
+    caller: &Caller,
+    (column, owner): (Column, fn(&Model) -> Option<i64>),
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Option<HashMap<i64, Vec<Model>>>> {
     if !caller.is_admin() {
         return Ok(None);
     }
     let mut found: HashMap<i64, Vec<Model>> = HashMap::new();
-    for row in custom_attributes::of_users(backend.database.read(), ids).await? {
-        if let Some(user) = row.user_id {
-            found.entry(user).or_default().push(row);
+    for row in custom_attributes::of_owners(backend.database.read(), column, ids).await? {
+        if let Some(id) = owner(&row) {
+            found.entry(id).or_default().push(row);
         }
     }
     Ok(Some(found))

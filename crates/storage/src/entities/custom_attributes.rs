@@ -72,42 +72,17 @@ pub fn of(owner: AttributeOwner) -> Select<Entity> {
         .order_by_asc(Column::Key)
 }
 
-/// Returns the attributes of several projects in one statement, ordered by key.
+/// Returns the attributes of several owners in one statement, ordered by key. `column` references the owners.
 ///
 /// # Errors
 /// Any database error.
-pub async fn of_projects(
+pub async fn of_owners(
     db: &impl ConnectionTrait,
+    column: Column,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<Vec<Model>, DbErr> {
-    all(db, Column::ProjectId.is_in(ids)).await
-}
-
-/// Returns the attributes of several groups in one statement, ordered by key.
-///
-/// # Errors
-/// Any database error.
-pub async fn of_groups(
-    db: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = i64>,
-) -> Result<Vec<Model>, DbErr> {
-    all(db, Column::NamespaceId.is_in(ids)).await
-}
-
-/// Returns the attributes of several users in one statement, ordered by key.
-///
-/// # Errors
-/// Any database error.
-pub async fn of_users(
-    db: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = i64>,
-) -> Result<Vec<Model>, DbErr> {
-    all(db, Column::UserId.is_in(ids)).await
-}
-
-async fn all(db: &impl ConnectionTrait, which: Expr) -> Result<Vec<Model>, DbErr> {
     Entity::find()
-        .filter(which)
+        .filter(column.is_in(ids))
         .order_by_asc(Column::Key)
         .all(db)
         .await

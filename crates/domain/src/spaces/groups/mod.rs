@@ -1,6 +1,5 @@
 //! Groups, which contain projects and other groups.
 
-mod attributes;
 pub(crate) mod auditing;
 mod avatar;
 mod create;
@@ -10,7 +9,6 @@ mod read;
 pub(crate) mod rules;
 mod share;
 
-pub use attributes::custom_attributes;
 pub use create::{NewGroup, create};
 pub(crate) use create::{check, insert_subgroup, insert_with};
 pub use edit::{GroupUpdate, update};

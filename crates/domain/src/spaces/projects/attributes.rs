@@ -1,8 +1,7 @@
 //! Custom attributes of listed projects.
 
-use storage::entities::custom_attributes;
-
 use super::ProjectDetail;
+use crate::accounts::custom_attributes;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -16,14 +15,15 @@ pub async fn add_custom_attributes(
     caller: &Caller,
     rows: &mut [ProjectDetail],
 ) -> Result<()> {
-    if rows.is_empty() || !caller.is_admin() {
+    if rows.is_empty() {
         return Ok(());
     }
     let ids = rows.iter().map(|row| row.project.id);
-    let found = custom_attributes::of_projects(backend.database.read(), ids).await?;
+    let Some(mut found) = custom_attributes::of_projects(backend, caller, ids).await? else {
+        return Ok(());
+    };
     for row in rows {
-        let own = found.iter().filter(|one| one.project_id == Some(row.project.id));
-        row.custom_attributes = own.cloned().collect();
+        row.custom_attributes = found.remove(&row.project.id).unwrap_or_default();
     }
     Ok(())
 }
