@@ -159,6 +159,8 @@ async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServe
         let rejected = ada.post(&path, body).await.expect(400);
         assert_eq!(rejected.json()["message"], json!({ field: [text] }));
     }
+    let many = json!({ "name": "x", "scopes": vec!["api"; 101] });
+    assert_eq!(ada.post(&path, many).await.expect(400).message(), "scopes is invalid");
     assert_eq!(ada.get(&path).await.json(), json!([]));
     assert_eq!(create(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
     ada.post(&path, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
