@@ -27,6 +27,8 @@ use crate::kernel::query::batch_after;
 
 /// Maximum number of active tokens of a project.
 const MAX_TOKENS: u64 = 100;
+/// Maximum number of tokens of a project with expired tokens, whose bots remain until the tokens are revoked.
+const MAX_TOKENS_WITH_EXPIRED: u64 = 1_000;
 /// Number of bots that one transaction hides, because a transaction on SQLite blocks all other writes.
 const BOTS_PER_TRANSACTION: u64 = 20;
 
@@ -90,9 +92,9 @@ pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectT
 /// Creates a token with its bot. The secret is returned only here.
 ///
 /// # Errors
-/// Returns a validation error for missing or unknown scopes and for roles that a project does not have.
-/// Returns `Forbidden` for bots. Returns `Rejected` if the project has `MAX_TOKENS` active tokens, and
-/// `NotFound` if the project is being deleted.
+/// Returns a validation error for missing or unknown scopes, for roles that a project does not have, and for a last
+/// day in the past. Returns `Forbidden` for bots. Returns `Rejected` if the project has `MAX_TOKENS` active tokens or
+/// `MAX_TOKENS_WITH_EXPIRED` tokens, and `NotFound` if the project is being deleted.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -110,6 +112,9 @@ pub async fn create(
         .filter(|scope| *scope != "sudo")
         .collect();
     check_scopes(&new.scopes, &grantable)?;
+    if new.expires_at.is_some_and(|last| last < now().date_naive()) {
+        return Err(Error::attribute("expires_at", "must not be in the past"));
+    }
     let (project_id, creator_id) = (access.project.id, creator.id);
     let (name, last) = (new.name.clone(), new.expires_at);
     let (mut row, secret) = prepare(NewToken {
@@ -253,6 +258,13 @@ async fn check_limit(transaction: &DatabaseTransaction, project_id: i64) -> Resu
     if active.count(transaction).await? >= MAX_TOKENS {
         let text = format!(
             "The maximum number of active project access tokens ({MAX_TOKENS}) is reached; revoke a token first"
+        );
+        return Err(Error::Rejected(text.into()));
+    }
+    if of_project(project_id).count(transaction).await? >= MAX_TOKENS_WITH_EXPIRED {
+        let text = format!(
+            "The maximum number of project access tokens ({MAX_TOKENS_WITH_EXPIRED}, including expired tokens) is \
+             reached; revoke expired tokens first"
         );
         return Err(Error::Rejected(text.into()));
     }

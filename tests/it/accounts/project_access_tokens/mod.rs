@@ -5,7 +5,9 @@ use futures_util::future::join_all;
 use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+    ActiveModelTrait,
+    ActiveValue::{NotSet, Set},
+    ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::{Value, json};
 use storage::entities::{Visibility, access_tokens, now, users};
@@ -143,16 +145,18 @@ async fn project_access_tokens_require_maintainer(server: TestServer) {
     assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");
 }
 
-async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServer) {
+async fn create_token_rejects_invalid_scopes_access_levels_and_dates(server: TestServer) {
     let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
+    let yesterday = now().date_naive() - Days::new(1);
     for (extra, field, text) in [
         (json!({}), "scopes", "can't be blank"),
         (json!({ "scopes": ["sudo"] }), "scopes", "can only contain available scopes"),
         (json!({ "scopes": ["api", "x"] }), "scopes", "can only contain available scopes"),
         (json!({ "scopes": ["api"], "access_level": 50 }), "access_level", "is not included in the list"),
         (json!({ "scopes": ["api"], "access_level": 35 }), "access_level", "is not included in the list"),
+        (json!({ "scopes": ["api"], "expires_at": yesterday }), "expires_at", "must not be in the past"),
     ] {
         let mut body = json!({ "name": "x" });
         body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
@@ -162,7 +166,9 @@ async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServe
     let many = json!({ "name": "x", "scopes": vec!["api"; 101] });
     assert_eq!(ada.post(&path, many).await.expect(400).message(), "scopes is invalid");
     assert_eq!(ada.get(&path).await.json(), json!([]));
-    assert_eq!(create(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
+    let today = now().date_naive();
+    let created = create(&ada, work, json!({ "access_level": 10, "expires_at": today })).await;
+    assert_eq!((&created["access_level"], &created["active"]), (&json!(10), &json!(true)));
     ada.post(&path, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
 }
 
@@ -184,9 +190,24 @@ async fn project_has_limited_number_of_tokens_and_is_deleted_with_their_bots(ser
     let row = server.token_row(expired["token"].as_str().expect("a token")).await;
     let mut row: access_tokens::ActiveModel = row.into_active_model();
     row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
-    row.update(server.backend.database.write()).await.expect("a row");
+    let row = row.update(server.backend.database.write()).await.expect("a row");
+    // Copies of the expired token: with the next token, the project has 1,000 tokens.
+    let copies: Vec<access_tokens::ActiveModel> = (0..998)
+        .map(|number| access_tokens::ActiveModel {
+            id: NotSet,
+            digest: Set(format!("copy {number}")),
+            ..row.clone().into_active_model()
+        })
+        .collect();
+    access_tokens::Entity::insert_many(copies).exec(server.backend.database.write()).await.expect("rows");
     let active = create(&root, work, json!({})).await;
-    // The expired token does not count.
+    let rejected = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(400);
+    let text = "The maximum number of project access tokens (1000, including expired tokens) is reached; revoke \
+        expired tokens first";
+    assert_eq!(rejected.message(), text);
+    let copies = access_tokens::Entity::delete_many().filter(access_tokens::Column::Digest.starts_with("copy "));
+    copies.exec(server.backend.database.write()).await.expect("a deletion");
+    // The expired token does not count as active.
     for _ in 1..99 {
         create(&root, work, json!({})).await;
     }
@@ -247,7 +268,7 @@ on_every_database![
     revoke_rejects_the_token_and_deletes_its_bot,
     expired_token_is_rejected_and_listed_as_inactive,
     project_access_tokens_require_maintainer,
-    create_token_rejects_invalid_scopes_and_access_levels,
+    create_token_rejects_invalid_scopes_access_levels_and_dates,
     delete_project_deletes_bots_and_tokens,
     project_has_limited_number_of_tokens_and_is_deleted_with_their_bots,
     get_and_delete_return_404_for_tokens_of_other_projects,
