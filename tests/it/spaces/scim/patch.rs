@@ -1,6 +1,7 @@
 //! Updates of users with PATCH, in the forms that identity providers send.
 
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::{Provider, account, rejection, user_attributes};
 use crate::support::{TestServer, on_every_database};
@@ -12,6 +13,8 @@ fn main_attributes(user: &Value) -> (&Value, &Value, &Value) {
 async fn patch_user_applies_all_operations(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
+    let space = server.personal_namespace(ada).await;
+    let work = server.insert_project(space.id, "work", Visibility::Public).await;
     let operations = json!([
         { "op": "Replace", "path": "name.formatted", "value": "Countess" },
         { "op": "Replace", "path": "emails[type eq \"work\"].value", "value": "Countess@example.org" },
@@ -27,6 +30,8 @@ async fn patch_user_applies_all_operations(server: TestServer) {
     let root = server.root();
     assert_eq!(root.get("/namespaces/countess").await.expect(200).json()["kind"], json!("user"));
     root.get("/namespaces/ada").await.expect(404);
+    // The former path leads to the project.
+    assert_eq!(root.get("/projects/ada%2Fwork").await.expect(200).json()["id"], work.id);
     assert!(root.get(&format!("/users/{ada}")).await.json()["confirmed_at"].is_null());
     provider.patch("uid-ada", operations).await.expect(204);
     provider.patch("uid-ada", json!([])).await.expect(204);

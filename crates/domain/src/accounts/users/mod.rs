@@ -364,12 +364,7 @@ pub async fn update(
                 return Ok(former);
             }
             row.updated_at = Set(now());
-            let user = save(transaction, row, &former.email_key).await?;
-            if user.username_key != former.username_key
-                && let Some(namespace) = namespaces::of_user(transaction, id).await?
-            {
-                former_paths::record_namespace(transaction, None, &former.username, namespace.id).await?;
-            }
+            let user = save(transaction, row, &former).await?;
             let mut events = auditing::changes(&former, &user, new_password);
             events.extend(auditing::identity_added(&user, identity.as_ref()));
             store_identity(transaction, id, identity).await?;
@@ -409,18 +404,18 @@ fn rename(
     Ok(())
 }
 
-/// Updates the row of a user with this former address, the reserved addresses and the personal namespace.
+/// Updates the row of a user, the reserved addresses, the personal namespace and its former paths.
 async fn save(
     transaction: &DatabaseTransaction,
     row: users::ActiveModel,
-    former: &str,
+    former: &users::Model,
 ) -> Result<users::Model> {
     let user = row.update(transaction).await.map_err(map_unique_violation)?;
-    if user.email_key != former {
+    if user.email_key != former.email_key {
         emails::make_primary(transaction, user.id, &user.email_key)
             .await
             .map_err(map_unique_violation)?;
-        taken_emails::release(transaction, former, user.id).await?;
+        taken_emails::release(transaction, &former.email_key, user.id).await?;
     }
     namespaces::Entity::update_many()
         .set(namespace_columns(&user))
@@ -428,6 +423,11 @@ async fn save(
         .exec(transaction)
         .await
         .map_err(map_unique_violation)?;
+    if user.username_key != former.username_key
+        && let Some(namespace) = namespaces::of_user(transaction, user.id).await?
+    {
+        former_paths::record_namespace(transaction, None, &former.username, namespace.id).await?;
+    }
     Ok(user)
 }
 

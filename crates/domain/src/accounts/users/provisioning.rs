@@ -68,7 +68,7 @@ pub(crate) async fn update(
         return Ok(before);
     }
     row.updated_at = Set(now());
-    let user = save(transaction, row, &before.email_key).await?;
+    let user = save(transaction, row, &before).await?;
     audit::record_all(transaction, actor, auditing::changes(&before, &user, false)).await?;
     Ok(user)
 }
@@ -88,6 +88,6 @@ pub(crate) async fn replace_unconfirmed(
     let mut row = user.into_active_model();
     rename(&mut row, None, None, Some(placeholder))?;
     row.updated_at = Set(now());
-    let user = save(transaction, row, &before.email_key).await?;
+    let user = save(transaction, row, &before).await?;
     audit::record_all(transaction, actor, auditing::changes(&before, &user, false)).await
 }
