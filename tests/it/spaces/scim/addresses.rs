@@ -197,6 +197,10 @@ async fn unverified_provider_removes_no_emails_of_other_users(server: TestServer
     verify(&server, "engines", "example.org").await;
     patch_email(&provider, "ada", "boss@example.org").await.expect(204);
     bob.client.get(&format!("/user/emails/{}", further["id"])).await.expect(404);
+    let events = format!("/audit_events?entity_type=User&entity_id={}", bob.id);
+    let event = server.root().get(&events).await.expect(200).json()[0]["details"].clone();
+    let shown = ["event_name", "author_name", "target_details"].map(|field| event[field].clone());
+    assert_eq!(shown, ["user_email_removed", "Identity provider", "boss@example.org"]);
 }
 
 async fn setting_forbids_account_creation_by_groups(server: TestServer) {

@@ -127,12 +127,13 @@ pub async fn remove(
 /// Deletes an unconfirmed secondary address of any user except this one.
 ///
 /// # Errors
-/// Any database error.
+/// Returns an error if a database query fails.
 pub(crate) async fn release_unconfirmed(
     transaction: &DatabaseTransaction,
+    actor: &Actor,
     user_id: Option<i64>,
     email_key: &str,
-) -> Result<(), DbErr> {
+) -> Result<()> {
     let unconfirmed = Entity::find()
         .filter(Column::EmailKey.eq(email_key))
         .filter(Column::ConfirmedAt.is_null())
@@ -141,8 +142,17 @@ pub(crate) async fn release_unconfirmed(
     let Some(unconfirmed) = unconfirmed.filter(|unconfirmed| Some(unconfirmed.user_id) != user_id) else {
         return Ok(());
     };
-    Entity::delete_by_id(unconfirmed.id).exec(transaction).await?;
-    taken_emails::release(transaction, email_key, unconfirmed.user_id).await
+    let done = Entity::delete_by_id(unconfirmed.id).exec(transaction).await?;
+    if done.rows_affected == 0 {
+        return Ok(());
+    }
+    taken_emails::release(transaction, email_key, unconfirmed.user_id).await?;
+    let owner = users::Entity::find_by_id(unconfirmed.user_id)
+        .one(transaction)
+        .await?;
+    let Some(owner) = owner else { return Ok(()) };
+    let event = event(AuditKind::UserEmailRemoved, &owner, &unconfirmed);
+    audit::record(transaction, actor, event).await
 }
 
 /// Reserves an address as the primary one of a user and deletes it from the secondary ones.

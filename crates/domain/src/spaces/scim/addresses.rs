@@ -24,7 +24,8 @@ pub(super) async fn claim(
     if !verified_domains::contain(transaction, access.group.id, &key).await? {
         return Ok(false);
     }
-    emails::release_unconfirmed(transaction, user_id, &key).await?;
+    let actor = Actor::from(&access.caller);
+    emails::release_unconfirmed(transaction, &actor, user_id, &key).await?;
     let Some(found) = users::by_email(transaction, &key).await? else {
         return Ok(true);
     };
@@ -32,7 +33,7 @@ pub(super) async fn claim(
         && let Some(found) = users::lock(transaction, found.id).await?
         && is_unconfirmed_account_of_other_group(transaction, access, &found).await?
     {
-        provisioning::replace_unconfirmed(transaction, &Actor::from(&access.caller), found).await?;
+        provisioning::replace_unconfirmed(transaction, &actor, found).await?;
     }
     Ok(true)
 }
