@@ -152,6 +152,7 @@ async fn token_info_returns_owner_scopes_and_expiry(server: TestServer) {
 async fn tokens_of_disabled_users_are_not_active(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let tokens = fixture.tokens(&[]).await;
+    let code = fixture.code(&[]).await;
     let access = tokens["access_token"].as_str().expect("a token");
     let pairs = [("client_id", fixture.uid()), ("client_secret", fixture.secret()), ("token", access)];
     let bearer = server.anonymous().header("Authorization", &format!("Bearer {access}"));
@@ -173,11 +174,16 @@ async fn tokens_of_disabled_users_are_not_active(server: TestServer) {
         assert_eq!(introspection, json!({ "active": false }), "{disable}");
         let expected = bearer.get("/user").await.expect(403).json();
         assert_eq!(bearer.get("//oauth/token/info").await.expect(403).json(), expected, "{disable}");
+        fixture.refresh(&tokens["refresh_token"], &[]).await.expect(400);
+        fixture.exchange(&code, &[]).await.expect(400);
         root.post(&format!("{user}/{enable}"), json!({})).await.expect(201);
         let introspection = fixture.send_form("introspect", &pairs).await.expect(200).json();
         assert_eq!(introspection["active"], true, "{enable}");
         bearer.get("//oauth/token/info").await.expect(200);
     }
+    // The refused requests have not used the refresh token and the code.
+    fixture.refresh(&tokens["refresh_token"], &[]).await.expect(200);
+    fixture.exchange(&code, &[]).await.expect(200);
 }
 
 on_every_database![

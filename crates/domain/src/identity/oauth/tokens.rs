@@ -47,9 +47,9 @@ pub struct IssuedTokens {
 /// Owner and scopes of new tokens.
 struct TokenGrant {
     application_id: i64,
-    /// The user, locked before the grant or token changes: a deletion locks them in this order too, and then
-    /// deletes the issued tokens. `None` if the user was deleted.
-    user: Option<users::Model>,
+    /// The active user, locked before the grant or token changes: a deletion locks them in this order too, and then
+    /// deletes the issued tokens.
+    user: users::Model,
     family: String,
     scopes: String,
 }
@@ -114,6 +114,9 @@ async fn exchange_within(
         )
         .await;
     }
+    let Some(user) = user.filter(is_active) else {
+        return Ok(Err(OauthError::InvalidGrant));
+    };
     let challenge = grant
         .code_challenge
         .as_deref()
@@ -135,7 +138,7 @@ async fn exchange_within(
         return refuse_reuse(
             transaction,
             application,
-            user.as_ref(),
+            Some(&user),
             &grant.family,
             sent.ip_address,
         )
@@ -147,7 +150,7 @@ async fn exchange_within(
         family: grant.family,
         scopes: grant.scopes,
     };
-    issue(transaction, basis).await
+    issue(transaction, basis).await.map(Ok)
 }
 
 /// Replaces a refresh token and its access token.
@@ -193,6 +196,12 @@ async fn refresh_within(
         Ok(scopes) => scopes,
         Err(fault) => return Ok(Err(fault)),
     };
+    if token.revoked_at.is_some() {
+        return refuse_reuse(transaction, application, user.as_ref(), &token.family, ip_address).await;
+    }
+    let Some(user) = user.filter(is_active) else {
+        return Ok(Err(OauthError::InvalidGrant));
+    };
     let replaced = oauth_tokens::Entity::update_many()
         .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(instant))
         .filter(oauth_tokens::Column::Id.eq(token.id))
@@ -200,7 +209,8 @@ async fn refresh_within(
         .exec(transaction)
         .await?;
     if replaced.rows_affected == 0 {
-        return refuse_reuse(transaction, application, user.as_ref(), &token.family, ip_address).await;
+        // A concurrent request replaced the token.
+        return refuse_reuse(transaction, application, Some(&user), &token.family, ip_address).await;
     }
     let basis = TokenGrant {
         application_id: application.id,
@@ -208,16 +218,16 @@ async fn refresh_within(
         family: token.family,
         scopes,
     };
-    issue(transaction, basis).await
+    issue(transaction, basis).await.map(Ok)
 }
 
-async fn issue(
-    transaction: &DatabaseTransaction,
-    basis: TokenGrant,
-) -> Result<std::result::Result<IssuedTokens, OauthError>> {
-    let Some(user) = basis.user.filter(|user| user.state == UserState::Active) else {
-        return Ok(Err(OauthError::InvalidGrant));
-    };
+/// Returns whether tokens can be issued to a user. Checked before the code or the refresh token is marked as used, so
+/// that it remains valid if the user becomes active again.
+fn is_active(user: &users::Model) -> bool {
+    user.state == UserState::Active
+}
+
+async fn issue(transaction: &DatabaseTransaction, basis: TokenGrant) -> Result<IssuedTokens> {
     let (access, refresh, instant) = (Token::generate(PREFIX), Token::generate(REFRESH_PREFIX), now());
     oauth_tokens::Entity::delete_many()
         .filter(oauth_tokens::Column::RevokedAt.lt(instant - REVOKED_RETENTION))
@@ -225,7 +235,7 @@ async fn issue(
         .await?;
     let row = oauth_tokens::ActiveModel {
         application_id: Set(basis.application_id),
-        user_id: Set(user.id),
+        user_id: Set(basis.user.id),
         family: Set(basis.family),
         digest: Set(access.digest()),
         refresh_digest: Set(refresh.digest()),
@@ -235,13 +245,13 @@ async fn issue(
         ..Default::default()
     };
     let row = row.insert(transaction).await?;
-    Ok(Ok(IssuedTokens {
+    Ok(IssuedTokens {
         access_token: access.expose().to_owned(),
         refresh_token: refresh.expose().to_owned(),
         expires_in: LIFETIME.num_seconds(),
         scope: row.scopes,
         created_at: row.created_at,
-    }))
+    })
 }
 
 /// Revokes an access or refresh token of an application with all tokens of its family, also if the token was
