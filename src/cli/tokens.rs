@@ -265,8 +265,7 @@ async fn revoke_token(backend: &Backend, id: i64) -> Result<Outcome, Box<dyn Std
             let entity = AuditEntity::project(&namespace, &project);
             project_access_tokens::revoke_as(backend, &actor, entity, &token)
                 .await
-                .map_err(error_text)?;
-            true
+                .map_err(error_text)?
         }
     };
     let message = match changed {

@@ -161,30 +161,32 @@ pub async fn create(
 pub async fn revoke(backend: &Backend, access: &ProjectAccess, id: i64, since: Option<&str>) -> Result<()> {
     let found = get(backend, access.project.id, id).await?;
     check_unmodified_since(since, found.token.created_at)?;
-    revoke_as(
-        backend,
-        &Actor::from(&access.caller),
-        access.audit_entity(),
-        &found.token,
-    )
-    .await
+    let actor = Actor::from(&access.caller);
+    match revoke_as(backend, &actor, access.audit_entity(), &found.token).await? {
+        true => Ok(()),
+        false => Err(Error::not_found("Project Access Token")),
+    }
 }
 
-/// Revokes a token of a project, for an actor who need not be a user.
+/// Revokes a token of a project, for an actor who need not be a user. Returns `false` if its bot was deleted already.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn revoke_as(backend: &Backend, actor: &Actor, project: AuditEntity, token: &Model) -> Result<()> {
+pub async fn revoke_as(
+    backend: &Backend,
+    actor: &Actor,
+    project: AuditEntity,
+    token: &Model,
+) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
-            delete_bots(transaction, vec![token.user_id]).await?;
-            audit::record(
-                transaction,
-                actor,
-                event(AuditKind::ProjectTokenRevoked, project, token),
-            )
-            .await
+            if delete_bots(transaction, vec![token.user_id]).await? == 0 {
+                return Ok(false);
+            }
+            let event = event(AuditKind::ProjectTokenRevoked, project, token);
+            audit::record(transaction, actor, event).await?;
+            Ok(true)
         })
         .await
 }

@@ -85,18 +85,20 @@ async fn deleted_groups(db: &impl ConnectionTrait, groups: &[i64]) -> Result<Vec
     Ok(events)
 }
 
-/// Hides bots, which own no resources.
+/// Hides bots, which own no resources. Returns the number of bots that were not hidden before.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<()> {
+pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<usize> {
+    let mut hidden = 0;
     for id in ids {
         match mark_for_deletion(transaction, id, false, Vec::new()).await {
-            Ok(()) | Err(Error::NotFound(_)) => {}
+            Ok(()) => hidden += 1,
+            Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(hidden)
 }
 
 async fn mark_for_deletion(
