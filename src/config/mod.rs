@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 pub use caches::CacheSettings;
 pub use error::ConfigError;
@@ -402,14 +403,17 @@ impl ConfigOptions {
             max_connections: self
                 .max_connections
                 .unwrap_or_else(default_max_connections)
-                .max(1),
+                .clamp(1, Semaphore::MAX_PERMITS),
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
             database_connections: self
                 .database_connections
                 .unwrap_or(budgets::DATABASE_CONNECTIONS)
                 .max(1),
             database_seconds: self.database_seconds.unwrap_or(budgets::DATABASE_SECONDS),
-            git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
+            git_concurrency: self
+                .git_concurrency
+                .unwrap_or(cores * 4)
+                .clamp(1, Semaphore::MAX_PERMITS),
             git_memory_bytes: self.git_memory_bytes.unwrap_or(git::DEFAULT_GIT_MEMORY_BYTES),
             max_push_bytes: self.max_push_bytes.unwrap_or(git::DEFAULT_MAX_PUSH_BYTES),
             body_memory_bytes: self.body_memory_bytes.unwrap_or(budgets::BODY_MEMORY_BYTES),
@@ -502,6 +506,22 @@ mod tests {
             (settings.plan, settings.compat, settings.worker),
             (InstancePlan::Ultimate, false, true)
         );
+    }
+
+    #[test]
+    fn numbers_of_permits_are_limited_to_those_of_a_semaphore() {
+        for (given, expected) in [(0, 1), (7, 7), (usize::MAX, Semaphore::MAX_PERMITS)] {
+            let options = ConfigOptions {
+                max_connections: Some(given),
+                git_concurrency: Some(given),
+                ..ConfigOptions::default()
+            };
+            let settings = options.settings().expect("settings");
+            assert_eq!(
+                (settings.max_connections, settings.git_concurrency),
+                (expected, expected)
+            );
+        }
     }
 
     #[test]

@@ -93,7 +93,10 @@ pub async fn collect(backend: &Backend) -> Result<CollectionStats> {
     let mut collected = CollectionStats::default();
     if backend.instance.untagged_image_days > 0 {
         let retention = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
-        collected.manifests = delete_unused_manifests(backend, now() - retention).await?;
+        // No image is older than the first representable date.
+        if let Some(before) = now().checked_sub_signed(retention) {
+            collected.manifests = delete_unused_manifests(backend, before).await?;
+        }
     }
     collected.links = delete_unused_links(backend, now() - GRACE_PERIOD).await?;
     collected.blobs = delete_unused_blobs(backend, now() - GRACE_PERIOD).await?;

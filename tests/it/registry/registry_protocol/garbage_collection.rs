@@ -240,9 +240,14 @@ fn untagged_manifests_are_collected_unless_referenced_options() -> holdfast::con
     holdfast::config::ConfigOptions { untagged_image_days: Some(30), ..Default::default() }
 }
 
+fn unreachable_retention_options() -> holdfast::config::ConfigOptions {
+    // Reaches back to before the first representable date.
+    holdfast::config::ConfigOptions { untagged_image_days: Some(u32::MAX), ..Default::default() }
+}
+
 on_every_database![
     referenced_blobs_are_never_collected,
-    unreferenced_blobs_are_collected_after_grace_period,
+    unreferenced_blobs_are_collected_after_grace_period with unreachable_retention_options(),
     restore_discards_uploads_and_unreferenced_objects,
     untagged_manifests_are_collected_unless_referenced with untagged_manifests_are_collected_unless_referenced_options(),
     children_of_an_index_need_no_transactions with untagged_manifests_are_collected_unless_referenced_options(),
