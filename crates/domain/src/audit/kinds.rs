@@ -152,7 +152,8 @@ kinds! {
     OauthApplicationDeleted = "oauth_application_deleted", Remove "oauth_application", [Instance];
     /// A user allowed an OAuth application to act on the user's behalf.
     OauthAccessGranted = "oauth_access_granted", Add "oauth_access", [User];
-    /// OAuth tokens were revoked by their application, or because a code or refresh token was used twice.
+    /// OAuth tokens were revoked by their application or an operator, with the former password of the user, or because
+    /// a code or refresh token was used twice.
     OauthTokensRevoked = "oauth_tokens_revoked", Remove "oauth_access", [User];
     /// A pipeline trigger was created.
     PipelineTriggerCreated = "pipeline_trigger_created", Add "pipeline_trigger", [Project];

@@ -16,7 +16,7 @@ use crate::identity::authentication::{self, csrf_token};
 use crate::identity::password_attempts::{AttemptSource, CredentialContext};
 use crate::identity::two_factor::requirement::{self, GracePeriod, TwoFactorRequirement};
 use crate::identity::two_factor::{codes, pending_sign_ins};
-use crate::identity::{attempt_events, known_addresses, password_attempts, passwords};
+use crate::identity::{attempt_events, known_addresses, oauth, password_attempts, passwords};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{self, Secret, Token};
@@ -271,10 +271,11 @@ async fn insert(
 ) -> Result<StartedSession> {
     let (secret, instant) = (Token::generate(""), now());
     let has_new_password = new.new_password_hash.is_some();
+    let actor = Actor::user(user, new.ip_address);
     let (grace_start, requirement) = period.apply(user, instant);
     record_sign_in(transaction, user, new.new_password_hash, grace_start, instant).await?;
     if has_new_password {
-        revoke_former_password(transaction, user.id).await?;
+        revoke_former_password(transaction, &actor, user).await?;
     }
     if let Some(address) = &new.address {
         known_addresses::record(transaction, &backend.keyring, user.id, address, instant).await?;
@@ -298,7 +299,7 @@ async fn insert(
     };
     row.insert(transaction).await?;
     let events = sign_in_events(user, has_new_password);
-    audit::record_all(transaction, Actor::user(user, new.ip_address), events).await?;
+    audit::record_all(transaction, actor, events).await?;
     Ok(StartedSession {
         secret: secret.expose().to_owned().into(),
         requirement,
@@ -352,14 +353,20 @@ async fn record_sign_in(
     Ok(())
 }
 
-/// Ends the sessions of a user, and deletes the addresses that are known for the former password. Belongs into
-/// the transaction that replaces the password, after the change of the user's row.
+/// Ends the sessions of a user, revokes the OAuth tokens, and deletes the addresses that are known for the former
+/// password. Belongs into the transaction that replaces the password, after the change of the user's row.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn revoke_former_password(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
-    delete_all(transaction, user_id).await?;
-    known_addresses::delete_all(transaction, user_id).await
+pub(crate) async fn revoke_former_password(
+    transaction: &DatabaseTransaction,
+    actor: &Actor,
+    user: &users::Model,
+) -> Result<()> {
+    delete_all(transaction, user.id).await?;
+    // Anyone who knew the former password could have authorized an application.
+    oauth::revocation::revoke_all(transaction, actor, user).await?;
+    known_addresses::delete_all(transaction, user.id).await
 }
 
 /// Ends the sessions and pending sign-ins of a user. Belongs into a transaction, after a change of the user's

@@ -10,6 +10,7 @@ use serde_json::json;
 use storage::entities::{now, oauth_grants, oauth_tokens, users};
 
 use super::{CALLBACK, Fixture, VERIFIER, challenge};
+use crate::support::browser::Browser;
 use crate::support::{TestServer, on_every_database};
 
 async fn exchange_returns_tokens_with_the_granted_scopes(server: TestServer) {
@@ -217,6 +218,33 @@ async fn tokens_are_revoked_with_their_user_and_application(server: TestServer) 
     fixture.refresh(&tokens["refresh_token"], &[]).await.expect(400);
 }
 
+async fn new_password_revokes_tokens_and_codes(server: TestServer) {
+    let mut fixture = Fixture::new(&server, json!({})).await;
+    let (tokens, code) = (fixture.tokens(&[]).await, fixture.code(&[]).await);
+    let path = format!("/users/{}", fixture.user.id);
+    server.root().put(&path, json!({ "password": "chosen for ada" })).await.expect(200);
+    assert_eq!(fixture.status(&tokens["access_token"]).await, 401);
+    fixture.refresh(&tokens["refresh_token"], &[]).await.expect(400);
+    fixture.exchange(&code, &[]).await.expect(400);
+    fixture.browser = Browser::new(&server);
+    let new = [("new_password", "chosen by ada")];
+    assert_eq!(fixture.browser.sign_in("ada", "chosen for ada", &new).await.status, 303);
+    let tokens = fixture.tokens(&[]).await;
+    assert_eq!(fixture.status(&tokens["access_token"]).await, 200);
+    let change =
+        users::ActiveModel { id: Set(fixture.user.id), password_change_required: Set(true), ..Default::default() };
+    change.update(server.backend.database.write()).await.expect("an update");
+    let new = [("new_password", "chosen later")];
+    assert_eq!(Browser::new(&server).sign_in("ada", "chosen by ada", &new).await.status, 303);
+    assert_eq!(fixture.status(&tokens["access_token"]).await, 401);
+    let events = format!("/audit_events?entity_type=User&entity_id={}&per_page=100", fixture.user.id);
+    let events = server.root().get(&events).await.expect(200).json();
+    let events = events.as_array().expect("events").iter();
+    let revoked = events.filter(|event| event["details"]["event_name"] == "oauth_tokens_revoked");
+    let authors: Vec<_> = revoked.map(|event| event["author_id"].clone()).collect();
+    assert_eq!(authors, [json!(fixture.user.id), json!(1)]);
+}
+
 async fn authorization_server_metadata_is_returned(server: TestServer) {
     let metadata = server.anonymous().get("//.well-known/oauth-authorization-server").await.expect(200).json();
     assert_eq!(metadata["issuer"], server.base);
@@ -260,5 +288,6 @@ on_every_database![
     expired_access_token_is_rejected_and_can_be_refreshed,
     tokens_are_revoked_with_their_user_and_application,
     use_of_access_token_is_activity_of_user,
+    new_password_revokes_tokens_and_codes,
     authorization_server_metadata_is_returned,
 ];

@@ -282,6 +282,10 @@ async fn deleted_user_gets_no_new_credentials(server: TestServer) {
         ..AuthorizationRequest::default()
     };
     let question = authorization::check(backend, request).await.expect("a valid request");
+    // A session of the former password can no longer authorize an application.
+    update(backend, &Actor::system(), known.clone(), reset()).await.expect("a change");
+    assert!(matches!(authorization::approve(backend, &known, None, &question).await, Err(Error::Unauthorized)));
+    let known = row(&server, ada.id).await;
     authorization::approve(backend, &known, None, &question).await.expect("a code");
     server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
     assert!(matches!(authorization::approve(backend, &known, None, &question).await, Err(Error::Unauthorized)));

@@ -369,7 +369,7 @@ pub async fn update(
             events.extend(auditing::identity_added(&user, identity.as_ref()));
             store_identity(transaction, id, identity).await?;
             if new_password {
-                sessions::revoke_former_password(transaction, id).await?;
+                sessions::revoke_former_password(transaction, actor, &user).await?;
             }
             audit::record_all(transaction, actor, events).await?;
             Ok(user)

@@ -131,7 +131,7 @@ pub async fn check(
 /// Records the user's consent and returns the redirect address with the code.
 ///
 /// # Errors
-/// Returns `Unauthorized` if the user was deleted or disabled in the meantime.
+/// Returns `Unauthorized` if the user was deleted or disabled, or got another password in the meantime.
 pub async fn approve(
     backend: &Backend,
     user: &users::Model,
@@ -158,8 +158,11 @@ pub async fn approve(
     backend
         .database
         .transaction(async |transaction| {
-            let current = users::lock(transaction, user.id).await?;
-            if !current.is_some_and(|user| user.state == UserState::Active) {
+            // A new password ends the session that consented, and revokes all codes and tokens.
+            let is_current = |current: users::Model| {
+                current.state == UserState::Active && current.password_hash == user.password_hash
+            };
+            if !users::lock(transaction, user.id).await?.is_some_and(is_current) {
                 return Err(Error::Unauthorized);
             }
             oauth_grants::Entity::delete_many()

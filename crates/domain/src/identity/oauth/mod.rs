@@ -5,6 +5,7 @@
 
 pub mod applications;
 pub mod authorization;
+pub mod revocation;
 pub mod tokens;
 
 mod pkce;
