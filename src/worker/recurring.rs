@@ -11,6 +11,7 @@ use domain::audit;
 use domain::code::fetch_statistics;
 use domain::code::ref_updates::{self, AbandonedUpdates};
 use domain::delivery::pipeline_schedules;
+use domain::identity::oauth;
 use domain::instance::settings;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
@@ -198,6 +199,9 @@ async fn once(backend: &Backend, clock: &mut ObservedClock, reported: &mut HashS
     }
     if let Some(swept @ 1..) = step("remove_audit_events", sweep_audit_events(backend)).await {
         tracing::info!(swept, "removed old audit events");
+    }
+    if let Some(swept @ 1..) = step("remove_oauth_tokens", oauth::tokens::sweep(backend)).await {
+        tracing::info!(swept, "removed expired OAuth tokens");
     }
     step("enqueue_package_cleanup", cleanup::enqueue_due(backend)).await;
     step(

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::TimeDelta;
+use domain::identity::oauth::tokens::sweep;
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
@@ -187,7 +188,7 @@ async fn token_endpoint_rejects_malformed_requests(server: TestServer) {
     assert_eq!(server.anonymous().get("//oauth/token").await.status, 405);
 }
 
-async fn expired_access_token_is_rejected_and_can_be_refreshed(server: TestServer) {
+async fn expired_access_token_can_be_refreshed_until_refresh_token_expires(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let tokens = fixture.tokens(&[]).await;
     oauth_tokens::Entity::update_many()
@@ -201,7 +202,23 @@ async fn expired_access_token_is_rejected_and_can_be_refreshed(server: TestServe
         rejected.json()["error_description"],
         "Token is expired. You can either do re-authorization or token refresh."
     );
+    let tokens = fixture.refresh(&tokens["refresh_token"], &[]).await.expect(200).json();
+    // A refresh token expires 180 days after it was issued, and then the rows of the family are deleted.
+    let issued_before = async |age: TimeDelta| {
+        oauth_tokens::Entity::update_many()
+            .col_expr(oauth_tokens::Column::CreatedAt, Expr::value(now() - age))
+            .exec(server.backend.database.write())
+            .await
+            .expect("an update");
+    };
+    issued_before(TimeDelta::days(180)).await;
+    let rejected = fixture.refresh(&tokens["refresh_token"], &[]).await.expect(400).json();
+    assert_eq!(rejected["error"], "invalid_grant");
+    issued_before(TimeDelta::days(179)).await;
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
     fixture.refresh(&tokens["refresh_token"], &[]).await.expect(200);
+    issued_before(TimeDelta::days(180)).await;
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 3);
 }
 
 async fn tokens_are_revoked_with_their_user_and_application(server: TestServer) {
@@ -285,7 +302,7 @@ on_every_database![
     exchange_requires_matching_code_verifier,
     exchange_requires_client_authentication,
     token_endpoint_rejects_malformed_requests,
-    expired_access_token_is_rejected_and_can_be_refreshed,
+    expired_access_token_can_be_refreshed_until_refresh_token_expires,
     tokens_are_revoked_with_their_user_and_application,
     use_of_access_token_is_activity_of_user,
     new_password_revokes_tokens_and_codes,

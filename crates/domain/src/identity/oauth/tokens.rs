@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait,
+    QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 use storage::entities::users::{self, UserState};
 use storage::entities::{now, oauth_grants, oauth_tokens};
@@ -22,6 +23,12 @@ use crate::secrets::{self, Token};
 
 /// Lifetime of an access token.
 const LIFETIME: TimeDelta = TimeDelta::hours(2);
+/// Days after which a refresh token cannot be used any more.
+const REFRESH_LIFETIME_DAYS: i64 = 180;
+/// Lifetime of a refresh token.
+const REFRESH_LIFETIME: TimeDelta = TimeDelta::days(REFRESH_LIFETIME_DAYS);
+/// Maximum number of expired rows that one statement deletes, so that other writers wait only briefly.
+const BATCH: u64 = 500;
 /// Retention of revoked tokens, to detect reuse.
 const REVOKED_RETENTION: TimeDelta = TimeDelta::days(30);
 /// Prefix of access tokens, which secret scanners recognize.
@@ -156,8 +163,8 @@ async fn exchange_within(
 /// Replaces a refresh token and its access token.
 ///
 /// # Errors
-/// Returns [`OauthError::InvalidGrant`] for an invalid token. If it was replaced or revoked before, the whole
-/// family is revoked. Returns [`OauthError::InvalidScope`] for scopes beyond its own.
+/// Returns [`OauthError::InvalidGrant`] for an invalid or expired token. If it was replaced or revoked before, the
+/// whole family is revoked. Returns [`OauthError::InvalidScope`] for scopes beyond its own.
 pub async fn refresh(
     backend: &Backend,
     application: &Application,
@@ -198,6 +205,9 @@ async fn refresh_within(
     };
     if token.revoked_at.is_some() {
         return refuse_reuse(transaction, application, user.as_ref(), &token.family, ip_address).await;
+    }
+    if token.created_at <= instant - REFRESH_LIFETIME {
+        return Ok(Err(OauthError::InvalidGrant));
     }
     let Some(user) = user.filter(is_active) else {
         return Ok(Err(OauthError::InvalidGrant));
@@ -252,6 +262,34 @@ async fn issue(transaction: &DatabaseTransaction, basis: TokenGrant) -> Result<I
         scope: row.scopes,
         created_at: row.created_at,
     })
+}
+
+/// Deletes the tokens whose refresh token has expired, and returns their number.
+///
+/// # Errors
+/// Returns an error if the database fails. Batches that were deleted before the error remain deleted.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
+    let oldest = now() - REFRESH_LIFETIME;
+    let mut swept = 0;
+    loop {
+        // The tokens with the lowest IDs are the oldest, so the statement reads no others. No index has the times.
+        let first = oauth_tokens::Entity::find()
+            .select_only()
+            .column(oauth_tokens::Column::Id)
+            .order_by_asc(oauth_tokens::Column::Id)
+            .limit(BATCH)
+            .into_query();
+        let deleted = oauth_tokens::Entity::delete_many()
+            .filter(oauth_tokens::Column::Id.in_subquery(first))
+            .filter(oauth_tokens::Column::CreatedAt.lte(oldest))
+            .exec(backend.database.write())
+            .await?
+            .rows_affected;
+        swept += deleted;
+        if deleted < BATCH {
+            return Ok(swept);
+        }
+    }
 }
 
 /// Revokes an access or refresh token of an application with all tokens of its family, also if the token was
