@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use domain::accounts::project_access_tokens;
 use domain::audit::{Actor, AuditEntity};
 use domain::identity::access_tokens::{self, TokenActivity, TokenKind};
+use domain::identity::oauth::revocation;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use domain::spaces::single_sign_on;
@@ -29,6 +30,9 @@ pub(super) enum TokensCommand {
         after_help = "Examples:\n  holdfast admin tokens revoke 7\n  holdfast admin tokens revoke --group bank"
     )]
     Revoke(RevokeOptions),
+    /// Revoke the OAuth tokens of a user for all applications
+    #[command(after_help = "Example:\n  holdfast admin tokens revoke-oauth ann")]
+    RevokeOauth(RevokeOauthOptions),
 }
 
 /// Options of `admin tokens list`.
@@ -78,6 +82,17 @@ pub(super) struct RevokeOptions {
     /// Revoke the SCIM token of a group, given by ID or full path
     #[arg(long, conflicts_with = "id")]
     group: Option<String>,
+    #[command(flatten)]
+    output: OutputOptions,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// Options of `admin tokens revoke-oauth`.
+#[derive(Debug, Args)]
+pub(super) struct RevokeOauthOptions {
+    /// ID or username of the user
+    user: String,
     #[command(flatten)]
     output: OutputOptions,
     #[command(flatten)]
@@ -155,6 +170,7 @@ pub(super) async fn run(command: TokensCommand) -> CommandResult {
     match command {
         TokensCommand::List(options) => list(options).await,
         TokensCommand::Revoke(options) => revoke(options).await,
+        TokensCommand::RevokeOauth(options) => revoke_oauth(options).await,
     }
 }
 
@@ -292,4 +308,26 @@ async fn revoke_scim_token(backend: &Backend, group: &str) -> Result<Outcome, Bo
             Ok(Outcome::new(true, None, message))
         }
     }
+}
+
+async fn revoke_oauth(options: RevokeOauthOptions) -> CommandResult {
+    let (_, backend) = options.common.open().await?;
+    let user = lookup::user(&backend, &options.user).await?;
+    let revoked = revocation::revoke_all_as(&backend, &Actor::command_line(), user.id).await;
+    let applications = revoked.map_err(error_text)?;
+    let names: Vec<String> = applications
+        .iter()
+        .map(|application| format!("{:?}", application.name))
+        .collect();
+    let message = match names.is_empty() {
+        true => format!("User {} (ID {}) has no OAuth tokens.", user.username, user.id),
+        false => format!(
+            "The OAuth tokens of user {} (ID {}) are now revoked for these applications: {}.",
+            user.username,
+            user.id,
+            names.join(", ")
+        ),
+    };
+    let outcome = Outcome::new(!names.is_empty(), Some(user.id), message);
+    options.output.print_outcome(&outcome)
 }

@@ -1,6 +1,10 @@
 //! `holdfast admin tokens`, next to a running server.
 
+use chrono::TimeDelta;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::database::{Database, DatabaseOptions};
+use storage::entities::{now, oauth_tokens};
 
 use crate::support::Client;
 use crate::support::process::{Site, TOKEN, on_every_site};
@@ -99,6 +103,40 @@ async fn scim_token_of_group_is_listed_and_revoked(site: Site) {
     server.stop().await;
 }
 
+async fn oauth_tokens_of_user_are_revoked(site: Site) {
+    let server = site.serve(&[]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
+    let user = root.get("/users?username=ann").await.expect(200).json()[0]["id"].as_i64().expect("an ID");
+    let body = json!({ "name": "App", "redirect_uri": "https://app.example/cb", "scopes": "api" });
+    let application = root.post("/applications", body).await.expect(201).json();
+    let secret = "hfoat-of-ann";
+    let row = oauth_tokens::ActiveModel {
+        application_id: Set(application["id"].as_i64().expect("an ID")),
+        user_id: Set(user),
+        family: Set("family".to_owned()),
+        digest: Set(domain::secrets::digest(secret)),
+        refresh_digest: Set(domain::secrets::digest("hfort-of-ann")),
+        scopes: Set("api".to_owned()),
+        created_at: Set(now()),
+        expires_at: Set(now() + TimeDelta::hours(1)),
+        ..Default::default()
+    };
+    let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database");
+    row.insert(database.write()).await.expect("a token");
+    database.close().await.expect("closing");
+    let ann = Client::new(&server.base, None).header("Authorization", &format!("Bearer {secret}"));
+    ann.get("/user").await.expect(200);
+    let expected =
+        format!("The OAuth tokens of user ann (ID {user}) are now revoked for these applications: \"App\".\n");
+    assert_eq!(tokens(&site, &["revoke-oauth", "ann"]).await, expected);
+    ann.get("/user").await.expect(401);
+    assert_eq!(author(&root, "oauth_tokens_revoked").await, "Command line");
+    let again = tokens(&site, &["revoke-oauth", "ann", "--json"]).await;
+    assert!(again.starts_with("{\"changed\":false,"), "{again}");
+    server.stop().await;
+}
+
 async fn unknown_tokens_and_owners_are_refused(site: Site) {
     let server = site.serve(&[]).await;
     for (arguments, reason) in [
@@ -106,6 +144,7 @@ async fn unknown_tokens_and_owners_are_refused(site: Site) {
         (&["list", "--project", "root/missing"], "project \"root/missing\" does not exist; name a project by its ID"),
         (&["list", "--group", "root"], "group \"root\" does not exist; name a group by its ID"),
         (&["revoke", "999999"], "token 999999 does not exist; list tokens with"),
+        (&["revoke-oauth", "missing"], "user \"missing\" does not exist"),
     ] {
         let output = site.fails(&[&["admin", "tokens"], arguments].concat()).await;
         assert!(output.contains(reason), "{output}");
@@ -121,5 +160,6 @@ on_every_site![
     tokens_of_user_are_listed_without_secrets_and_revoked,
     token_of_project_is_listed_and_revoked_with_its_bot,
     scim_token_of_group_is_listed_and_revoked,
+    oauth_tokens_of_user_are_revoked,
     unknown_tokens_and_owners_are_refused,
 ];
