@@ -74,7 +74,7 @@ struct OpenParts {
 }
 
 impl Instance {
-    /// Opens a copy of an instance, sets the token of its administrator, and runs its jobs.
+    /// Opens a copy of an instance without running its jobs, and sets the token of its administrator.
     ///
     /// # Errors
     /// [`Error`].
@@ -84,11 +84,16 @@ impl Instance {
             instance.close().await;
             return Err(error.into());
         }
-        let jobs = run_jobs(instance.backend.clone(), instance.stopping.clone());
-        if let Some(open) = instance.open.lock().await.as_mut() {
+        Ok(instance)
+    }
+
+    /// Runs the jobs of the current state. The jobs of other states do not run, because the clock of the process is that of
+    /// the current one.
+    pub(super) async fn start_jobs(&self) {
+        if let Some(open) = self.open.lock().await.as_mut() {
+            let jobs = run_jobs(self.backend.clone(), self.stopping.clone());
             open.jobs = Some(tokio::spawn(jobs));
         }
-        Ok(instance)
     }
 
     /// Opens an instance, or creates an empty one, without running its jobs.

@@ -166,6 +166,7 @@ impl States {
         clock::freeze(freeze_time);
         let snapshot = reset.snapshot(&options).await?;
         let instance = reset.open(&snapshot, &options).await?;
+        instance.start_jobs().await;
         Ok(Self {
             switch: Switch::new(instance),
             options,
@@ -220,6 +221,7 @@ impl States {
         clock::freeze(reset.freeze_time);
         self.faults().reset();
         let former = self.switch.replace(&pause, instance);
+        self.switch.current().start_jobs().await;
         drop(pause);
         self.password
             .lock()
@@ -257,6 +259,7 @@ impl States {
         // The same directory is opened again, also after an error.
         let instance = Instance::open(former.data(), &self.options).await?;
         self.switch.replace(&pause, instance);
+        self.switch.current().start_jobs().await;
         drop(pause);
         saved?;
         reset.freeze_time = clock::frozen();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::temporary_directory;
 use crate::support::test_server::RunningTestServer;
+use crate::support::{Client, temporary_directory};
 
 const TIME: &str = "2001-02-03T04:05:06Z";
 
@@ -77,12 +77,21 @@ async fn credentials_expire_when_the_clock_is_advanced() {
     let root = server.root();
     let token = json!({ "name": "t", "scopes": ["api"], "expires_at": "2001-02-05" });
     let token = root.post("/users/1/impersonation_tokens", token).await.expect(201).json();
-    let client = crate::support::Client::new(server.text("url"), token["token"].as_str());
+    let client = Client::new(server.text("url"), token["token"].as_str());
     client.get("/user").await.expect(200);
     server.control(Method::POST, "/clock/advance", Some(json!({ "seconds": 2 * 24 * 3_600 }))).await;
     client.get("/user").await.expect(200);
     server.control(Method::POST, "/clock/advance", Some(json!({ "seconds": 24 * 3_600 }))).await;
     client.get("/user").await.expect(401);
+}
+
+/// Waits until a background job has deleted a resource.
+async fn wait_for_deletion(root: &Client, path: &str) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while root.get(path).await.status != 404 {
+        assert!(std::time::Instant::now() < deadline, "{path}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 async fn background_jobs_run_while_the_clock_is_frozen() {
@@ -97,11 +106,25 @@ async fn background_jobs_run_while_the_clock_is_frozen() {
     .await
     .expect(201);
     root.delete("/users/2").await.expect(204);
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    while root.get("/users/2").await.status != 404 {
-        assert!(std::time::Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_for_deletion(&root, "/users/2").await;
+}
+
+async fn advanced_clock_runs_no_jobs_of_the_next_state() {
+    let directory = temporary_directory();
+    let server = RunningTestServer::start(directory.path(), &["--freeze-time", TIME]).await;
+    let root = server.root();
+    root.put("/application/settings", json!({ "deletion_adjourned_period": 7 })).await.expect(200);
+    root.post("/projects", json!({ "name": "p" })).await.expect(201);
+    root.delete("/projects/1").await.expect(202);
+    assert_eq!(server.control(Method::POST, "/snapshot", None).await.0, 201);
+    server.reset().await;
+    server.control(Method::POST, "/clock/advance", Some(json!({ "seconds": 30 * 24 * 3_600 }))).await;
+    wait_for_deletion(&root, "/projects/1").await;
+    // Longer than the interval at which a runner looks for due jobs.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    server.reset().await;
+    let project = root.get("/projects/1").await.expect(200).json();
+    assert_eq!(project["marked_for_deletion_on"], "2001-02-03");
 }
 
 harness::tests![
@@ -109,4 +132,5 @@ harness::tests![
     clock_is_set_advanced_and_reset,
     credentials_expire_when_the_clock_is_advanced,
     background_jobs_run_while_the_clock_is_frozen,
+    advanced_clock_runs_no_jobs_of_the_next_state,
 ];
