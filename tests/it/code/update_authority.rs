@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use git::{RepositoryId, WriteGuard};
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
@@ -70,12 +71,16 @@ impl<'a> Sample<'a> {
     }
 
     async fn wait_for_intent(&self) {
+        self.wait_for_pending(1).await;
+    }
+
+    async fn wait_for_pending(&self, count: u64) {
         let waiting = async {
-            while self.pending().await == 0 {
+            while self.pending().await != count {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("an intent");
+        tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("the intents");
     }
 
     /// Returns every operation that updates refs.
@@ -214,7 +219,24 @@ async fn merged_branch_that_is_protected_while_its_deletion_waits_stays(server: 
     assert_eq!(sample.pending().await, 0);
 }
 
+async fn commit_is_stored_after_the_time_limit_of_its_request(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let (method, path, body) = sample.operations().remove(0);
+    let target = sample.project.id("target");
+    let WaitingRequest { lock, response } = sample.begin(&sample.dev.client, method, &path, body).await;
+    response.await.expect("a response").expect(503);
+    assert_eq!(sample.project.id("target"), target);
+    drop(lock);
+    sample.wait_for_pending(0).await;
+    assert_eq!(sample.project.id("target~1"), target);
+}
+
+fn short_time_limit() -> ConfigOptions {
+    ConfigOptions { request_timeout: Some(2), ..ConfigOptions::default() }
+}
+
 on_every_database![
+    commit_is_stored_after_the_time_limit_of_its_request with short_time_limit(),
     merged_branch_that_is_protected_while_its_deletion_waits_stays,
     waiting_writes_are_refused_after_access_is_lost,
     waiting_writes_are_refused_after_refs_are_protected,
