@@ -16,14 +16,22 @@ use crate::config::Origins;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// Headers that operations read.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "Accept, Authorization, Content-Type, If-None-Match, If-Unmodified-Since, Job-Token, Private-Token, Range, Sudo",
+    "Accept, Authorization, Content-Type, Deploy-Token, If-None-Match, If-Range, If-Unmodified-Since, Job-Token, \
+     Private-Token, Range, Sudo, Unleash-Appname, Unleash-Instanceid",
 );
-/// Headers that pages can read: those of paging, rate limits, caching, files, and the request ID.
+/// Headers that pages can read: those of paging, rate limits, caching, files and errors, the URL of a created resource, and the
+/// request ID.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
-    "Content-Disposition, Content-Range, ETag, Link, Links, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, \
-     Retry-After, X-Next-Page, X-Page, X-Per-Page, X-Prev-Page, X-Request-Id, X-Total, X-Total-Pages, \
-     X-Service-Blob-Id, X-Service-Commit-Id, X-Service-Content-Sha256, X-Service-Encoding, X-Service-File-Name, \
-     X-Service-File-Path, X-Service-Last-Commit-Id, X-Service-Ref, X-Service-Size",
+    "Accept-Ranges, Allow, Content-Disposition, Content-Range, ETag, Link, Links, Location, RateLimit-Limit, \
+     RateLimit-Remaining, RateLimit-Reset, Retry-After, WWW-Authenticate, X-Checksum-MD5, X-Checksum-SHA1, \
+     X-Checksum-SHA256, X-Holdfast-Fault, X-Next-Page, X-Page, X-Per-Page, X-Prev-Page, X-Request-Id, X-Total, \
+     X-Total-Pages, X-Service-Blob-Id, X-Service-Commit-Id, X-Service-Content-Sha256, X-Service-Encoding, \
+     X-Service-File-Name, X-Service-File-Path, X-Service-Last-Commit-Id, X-Service-Ref, X-Service-Size",
+);
+/// The copies of `X-Service-*` under the names of the reference service.
+const COMPATIBLE_HEADERS: HeaderValue = HeaderValue::from_static(
+    "X-Gitlab-Blob-Id, X-Gitlab-Commit-Id, X-Gitlab-Content-Sha256, X-Gitlab-Encoding, X-Gitlab-File-Name, \
+     X-Gitlab-File-Path, X-Gitlab-Last-Commit-Id, X-Gitlab-Ref, X-Gitlab-Size",
 );
 /// Time in seconds for which browsers cache the response to a preflight request; most browsers limit it to two hours.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
@@ -32,6 +40,8 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 pub struct CorsMiddleware {
     /// Origins of web pages that can call the API.
     pub origins: Origins,
+    /// Whether responses have the copies of `X-Service-*`.
+    pub compat: bool,
 }
 
 impl<E: Endpoint> Middleware<E> for CorsMiddleware {
@@ -41,6 +51,7 @@ impl<E: Endpoint> Middleware<E> for CorsMiddleware {
         CorsEndpoint {
             inner,
             origins: self.origins.clone(),
+            compat: self.compat,
         }
     }
 }
@@ -49,6 +60,7 @@ impl<E: Endpoint> Middleware<E> for CorsMiddleware {
 pub struct CorsEndpoint<E> {
     inner: E,
     origins: Origins,
+    compat: bool,
 }
 
 impl<E: Endpoint> Endpoint for CorsEndpoint<E> {
@@ -67,6 +79,9 @@ impl<E: Endpoint> Endpoint for CorsEndpoint<E> {
         let headers = response.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
+        if self.compat {
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, COMPATIBLE_HEADERS);
+        }
         Ok(response)
     }
 }

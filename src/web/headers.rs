@@ -1,6 +1,6 @@
 //! Headers of every response, and their optional copies under the names of the reference service.
 
-use poem::http::header::STRICT_TRANSPORT_SECURITY;
+use poem::http::header::{STRICT_TRANSPORT_SECURITY, VARY};
 use poem::http::{HeaderName, HeaderValue};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
@@ -51,6 +51,10 @@ impl<E: Endpoint> Endpoint for HeadersEndpoint<E> {
             headers
                 .entry(HeaderName::from_static(name))
                 .or_insert(HeaderValue::from_static(value));
+        }
+        // A response with a `Vary` of its own can have CORS headers too.
+        if !headers.get_all(VARY).iter().any(|value| value == "Origin") {
+            headers.append(VARY, HeaderValue::from_static("Origin"));
         }
         if self.is_https {
             headers

@@ -54,6 +54,7 @@ where
         })
         .with(cors::CorsMiddleware {
             origins: settings.cors_origins.clone(),
+            compat: settings.compat,
         })
         .with(headers::HeaderMiddleware {
             compat: settings.compat,
