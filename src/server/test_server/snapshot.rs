@@ -1,9 +1,10 @@
-//! Saved states of a test server: a data directory and the password of its administrator.
+//! Saved states of a test server: a data directory, the password of its administrator, and its clock.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use domain::secrets::Token;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -29,6 +30,9 @@ struct Manifest {
     id: String,
     /// Password of the administrator.
     password: String,
+    /// Time at which the clock was frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    frozen_at: Option<DateTime<Utc>>,
     /// SHA-256 of each file in hex, if they are checked before use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     checksums: BTreeMap<PathBuf, String>,
@@ -41,6 +45,8 @@ pub(super) struct Snapshot {
     id: String,
     /// Password of the administrator.
     pub(super) password: String,
+    /// Time at which the clock was frozen when the state was saved.
+    pub(super) frozen_at: Option<DateTime<Utc>>,
 }
 
 /// Whether the files of a snapshot are checked before use.
@@ -88,6 +94,7 @@ impl Snapshot {
             path: path.to_owned(),
             id: manifest.id,
             password: manifest.password,
+            frozen_at: manifest.frozen_at,
         })
     }
 
@@ -95,7 +102,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Exists`] if the target exists, [`Error::Io`].
-    pub(super) fn save(data: &Path, target: &Path, password: &str, checked: Checked) -> Result<Self, Error> {
+    pub(super) fn save(
+        data: &Path,
+        target: &Path,
+        password: &str,
+        frozen_at: Option<DateTime<Utc>>,
+        checked: Checked,
+    ) -> Result<Self, Error> {
         if target.symlink_metadata().is_ok() {
             return Err(Error::Exists(target.to_owned()));
         }
@@ -115,6 +128,7 @@ impl Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             id: Token::generate("").expose().to_owned(),
             password: password.to_owned(),
+            frozen_at,
             checksums: match checked {
                 Checked::Yes => checksums(&copy).map_err(Error::io(target))?,
                 Checked::No => BTreeMap::new(),
@@ -131,6 +145,7 @@ impl Snapshot {
             path: target.to_owned(),
             id: manifest.id,
             password: password.to_owned(),
+            frozen_at,
         })
     }
 
@@ -217,9 +232,10 @@ mod tests {
     fn saved_snapshot_is_read_and_copied() {
         let directory = tempfile::tempdir().expect("a directory");
         let (source, target) = (data(directory.path()), directory.path().join("a/snapshot"));
-        Snapshot::save(&source, &target, "secret", Checked::No).expect("a snapshot");
+        let time = DateTime::from_timestamp_micros(1_577_836_800_000_001);
+        Snapshot::save(&source, &target, "secret", time, Checked::No).expect("a snapshot");
         let snapshot = Snapshot::read(&target, Checked::No).expect("a snapshot");
-        assert_eq!(snapshot.password, "secret");
+        assert_eq!((snapshot.password.as_str(), snapshot.frozen_at), ("secret", time));
         let copy = directory.path().join("copy");
         snapshot.copy_data(&copy).expect("a copy");
         let read = |path: &str| std::fs::read_to_string(copy.join(path)).expect("a file");
@@ -227,7 +243,7 @@ mod tests {
         std::fs::write(copy.join("holdfast.db"), "changed").expect("a file");
         let saved = std::fs::read_to_string(target.join("data/holdfast.db")).expect("a file");
         assert_eq!(saved, "rows");
-        let again = Snapshot::save(&source, &target, "secret", Checked::No);
+        let again = Snapshot::save(&source, &target, "secret", None, Checked::No);
         assert!(matches!(again, Err(Error::Exists(_))), "{again:?}");
     }
 
@@ -235,7 +251,7 @@ mod tests {
     fn damaged_snapshots_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let (source, target) = (data(directory.path()), directory.path().join("snapshot"));
-        Snapshot::save(&source, &target, "secret", Checked::Yes).expect("a snapshot");
+        Snapshot::save(&source, &target, "secret", None, Checked::Yes).expect("a snapshot");
         assert!(Snapshot::read(&target, Checked::Yes).is_ok());
         std::fs::write(target.join("data/holdfast.db"), "damaged").expect("a file");
         let error = Snapshot::read(&target, Checked::Yes)

@@ -47,7 +47,7 @@ struct ResetState {
     start: StartState,
     /// The template of an empty instance, once it was checked.
     template: Option<Snapshot>,
-    /// Time at which the clock is frozen.
+    /// Time of the start at which the clock is frozen, until another snapshot is restored.
     freeze_time: Option<DateTime<Utc>>,
     /// Number of states so far, for the names of their directories.
     count: u64,
@@ -88,6 +88,11 @@ impl ResetState {
                 tokio::task::spawn_blocking(move || Snapshot::read(&path, Checked::No)).await?
             }
         }
+    }
+
+    /// Returns the time at which the clock is frozen in a snapshot that is restored.
+    fn time_of(&self, snapshot: &Snapshot) -> Option<DateTime<Utc>> {
+        self.freeze_time.or(snapshot.frozen_at)
     }
 
     /// Returns a new copy of a snapshot: the one that was opened in the background, if it has the same snapshot.
@@ -163,8 +168,8 @@ impl States {
             count: 0,
             next: None,
         };
-        clock::freeze(freeze_time);
         let snapshot = reset.snapshot(&options).await?;
+        clock::freeze(reset.time_of(&snapshot));
         let instance = reset.open(&snapshot, &options).await?;
         instance.start_jobs().await;
         Ok(Self {
@@ -202,13 +207,14 @@ impl States {
     pub(super) async fn reset(&self, snapshot: Option<PathBuf>) -> Result<(), Error> {
         let mut guard = self.reset.lock().await;
         let reset = present(&mut guard)?;
-        let former = reset.start.clone();
+        let former = (reset.start.clone(), reset.freeze_time);
         if let Some(path) = snapshot {
             reset.start = StartState::Snapshot(std::path::absolute(&path).map_err(Error::io(path))?);
+            reset.freeze_time = None;
         }
         let done = self.restore(reset).await;
         if done.is_err() {
-            reset.start = former;
+            (reset.start, reset.freeze_time) = former;
         }
         done
     }
@@ -218,7 +224,7 @@ impl States {
         let snapshot = reset.snapshot(&self.options).await?;
         let instance = reset.open(&snapshot, &self.options).await?;
         let (pause, _) = self.switch.pause().await;
-        clock::freeze(reset.freeze_time);
+        clock::freeze(reset.time_of(&snapshot));
         self.faults().reset();
         let former = self.switch.replace(&pause, instance);
         self.switch.current().start_jobs().await;
@@ -253,8 +259,8 @@ impl States {
         // Nothing changes the closed directory, and the last connection moves the log of the database into its file.
         former.close().await;
         let (data, password, path) = (former.data().to_owned(), self.password(), target.clone());
-        let saved =
-            tokio::task::spawn_blocking(move || Snapshot::save(&data, &path, &password, Checked::No)).await;
+        let save = move || Snapshot::save(&data, &path, &password, clock::frozen(), Checked::No);
+        let saved = tokio::task::spawn_blocking(save).await;
         let saved = saved.map_err(Error::from).and_then(|saved| saved);
         // The same directory is opened again, also after an error.
         let instance = Instance::open(former.data(), &self.options).await?;
@@ -262,7 +268,7 @@ impl States {
         self.switch.current().start_jobs().await;
         drop(pause);
         saved?;
-        reset.freeze_time = clock::frozen();
+        reset.freeze_time = None;
         reset.start = StartState::Snapshot(target.clone());
         Ok(target)
     }

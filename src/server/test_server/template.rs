@@ -53,9 +53,9 @@ pub(super) async fn find_or_create(work: &Path, options: &InstanceOptions) -> Re
         let saved = match cached {
             Some(path) => publish(&data, &path, &password).or_else(|error| {
                 tracing::info!(%error, "failed to store the template of test servers");
-                Snapshot::save(&data, &local, &password, Checked::Yes)
+                Snapshot::save(&data, &local, &password, None, Checked::Yes)
             }),
-            None => Snapshot::save(&data, &local, &password, Checked::Yes),
+            None => Snapshot::save(&data, &local, &password, None, Checked::Yes),
         };
         std::fs::remove_dir_all(&data).map_err(Error::io(data))?;
         saved
@@ -98,7 +98,7 @@ async fn create(data: &Path, options: &InstanceOptions) -> Result<String, Error>
 
 /// Saves a template in the cache directory, in place of a damaged one.
 fn publish(data: &Path, path: &Path, password: &str) -> Result<Snapshot, Error> {
-    match Snapshot::save(data, path, password, Checked::Yes) {
+    match Snapshot::save(data, path, password, None, Checked::Yes) {
         Err(Error::Exists(_)) => {}
         saved => {
             remove_old(path);
@@ -115,7 +115,7 @@ fn publish(data: &Path, path: &Path, password: &str) -> Result<Snapshot, Error> 
         .tempdir_in(parent);
     let damaged = damaged.map_err(Error::io(parent))?;
     std::fs::rename(path, damaged.path().join(LOCAL)).map_err(Error::io(path))?;
-    Snapshot::save(data, path, password, Checked::Yes)
+    Snapshot::save(data, path, password, None, Checked::Yes)
 }
 
 /// Removes the templates of other versions that are old, and what killed servers left. Failures do not matter.

@@ -65,18 +65,31 @@ async fn reset_to_another_snapshot_is_repeated_by_later_resets() {
     let directory = temporary_directory();
     let server = RunningTestServer::start(directory.path(), &[]).await;
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    for name in ["a", "b"] {
+    let frozen = |time: &str| (200, json!({ "time": time, "frozen": true }));
+    for (name, time) in [("a", "2031-01-01T00:00:00.000Z"), ("b", "2032-01-01T00:00:00.000Z")] {
         create_project(&server, name).await;
+        assert_eq!(server.control(Method::PUT, "/clock", Some(json!({ "time": time }))).await, frozen(time));
         let body = json!({ "directory": path(name) });
         assert_eq!(server.control(Method::POST, "/snapshot", Some(body)).await.0, 201);
     }
     let reset = |snapshot: String| server.control(Method::POST, "/reset", Some(json!({ "snapshot": snapshot })));
     assert_eq!(reset(path("a")).await.0, 204);
     assert_eq!(names(&server).await, ["a"]);
+    assert_eq!(server.control(Method::GET, "/clock", None).await, frozen("2031-01-01T00:00:00.000Z"));
     assert_eq!(reset(path("missing")).await.0, 400);
     create_project(&server, "c").await;
+    server.control(Method::PUT, "/clock", Some(json!({ "time": null }))).await;
     server.reset().await;
     assert_eq!(names(&server).await, ["a"]);
+    assert_eq!(server.control(Method::GET, "/clock", None).await, frozen("2031-01-01T00:00:00.000Z"));
+    let saved = path("b");
+    let arguments: [&str; 4] = ["--snapshot", &saved, "--freeze-time", "2033-01-01T00:00:00Z"];
+    for (count, time) in [(2, "2032-01-01T00:00:00.000Z"), (4, "2033-01-01T00:00:00.000Z")] {
+        let other = RunningTestServer::start(directory.path(), &arguments[..count]).await;
+        assert_eq!(other.control(Method::GET, "/clock", None).await, frozen(time));
+        other.reset().await;
+        assert_eq!(other.control(Method::GET, "/clock", None).await, frozen(time));
+    }
 }
 
 async fn failed_snapshot_has_no_effect() {
