@@ -35,6 +35,19 @@ def test_each_test_starts_with_the_same_state(pytester):
         def test_after_marker(holdfast):
             assert holdfast.request("GET", "/user").status == 200
             assert holdfast.clock().time.year == 2026
+
+        @pytest.mark.holdfast(["GET /user 500", "GET /version 500"], "2027-01-01T00:00:00Z")
+        class TestMarkers:
+            @pytest.mark.holdfast("GET /user 502", time="2028-01-01T00:00:00Z")
+            def test_of_test_comes_first(self, holdfast):
+                assert holdfast.request("GET", "/user").status == 502
+                assert holdfast.request("GET", "/version").status == 500
+                assert holdfast.clock().time.year == 2028
+
+            @pytest.mark.holdfast(faults=["GET /version 502"])
+            def test_without_time_uses_that_of_class(self, holdfast):
+                assert holdfast.request("GET", "/version").status == 502
+                assert holdfast.clock().time.year == 2027
         """
     )
-    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=5)
+    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=7)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import datetime
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -46,13 +47,20 @@ def holdfast_server(
 def holdfast(holdfast_server: HoldfastServer, request: pytest.FixtureRequest) -> HoldfastServer:
     """The server with the state of the start: the data of ``holdfast_setup``, or none."""
     holdfast_server.reset()
+    chosen_time = None
+    # The marker of the test is before those of its class and module. The first time and the first rule that applies count.
     for marker in request.node.iter_markers("holdfast"):
-        apply_marker(holdfast_server, **marker.kwargs)
+        faults, time = _arguments(*marker.args, **marker.kwargs)
+        for rule in faults:
+            holdfast_server.add_fault(rule)
+        chosen_time = time if chosen_time is None else chosen_time
+    if chosen_time is not None:
+        holdfast_server.freeze(chosen_time)
     return holdfast_server
 
 
-def apply_marker(server: HoldfastServer, *, faults: Any = (), time: Any = None) -> None:
-    for rule in [faults] if isinstance(faults, str) else faults:
-        server.add_fault(rule)
-    if time is not None:
-        server.freeze(time)
+def _arguments(
+    faults: str | Iterable[str] = (), time: datetime.datetime | str | None = None
+) -> tuple[list[str], datetime.datetime | str | None]:
+    """Returns the arguments of a marker."""
+    return [faults] if isinstance(faults, str) else list(faults), time
