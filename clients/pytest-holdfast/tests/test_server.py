@@ -22,6 +22,16 @@ def test_server_has_administrator_and_removes_its_data():
     server.stop()
 
 
+def test_redirects_are_returned():
+    with HoldfastServer.start() as server:
+        assert server.request("POST", "/projects", {"name": "p", "initialize_with_readme": True}).status == 201
+        link = {"name": "a", "url": "https://example.com/a", "direct_asset_path": "/a"}
+        release = {"tag_name": "v1", "ref": "main", "assets": {"links": [link]}}
+        assert server.request("POST", "/projects/1/releases", release).status == 201
+        found = server.request("GET", "/projects/1/releases/v1/downloads/a")
+        assert (found.status, found.headers["location"]) == (302, "https://example.com/a")
+
+
 def test_snapshot_is_restored_by_reset_and_start(tmp_path):
     with HoldfastServer.start() as server:
         assert server.request("POST", "/projects", {"name": "kept"}).status == 201

@@ -83,12 +83,19 @@ def _time_text(value: datetime.datetime | str) -> str:
     return value.isoformat()
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Returns redirects as responses. Following them would send the token to other hosts."""
+
+    def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
+        return None
+
+
 class HoldfastServer:
     """A running test server. It ends when this process ends, for any reason."""
 
     def __init__(self, process: subprocess.Popen[bytes], info: dict[str, Any]) -> None:
         self._process = process
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
         self.info: dict[str, Any] = info
         """The line that the server printed."""
         self.url: str = info["url"]
@@ -160,7 +167,10 @@ class HoldfastServer:
         token: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> Response:
-        """Sends a request below ``/api/v4``, as the administrator or with another token. The body is sent as JSON."""
+        """Sends a request below ``/api/v4``, as the administrator or with another token. The body is sent as JSON.
+
+        Redirects are returned, not followed.
+        """
         sent = {"Private-Token": self.token if token is None else token, **(headers or {})}
         return self._send(method, f"{self.api_url}{path}", body, sent)
 
