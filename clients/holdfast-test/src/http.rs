@@ -65,18 +65,19 @@ pub(crate) fn send(
     stream.write_all(request.as_bytes())?;
     let mut received = Vec::new();
     stream.read_to_end(&mut received)?;
-    parse(&received).ok_or_else(|| {
+    parse(method, &received).ok_or_else(|| {
         let cause = "the connection was closed without a complete response";
         Error::Io(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, cause))
     })
 }
 
-fn parse(received: &[u8]) -> Option<Response> {
+/// Parses the response to a request; `None` if it is incomplete.
+fn parse(method: &str, received: &[u8]) -> Option<Response> {
     let end = received.windows(4).position(|part| part == b"\r\n\r\n")?;
     let (head, body) = (received.get(..end)?, received.get(end + 4..)?);
     let head = String::from_utf8_lossy(head);
     let mut lines = head.split("\r\n");
-    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let status: u16 = lines.next()?.split(' ').nth(1)?.parse().ok()?;
     let headers: Vec<(String, String)> = lines
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
@@ -86,6 +87,10 @@ fn parse(received: &[u8]) -> Option<Response> {
         headers,
         body: body.to_vec(),
     };
+    // Without a body, `Content-Length` is that of the response to GET (RFC 9110, section 8.6).
+    if method == "HEAD" || status == 304 {
+        return Some(response);
+    }
     let length: Option<usize> = response.header("content-length").and_then(|length| length.parse().ok());
     length.is_none_or(|length| length == response.body.len()).then_some(response)
 }
@@ -96,11 +101,14 @@ mod tests {
 
     #[test]
     fn complete_responses_are_parsed() {
-        let response = parse(b"HTTP/1.0 201 Created\r\nContent-Length: 2\r\nA: b \r\n\r\n{}");
+        let response = parse("POST", b"HTTP/1.0 201 Created\r\nContent-Length: 2\r\nA: b \r\n\r\n{}");
         let response = response.expect("a response");
         assert_eq!((response.status, response.header("a"), response.body.as_slice()), (201, Some("b"), &b"{}"[..]));
         for partial in [&b""[..], b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n{}"] {
-            assert!(parse(partial).is_none());
+            assert!(parse("GET", partial).is_none());
         }
+        let head = b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n";
+        assert!(parse("HEAD", head).is_some_and(|response| response.body.is_empty()));
+        assert!(parse("GET", b"HTTP/1.0 304 Not Modified\r\nContent-Length: 3\r\n\r\n").is_some());
     }
 }

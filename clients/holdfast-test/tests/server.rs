@@ -48,6 +48,7 @@ fn faults_and_clock_are_changed() {
     let failed = server.request("GET", "/user", None).expect("a response");
     assert_eq!((failed.status, failed.header("Retry-After")), (503, Some("1")));
     assert_eq!(server.request("GET", "/user", None).expect("a response").status, 200);
+    assert_eq!(server.request("HEAD", "/user", None).expect("a response").status, 200);
     let fault = server.add_fault("GET /user close").expect("a fault");
     assert!(matches!(server.request("GET", "/user", None), Err(Error::Io(_))));
     assert_eq!(server.faults().expect("faults")[1].injected, 1);
