@@ -179,8 +179,15 @@ async fn serve(common: CommonOptions, inherited: Option<InheritedSocket>) -> Com
     let stopped = stop_signal()?;
     let given = server::given_credentials(&options);
     let observer = traces.as_ref().map(Traces::statement_observer);
+    let has_base_url = settings.base_url.is_some();
     let bound = server::bind_or_inherit(settings, inherited, given, observer).await?;
     let base = &bound.backend.instance.base_url;
+    if !has_base_url && bound.address.ip().is_unspecified() {
+        tracing::warn!(
+            url = base,
+            "started without base_url; set base_url to the URL that clients use"
+        );
+    }
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
     if let Some(credentials) = &bound.generated_credentials {
         greeting.push_str("First start: the administrator is root.\n");

@@ -475,9 +475,40 @@ async fn close(backend: &Backend) -> Result<(), Error> {
     closed.map_err(|error| database::Error::from(error).into())
 }
 
-/// Returns the configured public URL, or a URL with the listen address.
+/// Returns the configured public URL, or a URL with the listen address. Clients cannot use the address of a server that
+/// listens on all addresses.
 #[must_use]
 pub fn public_url(settings: &ServerSettings, address: SocketAddr) -> String {
-    let set = settings.base_url.clone();
-    set.unwrap_or_else(|| format!("http://{address}"))
+    match &settings.base_url {
+        Some(set) => set.clone(),
+        None if address.ip().is_unspecified() => format!("http://localhost:{}", address.port()),
+        None => format!("http://{address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_url_is_configured_or_has_an_address_of_clients() {
+        let settings = |base_url: Option<&str>| {
+            let base_url = base_url.map(str::to_owned);
+            let options = ConfigOptions {
+                base_url,
+                ..ConfigOptions::default()
+            };
+            options.settings().expect("settings")
+        };
+        for (base_url, address, expected) in [
+            (None, "127.0.0.1:8080", "http://127.0.0.1:8080"),
+            (None, "[::1]:8080", "http://[::1]:8080"),
+            (None, "0.0.0.0:8080", "http://localhost:8080"),
+            (None, "[::]:80", "http://localhost:80"),
+            (Some("https://git.example"), "0.0.0.0:8080", "https://git.example"),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(public_url(&settings(base_url), address), expected);
+        }
+    }
 }

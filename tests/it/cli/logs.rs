@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage::entities::settings;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -144,6 +144,20 @@ async fn log_of_requests_can_be_disabled(site: Site) {
     assert!(log.iter().all(|line| line["target"] != "holdfast::access"), "{log:?}");
 }
 
+async fn server_on_all_addresses_without_base_url_logs_it_once(site: Site) {
+    let mut command = site.command(&["serve", "--listen", "0.0.0.0:0", "--log-json"]);
+    command.stderr(std::fs::File::create(site.sibling_path("log")).unwrap());
+    let server = Site::ready(command).await;
+    assert!(server.base.starts_with("http://localhost:"), "{}", server.base);
+    let root = Client::new(&server.base, Some(TOKEN));
+    let project = root.post("/projects", json!({ "name": "p" })).await.expect(201).json();
+    assert_eq!(project["http_url_to_repo"], format!("{}/root/p.git", server.base));
+    server.stop().await;
+    let log = lines(&site);
+    let logged = log.iter().filter(|line| line["message"].as_str().unwrap().starts_with("started without base_url"));
+    assert_eq!(logged.count(), 1, "{log:?}");
+}
+
 async fn log_in_file_has_no_colors(site: Site) {
     let server = serve(&site, "info", &[]).await;
     Client::new(&server.base, Some(TOKEN)).get("/version").await.expect(200);
@@ -197,6 +211,7 @@ on_every_site![
     access_line_has_fields_of_request,
     request_of_client_that_leaves_is_logged,
     log_of_requests_can_be_disabled,
+    server_on_all_addresses_without_base_url_logs_it_once,
     log_in_file_has_no_colors,
     failing_readiness_is_logged,
     invalid_log_filter_is_refused,
