@@ -160,14 +160,7 @@ fn inline(line: &Line) -> String {
         Inline::Text(text) => text.clone(),
         Inline::Code(text) => format!("`{text}`"),
         Inline::Link { text, target, code } => {
-            let target = match target
-                .strip_prefix(BASE)
-                .map(|rest| rest.split_once('#').unwrap_or((rest, "")))
-            {
-                Some((path, "")) if !path.ends_with('/') => format!("{BASE}{path}.md"),
-                Some((path, anchor)) if !path.ends_with('/') => format!("{BASE}{path}.md#{anchor}"),
-                _ => target.clone(),
-            };
+            let target = markdown_target(target);
             match code {
                 true => format!("[`{text}`]({target})"),
                 false => format!("[{text}]({target})"),
@@ -175,4 +168,21 @@ fn inline(line: &Line) -> String {
         }
     });
     parts.collect()
+}
+
+/// Returns the target of a link in Markdown: the Markdown form of a page, or another file.
+fn markdown_target(target: &str) -> String {
+    let Some(rest) = target.strip_prefix(BASE) else {
+        return target.to_owned();
+    };
+    let (path, anchor) = rest.split_once('#').unwrap_or((rest, ""));
+    let name = path.rsplit('/').next().unwrap_or_default();
+    // The names of pages contain no dot.
+    if name.is_empty() || name.contains('.') {
+        return target.to_owned();
+    }
+    match anchor {
+        "" => format!("{BASE}{path}.md"),
+        anchor => format!("{BASE}{path}.md#{anchor}"),
+    }
 }

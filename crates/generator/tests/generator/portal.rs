@@ -198,6 +198,22 @@ fn links_of_all_pages_lead_to_pages_and_identifiers() {
 }
 
 #[test]
+fn links_of_all_markdown_pages_lead_to_files() {
+    let known: BTreeSet<&str> = GENERATED.portal.iter().map(|file| file.path.as_str()).collect();
+    let mut files = BTreeSet::new();
+    for file in GENERATED.portal.iter().filter(|file| file.media_type == MARKDOWN) {
+        for target in text(file).split("](/").skip(1) {
+            let path = target.split([')', '#']).next().expect("a target");
+            if path.starts_with("docs/") && path != "docs/" {
+                assert!(known.contains(path), "{}: {path}", file.path);
+                files.insert(path);
+            }
+        }
+    }
+    assert!(files.contains("docs/arazzo.yaml") && files.contains("docs/roles.md"));
+}
+
+#[test]
 fn pages_contain_no_inline_scripts_and_styles() {
     for file in html() {
         for (name, attributes) in tags(text(file)) {
