@@ -234,7 +234,7 @@ pub fn simple(instance: &Instance, row: &ProjectDetail) -> SimpleProject {
         created_at: project.created_at.into(),
         readme_url: branch
             .as_ref()
-            .map(|branch| format!("{web_url}/-/blob/{branch}/README.md")),
+            .map(|branch| links::file(&web_url, branch, "README.md")),
         default_branch: branch,
         tag_list: row.topics.clone(),
         topics: row.topics.clone(),

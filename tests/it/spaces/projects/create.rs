@@ -54,8 +54,10 @@ async fn initialize_with_readme_creates_first_commit_on_default_branch(server: T
     let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
     let blob = repository.blob(file.id, 1_000).await.expect("a blob");
     assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
-    let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x"});
-    assert_eq!(root.post("/projects", other).await.expect(201).json()["default_branch"], "trunk/x");
+    let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x#1"});
+    let other = root.post("/projects", other).await.expect(201).json();
+    assert_eq!(other["default_branch"], "trunk/x#1");
+    assert_eq!(other["readme_url"], format!("{}/root/other/-/blob/trunk/x%231/README.md", server.base));
 }
 
 async fn create_project_rejects_invalid_attributes_by_field(server: TestServer) {
