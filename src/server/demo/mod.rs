@@ -6,7 +6,7 @@ mod planning;
 mod samples;
 mod spaces;
 
-use chrono::{Days, Utc};
+use chrono::Days;
 use domain::kernel::Backend;
 use domain::secrets::Secret;
 use poem::http::Method;
@@ -14,6 +14,7 @@ use poem::http::uri::Scheme;
 use poem::web::{LocalAddr, RemoteAddr};
 use poem::{Endpoint, Request, Response};
 use serde_json::Value;
+use storage::clock::now;
 
 use crate::app;
 use crate::config::ServerSettings;
@@ -123,12 +124,12 @@ fn number(answer: &Value, field: &str) -> Result<i64, Error> {
 
 /// Returns the date in `days` days.
 fn in_days(days: u64) -> String {
-    let day = Utc::now().date_naive().checked_add_days(Days::new(days));
+    let day = now().date_naive().checked_add_days(Days::new(days));
     day.unwrap_or_default().to_string()
 }
 
 /// Returns the time `days` days ago.
 fn days_ago(days: u64) -> String {
-    let time = Utc::now().checked_sub_days(Days::new(days));
+    let time = now().checked_sub_days(Days::new(days));
     time.unwrap_or_default().to_rfc3339()
 }

@@ -4,14 +4,19 @@ use crate::support::git::{self, Work};
 use crate::support::temporary_directory;
 use crate::support::test_server::{RunningTestServer, command};
 
+const TIME: &str = "2020-01-31T00:00:00.000Z";
 const PROJECT: &str = "/projects/engines%2Fdifference";
 
 async fn data_of_the_demo_is_restored_by_resets() {
     let directory = temporary_directory();
-    let server = RunningTestServer::start(directory.path(), &["--demo"]).await;
+    let server = RunningTestServer::start(directory.path(), &["--demo", "--freeze-time", TIME]).await;
     let root = server.root();
     assert_eq!(root.get(PROJECT).await.expect(200).json()["id"], 1);
     assert_eq!(root.get("/projects/harbor%2Flighthouse").await.expect(200).json()["star_count"], 2);
+    let issues = root.get("/issues?scope=all&per_page=100").await.expect(200);
+    for time in [issues.pluck("created_at"), issues.pluck("updated_at")].concat() {
+        assert!(time.as_str().unwrap() <= TIME, "{time}");
+    }
     root.delete(&format!("{PROJECT}/issues/1")).await.expect(204);
     server.reset().await;
     root.get(&format!("{PROJECT}/issues/1")).await.expect(200);
