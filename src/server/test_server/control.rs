@@ -213,7 +213,9 @@ fn status_of(error: &Error) -> StatusCode {
         Error::Exists(_) | Error::RequestsInProgress | Error::ClockRuns => StatusCode::CONFLICT,
         Error::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Error::Io { cause, .. } if is_fault_of_path(cause.kind()) => StatusCode::BAD_REQUEST,
-        Error::Server(_) | Error::Io { .. } | Error::Task(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        Error::Server(_) | Error::Io { .. } | Error::StateLost(_) | Error::Task(_) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 

@@ -30,6 +30,9 @@ pub enum Error {
     /// Requests are not finished.
     #[error("requests are still in progress; wait for their responses, and then save the snapshot")]
     RequestsInProgress,
+    /// The state that was saved cannot be opened again.
+    #[error("the state cannot be opened again, and was reset: {0}")]
+    StateLost(Box<Error>),
     /// The change was aborted by a panic.
     #[error("an internal task failed: {0}")]
     Task(#[from] tokio::task::JoinError),

@@ -244,6 +244,7 @@ impl States {
     ///
     /// # Errors
     /// [`Error::RequestsInProgress`], [`Error::Exists`], and other errors. Then the current state remains.
+    /// [`Error::StateLost`] if it cannot be opened again. Then the state of a reset replaces it.
     pub(super) async fn save(&self, path: Option<PathBuf>) -> Result<PathBuf, Error> {
         let mut guard = self.reset.lock().await;
         let reset = present(&mut guard)?;
@@ -263,9 +264,17 @@ impl States {
         let saved = tokio::task::spawn_blocking(save).await;
         let saved = saved.map_err(Error::from).and_then(|saved| saved);
         // The same directory is opened again, also after an error.
-        let instance = Instance::open(former.data(), &self.options).await?;
-        self.switch.replace(&pause, instance);
-        self.switch.current().start_jobs().await;
+        match Instance::open(former.data(), &self.options).await {
+            Ok(instance) => {
+                self.switch.replace(&pause, instance);
+                self.switch.current().start_jobs().await;
+            }
+            // All requests of a closed state would fail.
+            Err(cause) => {
+                self.restore(reset).await?;
+                return Err(Error::StateLost(Box::new(cause)));
+            }
+        }
         drop(pause);
         saved?;
         reset.freeze_time = None;

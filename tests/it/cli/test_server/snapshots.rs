@@ -122,10 +122,22 @@ async fn damaged_snapshot_is_refused_and_the_state_remains() {
     server.root().get("/user").await.expect(200);
 }
 
+async fn state_that_cannot_be_opened_after_a_snapshot_is_reset() {
+    let directory = temporary_directory();
+    let server = RunningTestServer::start(directory.path(), &[]).await;
+    create_project(&server, "p").await;
+    std::fs::remove_file(server.directory().join("data-1/secret.key")).unwrap();
+    let (status, answer) = server.control(Method::POST, "/snapshot", None).await;
+    assert_eq!(status, 500, "{answer}");
+    assert!(answer["message"].as_str().unwrap().starts_with("the state cannot be opened again"), "{answer}");
+    assert!(names(&server).await.is_empty());
+}
+
 harness::tests![
     snapshot_is_restored_by_resets_and_by_other_servers,
     snapshot_without_directory_is_the_state_of_later_resets,
     reset_to_another_snapshot_is_repeated_by_later_resets,
     failed_snapshot_has_no_effect,
     damaged_snapshot_is_refused_and_the_state_remains,
+    state_that_cannot_be_opened_after_a_snapshot_is_reset,
 ];
