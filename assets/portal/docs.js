@@ -21,10 +21,19 @@
   };
   const bytes = (count) => `${count.toLocaleString("en-US")} ${count === 1 ? "byte" : "bytes"}`;
 
+  /** Returns null if the action fails: the address is malformed, or the browser blocks the storage of data. */
+  const attempt = (action) => {
+    try {
+      return action();
+    } catch {
+      return null;
+    }
+  };
+
   // Addresses of the former page: #/Tag/operation_id.
   const former = location.hash.match(/^#\/([^/]+)(?:\/([a-z0-9_]+))?$/);
   if (former) {
-    const tag = decodeURIComponent(former[1]).trim().toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    const tag = (attempt(() => decodeURIComponent(former[1])) ?? former[1]).trim().toLowerCase().replace(/[^a-z0-9]+/g, "-");
     location.replace(former[2] ? `/docs/operation/${former[2]}` : `/docs/tag/${tag}`);
     return;
   }
@@ -62,8 +71,8 @@
   // Language of the samples.
   const languages = [...document.querySelectorAll("input[name=sample]")];
   for (const input of languages) {
-    input.checked = input.id === (localStorage.getItem(LANGUAGE) ?? "sample-curl");
-    input.addEventListener("change", () => localStorage.setItem(LANGUAGE, input.id));
+    input.checked = input.id === (attempt(() => localStorage.getItem(LANGUAGE)) ?? "sample-curl");
+    input.addEventListener("change", () => attempt(() => localStorage.setItem(LANGUAGE, input.id)));
   }
   if (languages.length && !languages.some((input) => input.checked)) languages[0].checked = true;
 
@@ -279,17 +288,7 @@
     }
 
     /** Encodes a value as one segment of a path. A value that was typed with %2F is decoded first. */
-    const segment = (value) => {
-      let plain = value;
-      if (/%2f/i.test(value)) {
-        try {
-          plain = decodeURIComponent(value);
-        } catch {
-          plain = value;
-        }
-      }
-      return encodeURIComponent(plain);
-    };
+    const segment = (value) => encodeURIComponent((/%2f/i.test(value) && attempt(() => decodeURIComponent(value))) || value);
     const lines = (value) => value.split("\n").map((line) => line.trim()).filter(Boolean);
 
     /** Returns the values of a field in a query or form. */
@@ -361,10 +360,9 @@
       const insert = element("button", { type: "button", click: () => ((body.value = example), (body.rows = Math.min(20, example.split("\n").length + 1))) }, "Insert example");
       form.append(element("div", { class: "field" }, element("span", {}, "Body "), element("small", { class: "hint" }, mediaType), body, element("div", { class: "row" }, example ? insert : "")));
     }
-    token.value = sessionStorage.getItem(TOKEN) ?? "";
+    token.value = attempt(() => sessionStorage.getItem(TOKEN)) ?? "";
     token.addEventListener("input", () => {
-      if (token.value) sessionStorage.setItem(TOKEN, token.value);
-      else sessionStorage.removeItem(TOKEN);
+      attempt(() => sessionStorage.setItem(TOKEN, token.value));
       showCredentials();
     });
     const access = element("details", { open: true }, element("summary", {}, "Credentials"), label("Token", "stored until the tab is closed", token));
@@ -462,13 +460,7 @@
       if (attached || !/^text\/|json|xml|yaml/.test(type)) return [element("p", { class: "row" }, link())];
       let text = await blob.text();
       // Numbers above 2^53 would change.
-      if (/json/.test(type) && !/\d{16}/.test(text)) {
-        try {
-          text = JSON.stringify(JSON.parse(text), null, 2);
-        } catch {
-          // Shown as received.
-        }
-      }
+      if (/json/.test(type) && !/\d{16}/.test(text)) text = attempt(() => JSON.stringify(JSON.parse(text), null, 2)) ?? text;
       if (text.length <= MAX_SHOWN) return [codeBlock(text, "Body")];
       return [element("p", { class: "row" }, "The first part of the body:", link()), codeBlock(text.slice(0, MAX_SHOWN), "Body")];
     };

@@ -213,8 +213,28 @@ const formerAddresses = async () => {
   const other = await open();
   await other.goto(`${base}/docs#/Repository%20Files`);
   await other.waitForURL("**/docs/tag/repository-files");
+  // This address is malformed.
+  await other.goto(`${base}/docs#/50%/get_project`);
+  await other.waitForURL("**/docs/operation/get_project");
   await page.context().close();
   await other.context().close();
+};
+
+const blockedStorage = async () => {
+  const page = await open();
+  await page.addInitScript(() => {
+    const get = () => {
+      throw new DOMException("The browser blocks site data.", "SecurityError");
+    };
+    for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get });
+  });
+  await operation(page, "get_branch");
+  await page.click("label:text-is('Python')");
+  await control(page, "Token").fill(token);
+  await page.keyboard.press("Control+k");
+  await page.waitForSelector("dialog[open]");
+  await page.context().close();
+  console.log("pages work if the browser blocks site data");
 };
 
 const withoutScripts = async () => {
@@ -266,7 +286,7 @@ const printedPages = async () => {
 };
 
 const steps = [
-  everyPage, search, formSendsRequests, copies, printedPages, sessions, formerAddresses, withoutScripts, narrowPages, largeText, motion, searchByKeyboard,
+  everyPage, search, formSendsRequests, copies, printedPages, sessions, formerAddresses, blockedStorage, withoutScripts, narrowPages, largeText, motion, searchByKeyboard,
   formByKeyboard, focus, accessibility, budgets, memory,
 ];
 // Other programs on the machine change these times.
