@@ -83,10 +83,24 @@ impl Samples {
                 faults.push_str(&format!("openapi/{FILE}: unknown operation `{id}`\n"));
             }
         }
+        let used = [&self.value["operations"], &self.value["bodies"]];
+        for name in used.into_iter().flat_map(|part| variables(&part.to_string())) {
+            if self.variable(&name).is_none() {
+                faults.push_str(&format!(
+                    "openapi/{FILE}: `variables` does not describe the variable `{name}`\n"
+                ));
+            }
+        }
         match faults.is_empty() {
             true => Ok(()),
             false => Err(faults),
         }
+    }
+
+    /// Returns the description of a variable of headers and bodies.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.value["variables"][name].as_str()
     }
 
     /// Returns the value of a parameter in the sample of an operation, if it differs from the example of the parameter.
@@ -136,4 +150,12 @@ impl Samples {
     pub fn world(&self) -> String {
         self.value["world"].to_string()
     }
+}
+
+/// Returns the names in the texts `"${NAME}"` of JSON.
+#[must_use]
+pub fn variables(json: &str) -> BTreeSet<String> {
+    let parts = json.split("\"${").skip(1);
+    let names = parts.filter_map(|part| part.split_once("}\""));
+    names.map(|(name, _)| name.to_owned()).collect()
 }

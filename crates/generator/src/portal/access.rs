@@ -88,11 +88,14 @@ pub(super) fn callers(operation: &Operation<'_>) -> Vec<(&'static str, &'static 
 
 /// Returns the facts about an operation: access, scopes, plan, feature gate, pages and limits.
 pub(super) fn facts(operation: &Operation<'_>) -> Vec<(&'static str, Line)> {
-    let mut facts = vec![
-        ("Lowest role", role(operation)),
-        ("Without a token", without_token(operation)),
-    ];
-    facts.push(("Token scopes", scopes(operation)));
+    let mut facts = match operation.ignores_credentials() {
+        true => vec![("Credentials", vec![text("None, except those in the parameters")])],
+        false => vec![
+            ("Lowest role", role(operation)),
+            ("Without a token", without_token(operation)),
+            ("Token scopes", scopes(operation)),
+        ],
+    };
     if let Some(tier) = operation.value["x-tier"].as_str().filter(|tier| *tier != "free") {
         facts.push(("Plan", vec![text(plan(tier))]));
     }
@@ -274,6 +277,16 @@ mod tests {
             ("Administrator", YES),
         ];
         assert_eq!(callers(&operation(&value)), expected);
+    }
+
+    #[test]
+    fn facts_of_operation_that_ignores_credentials_name_no_roles_and_scopes() {
+        let value = json!({
+            "x-access": { "on": "instance", "min": "none", "anonymous": true }, "security": [{}],
+        });
+        let facts = facts(&operation(&value));
+        let expected = ("Credentials", vec![text("None, except those in the parameters")]);
+        assert_eq!(facts, [expected]);
     }
 
     #[test]

@@ -41,15 +41,7 @@ pub(super) fn page(
     page.lead.push(Block::Callers(access::callers(operation)));
     page.side
         .push(Block::Samples(sample::samples(site, operation).into()));
-    page.side.push(Block::Paragraph(vec![
-        text("Set "),
-        code("HOLDFAST"),
-        text(" and "),
-        code("TOKEN"),
-        text(" as in the "),
-        link("first request", format!("{BASE}/#first-request")),
-        text("."),
-    ]));
+    page.side.push(Block::Paragraph(variables(site, operation)));
     page.side.push(try_it(site, operation));
     page.side
         .extend(response_example(operation).into_iter().flatten());
@@ -59,6 +51,26 @@ pub(super) fn page(
     linked(site, operation, &mut page.body);
     neighbors(site, operation, &mut page);
     page
+}
+
+/// Returns the variables of the samples.
+fn variables(site: &Site<'_>, operation: &Operation<'_>) -> Line {
+    let mut line = vec![
+        text("Set "),
+        code("HOLDFAST"),
+        text(" and "),
+        code("TOKEN"),
+        text(" as in the "),
+        link("first request", format!("{BASE}/#first-request")),
+        text("."),
+    ];
+    for name in sample::request(site, operation).variables() {
+        let description = site.samples.and_then(|samples| samples.variable(&name));
+        if let Some(description) = description {
+            line.extend(prose::line_of(site, &format!(" `{name}` is {description}.")));
+        }
+    }
+    line
 }
 
 /// Returns the newest version that changed or added an operation. New responses that nearly all operations share are no

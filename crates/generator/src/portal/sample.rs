@@ -4,6 +4,7 @@
 //! header is the value of a variable.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
@@ -26,8 +27,19 @@ pub(super) struct Request<'a> {
     /// Headers that are parameters.
     headers: Vec<(&'a str, String)>,
     body: Body<'a>,
-    is_scim: bool,
+    credentials: Credentials,
     returns_file: bool,
+}
+
+/// The credentials of a request.
+#[derive(Clone, Copy)]
+enum Credentials {
+    /// None: the operation ignores them.
+    None,
+    /// A token of a user.
+    Token,
+    /// A token of SCIM.
+    Scim,
 }
 
 /// The body of a request.
@@ -87,7 +99,11 @@ pub(super) fn request<'a>(site: &Site<'a>, operation: &Operation<'a>) -> Request
         path,
         headers,
         body: body(site, operation),
-        is_scim: operation.access("on") == "scim",
+        credentials: match operation.access("on") {
+            _ if operation.ignores_credentials() => Credentials::None,
+            "scim" => Credentials::Scim,
+            _ => Credentials::Token,
+        },
         returns_file: returns_file(operation),
     }
 }
@@ -227,6 +243,18 @@ impl Request<'_> {
         })
     }
 
+    /// Returns the names of the variables of headers and of the body.
+    pub(super) fn variables(&self) -> BTreeSet<String> {
+        let values = self.headers.iter();
+        let mut json: String = values
+            .map(|(_, value)| Value::from(value.as_str()).to_string())
+            .collect();
+        if let Body::Json(_, body) = &self.body {
+            json.push_str(&body.to_string());
+        }
+        crate::samples::variables(&json)
+    }
+
     /// Returns the request for curl.
     pub(super) fn curl(&self) -> String {
         let mut parts = vec!["curl".to_owned()];
@@ -237,11 +265,11 @@ impl Request<'_> {
             ("HEAD", _) => parts.push("--head".to_owned()),
             (method, _) => parts.push(format!("--request {method}")),
         }
-        let header = match self.is_scim {
-            true => "--header \"Authorization: Bearer $TOKEN\"",
-            false => "--header \"Private-Token: $TOKEN\"",
-        };
-        parts.push(header.to_owned());
+        match self.credentials {
+            Credentials::None => {}
+            Credentials::Token => parts.push("--header \"Private-Token: $TOKEN\"".to_owned()),
+            Credentials::Scim => parts.push("--header \"Authorization: Bearer $TOKEN\"".to_owned()),
+        }
         for (name, value) in self.header_values(|name| format!("\"${name}\"")) {
             parts.push(format!("--header \"{name}: {}", &value[1..]));
         }
@@ -285,19 +313,20 @@ impl Request<'_> {
             self.method.to_lowercase(),
             self.path
         );
-        let mut headers = match self.is_scim {
-            true => "\"Authorization\": \"Bearer \" + os.environ[\"TOKEN\"]".to_owned(),
-            false => "\"Private-Token\": os.environ[\"TOKEN\"]".to_owned(),
+        let mut headers = match self.credentials {
+            Credentials::None => Vec::new(),
+            Credentials::Token => vec!["\"Private-Token\": os.environ[\"TOKEN\"]".to_owned()],
+            Credentials::Scim => vec!["\"Authorization\": \"Bearer \" + os.environ[\"TOKEN\"]".to_owned()],
         };
         if let Body::Json(media, _) = self.body
             && media != "application/json"
         {
-            headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
+            headers.push(format!("\"Content-Type\": \"{media}\""));
         }
         for (name, value) in self.header_values(python_variable) {
-            headers.push_str(&format!(", \"{name}\": {value}"));
+            headers.push(format!("\"{name}\": {value}"));
         }
-        text.push_str(&format!("    headers={{{headers}}},\n"));
+        text.push_str(&format!("    headers={{{}}},\n", headers.join(", ")));
         match &self.body {
             Body::None => {}
             Body::Json(_, value) => {
@@ -361,17 +390,18 @@ impl Request<'_> {
         if self.method != "GET" {
             text.push_str(&format!("  method: \"{}\",\n", self.method));
         }
-        let mut headers = match self.is_scim {
-            true => "\"Authorization\": `Bearer ${process.env.TOKEN}`".to_owned(),
-            false => "\"Private-Token\": process.env.TOKEN".to_owned(),
+        let mut headers = match self.credentials {
+            Credentials::None => Vec::new(),
+            Credentials::Token => vec!["\"Private-Token\": process.env.TOKEN".to_owned()],
+            Credentials::Scim => vec!["\"Authorization\": `Bearer ${process.env.TOKEN}`".to_owned()],
         };
         if let Body::Json(media, _) = self.body {
-            headers.push_str(&format!(", \"Content-Type\": \"{media}\""));
+            headers.push(format!("\"Content-Type\": \"{media}\""));
         }
         for (name, value) in self.header_values(javascript_variable) {
-            headers.push_str(&format!(", \"{name}\": {value}"));
+            headers.push(format!("\"{name}\": {value}"));
         }
-        text.push_str(&format!("  headers: {{ {headers} }},\n"));
+        text.push_str(&format!("  headers: {{ {} }},\n", headers.join(", ")));
         match &self.body {
             Body::None => {}
             Body::Json(_, value) => {
@@ -456,142 +486,4 @@ fn python(value: &Value, depth: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn sample(operation: Value) -> [String; 3] {
-        sample_with("{}", operation)
-    }
-
-    /// Returns the samples with a file of samples.
-    fn sample_with(text: &str, operation: Value) -> [String; 3] {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("samples.yaml"), text).expect("a file");
-        let samples = crate::samples::load(folder.path()).expect("YAML");
-        let root = json!({ "paths": { "/projects/{id}/keys": operation } });
-        let mut site = Site::new(&root);
-        site.samples = samples.as_ref();
-        let request = request(&site, &site.operations[0]);
-        [request.curl(), request.python(), request.javascript()]
-    }
-
-    fn parameters() -> Value {
-        json!([
-            { "name": "id", "in": "path", "required": true, "schema": { "type": "string" }, "example": "engines/difference" },
-            { "name": "ref", "in": "query", "required": true, "schema": { "type": "string" } },
-            { "name": "page", "in": "query", "schema": { "type": "integer" } },
-        ])
-    }
-
-    #[test]
-    fn samples_encode_paths_and_contain_required_parameters() {
-        let [curl, python, javascript] =
-            sample(json!({ "get": { "operationId": "get_key", "parameters": parameters() } }));
-        let path = "/projects/engines%2Fdifference/keys?ref=main\"";
-        assert!(
-            curl.starts_with("curl \\\n  --header \"Private-Token: $TOKEN\""),
-            "{curl}"
-        );
-        for text in [curl, python, javascript] {
-            assert!(text.contains(path), "{text}");
-        }
-    }
-
-    #[test]
-    fn bodies_are_quoted_for_each_language() {
-        let body = json!({ "application/json": { "example": { "title": "It's", "deep": [true, null] } } });
-        let [curl, python, javascript] = sample(json!({ "post": {
-            "operationId": "create_key", "parameters": parameters(), "requestBody": { "content": body },
-        } }));
-        assert!(
-            curl.contains("--request POST") && curl.contains("It'\\''s"),
-            "{curl}"
-        );
-        assert!(
-            python.contains("\"title\": \"It's\",") && python.contains("True,\n            None,"),
-            "{python}"
-        );
-        assert!(
-            javascript.contains("body: JSON.stringify({\n    \"title\": \"It's\","),
-            "{javascript}"
-        );
-    }
-
-    #[test]
-    fn variables_of_bodies_and_headers_are_read_in_each_language() {
-        let parameters = json!([{ "name": "Key", "in": "header" }, { "name": "Other", "in": "header" }]);
-        let body = json!({ "application/json": { "example": { "title": "a", "sha": "1a2b" } } });
-        let [curl, python, javascript] = sample_with(
-            "{bodies: {create_key: {sha: '${SHA}'}}, commands: {create_key: 'SHA=$(git rev-parse HEAD)'},\
-             operations: {create_key: {Key: '${KEY}'}}}",
-            json!({ "post": { "operationId": "create_key", "parameters": parameters, "requestBody": { "content": body } } }),
-        );
-        assert!(curl.starts_with("SHA=$(git rev-parse HEAD)\ncurl \\\n"), "{curl}");
-        assert!(
-            curl.contains("\"title\": \"a\"") && curl.contains("\"sha\": \"'\"$SHA\"'\""),
-            "{curl}"
-        );
-        assert!(curl.contains("--header \"Key: $KEY\""), "{curl}");
-        assert!(
-            python.contains("\"sha\": os.environ[\"SHA\"]")
-                && python.contains("\"Key\": os.environ[\"KEY\"]"),
-            "{python}"
-        );
-        assert!(
-            javascript.contains("\"sha\": process.env.SHA")
-                && javascript.contains("\"Key\": process.env.KEY"),
-            "{javascript}"
-        );
-        assert!(!curl.contains("Other"), "{curl}");
-    }
-
-    #[test]
-    fn files_are_sent_as_bodies_and_have_names_of_their_own_in_forms() {
-        let operation = |body: Value| json!({ "put": { "operationId": "upload_key", "requestBody": { "content": body } } });
-        let file = operation(json!({ "application/octet-stream": {} }));
-        let [curl, python, javascript] = sample_with("{bodies: {upload_key: a.key}}", file);
-        assert!(
-            curl.contains("--upload-file a.key") && !curl.contains("--request"),
-            "{curl}"
-        );
-        assert!(python.contains("data=open(\"a.key\", \"rb\")"), "{python}");
-        assert!(
-            javascript.contains("body: await openAsBlob(\"a.key\")"),
-            "{javascript}"
-        );
-        let schema =
-            json!({ "properties": { "file": { "format": "binary" }, "title": { "type": "string" } } });
-        let form = operation(json!({ "multipart/form-data": { "schema": schema } }));
-        let [curl, ..] = sample_with("{bodies: {upload_key: {file: a.key, title: b}}}", form);
-        assert!(
-            curl.contains("--form 'title=b' \\\n  --form 'file=@a.key'"),
-            "{curl}"
-        );
-    }
-
-    #[test]
-    fn files_are_sent_as_forms() {
-        let schema = json!({ "required": ["file", "name"], "properties": {
-            "file": { "type": "string", "format": "binary" }, "name": { "type": "string" }, "note": { "type": "string" },
-        } });
-        let body = json!({ "multipart/form-data": { "schema": schema } });
-        let [curl, python, javascript] = sample(json!({ "post": {
-            "operationId": "import_key", "parameters": parameters(), "requestBody": { "content": body },
-        } }));
-        assert!(
-            curl.contains("--form 'name=example' \\\n  --form 'file=@export.tar.gz'"),
-            "{curl}"
-        );
-        assert!(
-            python.contains("files={\"file\": open(\"export.tar.gz\", \"rb\")}"),
-            "{python}"
-        );
-        assert!(
-            javascript.contains("form.append(\"name\", \"example\");"),
-            "{javascript}"
-        );
-        assert!(!curl.contains("note"), "{curl}");
-    }
-}
+mod tests;

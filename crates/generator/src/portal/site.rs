@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heck::ToKebabCase;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::lint::collect;
 pub(super) use crate::load::{entries, items};
@@ -67,6 +67,11 @@ impl Operation<'_> {
     /// Returns whether a field of `x-access` is true.
     pub(super) fn has_access(&self, field: &str) -> bool {
         self.value["x-access"][field] == true
+    }
+
+    /// Returns whether the operation ignores all credentials.
+    pub(super) fn ignores_credentials(&self) -> bool {
+        self.value["security"] == json!([{}])
     }
 
     /// Returns whether the operation is deprecated.

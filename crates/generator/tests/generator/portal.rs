@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use generator::portal::{self, Assets, HTML, MARKDOWN, PortalFile, history};
 use generator::{Generated, publish};
 use heck::ToKebabCase;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{assets_folder, contract_folder, loaded, small};
 
@@ -281,6 +281,8 @@ fn operation_pages_show_the_access_rules() {
         }
         let is_open = access["anonymous"] == true;
         assert_eq!(is_open, !page.contains("- Without a token: Returns 401"), "{id}");
+        let ignores_credentials = operation["security"] == json!([{}]);
+        assert_eq!(ignores_credentials, !page.contains("- Token scopes: "), "{id}");
         for scope in operation["x-scope"].as_array().into_iter().flatten() {
             assert!(
                 page.contains(&format!("`{}`", scope.as_str().expect("a scope"))),

@@ -39,6 +39,13 @@ fn values_of_unknown_parameters_and_operations_are_reported() {
         "values: {other: 1}\noperations: {get_raw_key: {title: x}, unknown: {key_id: 1}}\n",
     );
     assert_eq!(faults, expected);
+    let body = "bodies: {create_key: {title: '${TITLE}'}}\n";
+    let expected = "openapi/samples.yaml: `variables` does not describe the variable `TITLE`\n";
+    assert_eq!(faults_of_samples(body), expected);
+    assert_eq!(
+        faults_of_samples(&format!("{body}variables: {{TITLE: a title}}\n")),
+        ""
+    );
 }
 
 #[test]
