@@ -1,6 +1,6 @@
 //! Error responses: the only module that maps errors to statuses and bodies (docs/API-DESIGN.md).
 
-use contract::operation::ErrorFormat;
+use contract::operation::{ErrorFormat, Operation};
 use domain::kernel::error::{Error, ScimErrorType, TokenFault};
 use poem::Response;
 use poem::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 const OVERLOADED_RETRY_SECONDS: &str = "5";
 /// Seconds until a retry after too many Git operations were in progress.
 const BUSY_RETRY_SECONDS: &str = "10";
+/// Challenge of package clients.
+const BASIC_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+/// Challenge of SCIM, which RFC 7644 2 requires.
+const SCIM_CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"Holdfast\"");
 
 /// Returns the response for an error.
 #[must_use]
@@ -33,12 +37,8 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     };
     let headers = response.headers_mut();
     match error {
-        // Required by RFC 7644 2.
         Error::Unauthorized if format != ErrorFormat::Plain => {
-            headers.insert(
-                WWW_AUTHENTICATE,
-                HeaderValue::from_static("Bearer realm=\"Holdfast\""),
-            );
+            headers.insert(WWW_AUTHENTICATE, SCIM_CHALLENGE);
         }
         Error::InvalidToken(fault) => {
             let challenge =
@@ -92,7 +92,33 @@ pub fn render_for_package_client(error: &Error, for_cargo: bool) -> Response {
         response.set_body(body.to_string());
     }
     if status == StatusCode::UNAUTHORIZED {
-        let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, BASIC_CHALLENGE);
+    }
+    response
+}
+
+/// Returns an error that a test of a client requests, in the form of errors of the operation.
+#[must_use]
+pub fn render_status(operation: Option<&Operation>, headers: &HeaderMap, status: StatusCode) -> Response {
+    let text = status.to_string();
+    let (mut response, challenge) = match operation {
+        Some(operation) if operation.package_client => {
+            let mut body = error_body(status, "");
+            if operation.cargo_client {
+                body["errors"] = json!([{ "detail": text }]);
+            }
+            (json_response(status, &body), Some(BASIC_CHALLENGE))
+        }
+        Some(operation) if operation.error_format != ErrorFormat::Plain => {
+            let format = negotiate(operation.error_format, headers);
+            let message = format == ErrorFormat::ScimWithMessage;
+            (scim(status, None, &text, message), Some(SCIM_CHALLENGE))
+        }
+        _ => (json_response(status, &json!({ "message": text })), None),
+    };
+    if status == StatusCode::UNAUTHORIZED
+        && let Some(challenge) = challenge
+    {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response

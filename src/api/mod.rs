@@ -20,7 +20,7 @@ pub mod response;
 pub mod response_cache;
 pub(crate) mod response_memory;
 pub mod revalidation;
-mod route_tree;
+pub mod route_tree;
 pub mod routes;
 mod rule;
 mod spool;

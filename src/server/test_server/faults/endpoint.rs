@@ -1,16 +1,18 @@
 //! Middleware that injects faults.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
+use contract::operation::Operation;
+use contract::table::operations;
 use domain::kernel::error::Error;
 use poem::http::header::RETRY_AFTER;
 use poem::http::{HeaderName, HeaderValue, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
-use serde_json::json;
 
 use super::{Faults, Injection, Outcome};
-use crate::api::error_response::{json_response, render};
+use crate::api::error_response::{render, render_status};
+use crate::api::route_tree::RouteTree;
 use crate::web::connections::CloseConnection;
 
 /// Header of injected errors, by which a test distinguishes them from errors of the server.
@@ -51,15 +53,34 @@ impl<E: Endpoint> Endpoint for FaultEndpoint<E> {
         if let Some(delay) = fault.and_then(|fault| fault.delay) {
             tokio::time::sleep(delay).await;
         }
-        match fault.and_then(|fault| response(&fault)) {
+        match fault.and_then(|fault| response(&fault, &request)) {
             Some(response) => Ok(response),
             None => self.inner.call(request).await.map(IntoResponse::into_response),
         }
     }
 }
 
+/// The operations by the path of a request.
+static OPERATIONS: LazyLock<RouteTree<&'static Operation>> = LazyLock::new(|| {
+    let mut tree = RouteTree::default();
+    for operation in operations() {
+        tree.insert(operation.path, operation.rest, operation);
+    }
+    tree
+});
+
+/// Returns the operation of a request. Operations with the same path have the same form of errors, so any of them is right
+/// for another method.
+fn operation_of(request: &Request) -> Option<&'static Operation> {
+    let found = OPERATIONS.find(request.uri().path());
+    let exact = found
+        .iter()
+        .find(|operation| operation.method == request.method().as_str());
+    exact.or(found.first()).copied()
+}
+
 /// Returns the response of a fault; `None` if the server responds.
-fn response(fault: &Injection) -> Option<Response> {
+fn response(fault: &Injection, request: &Request) -> Option<Response> {
     let outcome = fault.outcome?;
     let mut response = match outcome {
         Outcome::Status(429) | Outcome::RateLimit => {
@@ -67,7 +88,7 @@ fn response(fault: &Injection) -> Option<Response> {
         }
         Outcome::Status(status) => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            json_response(status, &json!({ "message": status.to_string() }))
+            render_status(operation_of(request), request.headers(), status)
         }
         Outcome::Close => {
             let mut response = Response::from(StatusCode::BAD_GATEWAY);

@@ -56,6 +56,23 @@ async fn exceeded_rate_limits_have_the_usual_body_and_headers() {
     assert_eq!(header(&response, "ratelimit-remaining"), None);
 }
 
+async fn errors_have_the_form_of_their_operation() {
+    let directory = temporary_directory();
+    let rules = ["* /api/scim/** 401", "* /projects/*/packages/cargo/** 401", "* /user 401"];
+    let arguments = rules.map(|rule| ["--fail", rule]).concat();
+    let server = RunningTestServer::start(directory.path(), &arguments).await;
+    let scim = reqwest::get(format!("{}/api/scim/v2/groups/a/Users", server.text("url"))).await.unwrap();
+    assert_eq!(header(&scim, "content-type").as_deref(), Some("application/scim+json"));
+    assert_eq!(header(&scim, "www-authenticate").as_deref(), Some("Bearer realm=\"Holdfast\""));
+    assert_eq!(body(scim).await["detail"], "401 Unauthorized");
+    let cargo = server.send(Method::GET, "/projects/1/packages/cargo/config.json").await.unwrap();
+    assert_eq!(header(&cargo, "www-authenticate").as_deref(), Some("Basic realm=\"Holdfast\""));
+    assert_eq!(body(cargo).await["errors"], json!([{ "detail": "401 Unauthorized" }]));
+    let user = server.send(Method::GET, "/user").await.unwrap();
+    assert_eq!(header(&user, "www-authenticate"), None);
+    assert_eq!(body(user).await, json!({ "message": "401 Unauthorized" }));
+}
+
 async fn closed_connections_have_no_response() {
     let directory = temporary_directory();
     let server = RunningTestServer::start(directory.path(), &["--fail", "* /projects close x2"]).await;
@@ -110,6 +127,7 @@ async fn faults_apply_to_git_and_never_to_control_requests() {
 harness::tests![
     rules_of_the_start_apply_as_often_as_counted,
     exceeded_rate_limits_have_the_usual_body_and_headers,
+    errors_have_the_form_of_their_operation,
     closed_connections_have_no_response,
     delays_apply_before_response_or_error,
     rules_are_added_listed_and_removed_by_control_requests,
