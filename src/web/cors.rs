@@ -19,8 +19,8 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "Accept, Authorization, Content-Type, Deploy-Token, If-None-Match, If-Range, If-Unmodified-Since, Job-Token, \
      Private-Token, Range, Sudo, Unleash-Appname, Unleash-Instanceid",
 );
-/// Headers that pages can read: those of paging, rate limits, caching, files and errors, the URL of a created resource, and the
-/// request ID.
+/// Headers that pages can read: those of paging, rate limits, caching, files and errors, the URL of a created resource,
+/// and the request ID.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "Accept-Ranges, Allow, Content-Disposition, Content-Range, ETag, Link, Links, Location, RateLimit-Limit, \
      RateLimit-Remaining, RateLimit-Reset, Retry-After, WWW-Authenticate, X-Checksum-MD5, X-Checksum-SHA1, \

@@ -87,8 +87,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Runs the jobs of the current state. The jobs of other states do not run, because the clock of the process is that of
-    /// the current one.
+    /// Runs the jobs of the current state. The jobs of other states do not run, because the clock of the process is that
+    /// of the current one.
     pub(super) async fn start_jobs(&self) {
         if let Some(open) = self.open.lock().await.as_mut() {
             let jobs = run_jobs(self.backend.clone(), self.stopping.clone());

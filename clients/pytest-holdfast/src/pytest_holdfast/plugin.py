@@ -48,7 +48,8 @@ def holdfast(holdfast_server: HoldfastServer, request: pytest.FixtureRequest) ->
     """The server with the state of the start: the data of ``holdfast_setup``, or none."""
     holdfast_server.reset()
     chosen_time = None
-    # The marker of the test is before those of its class and module. The first time and the first rule that applies count.
+    # The marker of the test is before those of its class and module. The first time, and the first rule that applies,
+    # are used.
     for marker in request.node.iter_markers("holdfast"):
         faults, time = _arguments(*marker.args, **marker.kwargs)
         for rule in faults:

@@ -69,8 +69,8 @@ static OPERATIONS: LazyLock<RouteTree<&'static Operation>> = LazyLock::new(|| {
     tree
 });
 
-/// Returns the operation of a request. Operations with the same path have the same form of errors, so any of them is right
-/// for another method.
+/// Returns the operation of a request, or another one with its path, because operations with the same path have the same
+/// form of errors.
 fn operation_of(request: &Request) -> Option<&'static Operation> {
     let found = OPERATIONS.find(request.uri().path());
     let exact = found
