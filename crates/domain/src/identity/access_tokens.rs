@@ -357,8 +357,6 @@ pub(crate) fn filter(tokens: Select<Entity>, activity: TokenActivity) -> Select<
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     #[test]
@@ -367,13 +365,5 @@ mod tests {
         assert_eq!(check_scopes(&requested, &TOKEN_SCOPES).unwrap(), "api read_user");
         assert!(check_scopes(&[], &TOKEN_SCOPES).is_err());
         assert!(check_scopes(&["api".to_owned(), "x".to_owned()], &TOKEN_SCOPES).is_err());
-    }
-
-    #[test]
-    fn many_unknown_scopes_are_refused_fast() {
-        let requested: Vec<String> = (0..100_000).map(|number| number.to_string()).collect();
-        let start = Instant::now();
-        assert!(check_scopes(&requested, &TOKEN_SCOPES).is_err());
-        assert!(start.elapsed() < Duration::from_secs(1));
     }
 }
