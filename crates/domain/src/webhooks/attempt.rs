@@ -184,9 +184,6 @@ pub(super) async fn attempt(
         let attempt = DeliveryAttempt::withheld("the resource is now confidential");
         return Ok(Some(attempt.with_payload(Set(None))));
     }
-    if payload.len() > payloads::MAX_BYTES {
-        return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE)));
-    }
     let logged = match is_stored {
         true => ActiveValue::NotSet,
         false => logged_payload(&payload),
@@ -247,7 +244,8 @@ async fn build_payload(
         return Ok(BuiltPayload::Failed(attempt));
     };
     match payloads::body(backend, event).await {
-        Ok(payload) => Ok(BuiltPayload::Ready(payload)),
+        Ok(Some(payload)) => Ok(BuiltPayload::Ready(payload)),
+        Ok(None) => Ok(BuiltPayload::Failed(DeliveryAttempt::withheld(TOO_LARGE))),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
             Ok(BuiltPayload::Failed(DeliveryAttempt::without_payload(
@@ -299,8 +297,8 @@ pub(super) struct ImmediateRequest {
     pub event_id: Option<i64>,
     /// Event UUID for the receiver; a new one if absent.
     pub uuid: Option<String>,
-    /// The payload.
-    pub payload: String,
+    /// The payload, unless it is too large.
+    pub payload: Option<String>,
     /// Slot of the payload.
     pub slot: PayloadSlot,
 }
@@ -324,24 +322,25 @@ pub(super) async fn send_once(
     sent: ImmediateRequest,
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let attempt = if sent.payload.len() > payloads::MAX_BYTES {
-        DeliveryAttempt::withheld(TOO_LARGE)
-    } else {
-        let logged = logged_payload(&sent.payload);
-        match sent_body(hook, sent.payload) {
-            None => DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
-            Some(body) => {
-                let _slot = sent.slot.built(body.len());
-                let local = allows_local_requests(backend).await?;
-                let DeliveryRequest {
-                    request,
-                    logged_headers,
-                } = build(backend, hook, sent.kind, &uuid, body, local)?;
-                let outcome = backend.webhooks.send_now(request).await;
-                let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
-                DeliveryAttempt::sent(outcome)
-                    .with_headers(logged_headers)
-                    .with_payload(logged)
+    let attempt = match sent.payload {
+        None => DeliveryAttempt::withheld(TOO_LARGE),
+        Some(payload) => {
+            let logged = logged_payload(&payload);
+            match sent_body(hook, payload) {
+                None => DeliveryAttempt::withheld(INVALID_TEMPLATE).with_payload(logged),
+                Some(body) => {
+                    let _slot = sent.slot.built(body.len());
+                    let local = allows_local_requests(backend).await?;
+                    let DeliveryRequest {
+                        request,
+                        logged_headers,
+                    } = build(backend, hook, sent.kind, &uuid, body, local)?;
+                    let outcome = backend.webhooks.send_now(request).await;
+                    let outcome = outcome.ok_or(Error::RateLimited(RETRY_AFTER))?;
+                    DeliveryAttempt::sent(outcome)
+                        .with_headers(logged_headers)
+                        .with_payload(logged)
+                }
             }
         }
     };

@@ -102,7 +102,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
         kind: delivery.kind,
         event_id: delivery.event_id,
         uuid: Some(delivery.uuid),
-        payload: delivery.request_body.unwrap_or_default(),
+        payload: delivery.request_body,
         slot,
     };
     send_now(backend, &hook, again).await

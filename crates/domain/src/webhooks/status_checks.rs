@@ -89,8 +89,8 @@ async fn attempt(
         )));
     };
     let body = match payloads::status_check_body(backend, event, check).await {
-        Ok(body) if body.len() <= payloads::MAX_BYTES => Bytes::from(body),
-        Ok(_) => return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE))),
+        Ok(Some(body)) => Bytes::from(body),
+        Ok(None) => return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE))),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a payload for a status check");
             return Ok(Some(DeliveryAttempt::without_payload(UNBUILDABLE)));

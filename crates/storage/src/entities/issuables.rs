@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, LockType, Order, Query, SelectStatement};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, FromQueryResult, QueryOrder,
-    QueryTrait,
+    QuerySelect, QueryTrait,
 };
 
 use super::labels;
@@ -143,6 +143,31 @@ pub async fn labels_of(
         .into_query();
     join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);
     grouped(db, &statement).await
+}
+
+/// Returns the IDs and titles of the labels of an issuable, ordered by title. Descriptions, which can be long, are not
+/// read.
+///
+/// # Errors
+/// Any database error.
+pub async fn label_titles_of(
+    db: &impl ConnectionTrait,
+    kind: IssuableKind,
+    id: i64,
+) -> Result<Vec<(i64, String)>, DbErr> {
+    let mut statement = labels::Entity::find()
+        .select_only()
+        .columns([labels::Column::Id, labels::Column::Title])
+        .order_by_asc(labels::Column::Title)
+        .order_by_asc(labels::Column::Id)
+        .into_query();
+    join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), [id]);
+    let rows = db.query_all(&statement).await?;
+    let mut labels = Vec::with_capacity(rows.len());
+    for row in &rows {
+        labels.push((row.try_get("", "id")?, row.try_get("", "title")?));
+    }
+    Ok(labels)
 }
 
 /// Returns a part with the assignees of several issuables, in assignment order; none without issuables.

@@ -8,12 +8,12 @@ use domain::identity::space_access::SpaceAccess;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Error;
 use domain::planning::labels::{reserve_descriptions, resolve_or_create};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::issuables::{IssuableKind, label_links};
 use storage::entities::labels::{LabelParts, LabelSummary};
 use storage::entities::related_rows::RelatedRows;
-use storage::entities::{issue_assignees, issues, labels};
+use storage::entities::{issue_assignees, issue_labels, issues, labels, resource_events};
 
 use super::label;
 use crate::support::body_memory::request_memory;
@@ -197,9 +197,50 @@ async fn description_of_a_label_is_read_once_for_all_issues(server: TestServer) 
     }
 }
 
+async fn issue_has_limited_number_of_labels(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    label(&root, &format!("/projects/{work}"), "first").await;
+    let issue = server.insert_issue(work, 1, &[]).await.id;
+    let db = server.backend.database.write();
+    let run = async |statement: String| {
+        db.execute_unprepared(&statement).await.expect("rows");
+        server.backend.database.invalidate();
+    };
+    run("INSERT INTO labels (project_id, title, title_key, color, created_at, updated_at) \
+         WITH RECURSIVE numbers(number) AS (SELECT 2 UNION ALL SELECT number + 1 FROM numbers WHERE number < 4100) \
+         SELECT project_id, 'l' || CAST(number AS text), 'l' || CAST(number AS text), color, created_at, updated_at \
+         FROM labels, numbers WHERE title = 'first'"
+        .to_owned())
+    .await;
+    // As before the limit.
+    run(format!("INSERT INTO issue_labels (issue_id, label_id) SELECT {issue}, id FROM labels")).await;
+    let path = format!("/projects/{work}/issues/1");
+    let refused = json!({
+        "labels": ["are too many (an issue can have at most 1000 labels; remove labels first)"],
+    });
+    let rejected = root.put(&path, json!({ "add_labels": "new" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], refused);
+    assert_eq!(labels::Entity::find().count(db).await.expect("a count"), 4_100);
+    // One statement for all events would have too many values.
+    root.put(&path, json!({ "labels": "l2" })).await.expect(200);
+    assert_eq!(resource_events::Entity::find().count(db).await.expect("a count"), 4_099);
+    run(format!(
+        "INSERT INTO issue_labels (issue_id, label_id) SELECT {issue}, id FROM labels WHERE title <> 'l2' \
+         ORDER BY id LIMIT 998"
+    ))
+    .await;
+    root.put(&path, json!({ "add_labels": "l4000" })).await.expect(200);
+    assert_eq!(issue_labels::Entity::find().count(db).await.expect("a count"), 1_000);
+    let rejected = root.put(&path, json!({ "add_labels": "l4001" })).await.expect(400);
+    assert_eq!(rejected.json()["message"], refused);
+    root.put(&path, json!({ "add_labels": "l4001", "remove_labels": "l4000" })).await.expect(200);
+}
+
 on_every_database![
     label_counts_include_only_visible_items,
     label_priority_of_items_is_the_lowest_of_their_labels,
     resolve_or_create_finds_and_creates_labels_by_title,
     description_of_a_label_is_read_once_for_all_issues,
+    issue_has_limited_number_of_labels,
 ];

@@ -5,7 +5,7 @@ use domain::webhooks::log::sweep;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
-use storage::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_actions};
+use storage::entities::{AccessLevel, Visibility, hook_deliveries, labels, now, spent_actions};
 
 use super::{commit, hook};
 use crate::planning::issues::open;
@@ -203,6 +203,28 @@ async fn test_delivery_with_too_large_payload_fails(server: TestServer) {
     assert_eq!((receiver.rest().len(), delivery.get("request_data")), (0, None));
 }
 
+async fn labels_of_too_large_payload_are_not_read(server: TestServer) {
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let iid = open(&root, project.id, json!({ "title": "t" })).await;
+    let id = hook(&root, project.id, &receiver.url, json!({ "issues_events": true })).await;
+    root.put(&format!("/projects/{}/issues/{iid}", project.id), json!({ "labels": "large" })).await.expect(200);
+    // The payload contains the label three times: in the issue, in its attributes and as a change.
+    labels::Entity::update_many()
+        .col_expr(labels::Column::Description, Expr::value("x".repeat(9 << 20)))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    let before = server.statements();
+    server.finish_jobs().await;
+    let statements = server.statement_texts(before);
+    assert!(!statements.iter().any(|text| text.contains("\"labels\".\"description\"")), "{statements:?}");
+    let log = root.get(&format!("/projects/{}/hooks/{id}/events", project.id)).await.expect(200);
+    assert_eq!(log.pluck("error"), ["the payload is larger than 25 MiB"]);
+    assert_eq!(receiver.rest().len(), 0);
+}
+
 async fn delivery_log_requires_maintainer(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
@@ -267,6 +289,7 @@ on_every_database![
     test_and_resend_are_rate_limited_per_user,
     large_payload_is_sent_again_after_failure_and_not_stored,
     test_delivery_with_too_large_payload_fails,
+    labels_of_too_large_payload_are_not_read,
     delivery_log_requires_maintainer,
     delivery_log_is_paginated_and_old_entries_are_deleted,
 ];

@@ -7,7 +7,7 @@ use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, QueryFilter, QuerySelect};
 use serde_json::json;
 use storage::database::Violation;
-use storage::entities::issuables::{REVIEWERS, labels_of, linked_users};
+use storage::entities::issuables::{REVIEWERS, label_titles_of, linked_users};
 use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::members::MembershipSource;
 use storage::entities::projects::FeatureAccess;
@@ -26,6 +26,11 @@ use crate::kernel::policy::{EffectiveAccess, InstancePlan, Role};
 use crate::planning::labels::{ids_by_title, resolve_or_create};
 use crate::planning::system_notes;
 use crate::spaces::members;
+
+/// Maximum labels of an issue or merge request.
+const MAX_LABELS: usize = 1_000;
+/// Number of rows that a statement deletes.
+const BATCH_SIZE: usize = 1_000;
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -219,8 +224,8 @@ impl PreparedMetadata {
     /// Writes the assignees, the reviewers, and the labels, which are already locked.
     ///
     /// # Errors
-    /// Returns `Error::InvalidAttributes` if a user was deleted meanwhile. Returns an error if the database
-    /// fails.
+    /// Returns `Error::InvalidAttributes` if a user was deleted meanwhile, or the issuable would have more than
+    /// `MAX_LABELS` labels. Returns an error if the database fails.
     pub async fn link(
         &self,
         transaction: &DatabaseTransaction,
@@ -260,15 +265,15 @@ impl PreparedMetadata {
         }
         let space = self.space.clone();
         let space = space.unwrap_or_else(|| SpaceAccess::from(access.clone()));
-        let before = match new {
+        let before: Vec<i64> = match new {
             true => Vec::new(),
-            false => labels_of(transaction, kind, [id])
-                .await?
-                .remove(&id)
-                .unwrap_or_default(),
+            false => {
+                let labels = label_titles_of(transaction, kind, id).await?;
+                labels.into_iter().map(|(id, _)| id).collect()
+            }
         };
         let mut ids: Vec<i64> = match metadata.labels.is_keep() {
-            true => before.iter().map(|label| label.id).collect(),
+            true => before.clone(),
             false => Vec::new(),
         };
         for id in &self.labels {
@@ -280,13 +285,13 @@ impl PreparedMetadata {
         let removed: Vec<&str> = removed.collect();
         let removed = ids_by_title(transaction, &space, &removed).await?;
         ids.retain(|id| !removed.values().any(|removed| removed == id));
-        let before: Vec<i64> = before.iter().map(|label| label.id).collect();
         let removed = before.iter().copied().filter(|id| !ids.contains(id));
         let removed: Vec<i64> = removed.collect();
         let added: Vec<i64> = ids.iter().copied().filter(|id| !before.contains(id)).collect();
         if removed.is_empty() && added.is_empty() {
             return Ok(());
         }
+        check_number_of_labels(kind, &added, ids.len())?;
         let table = LinkTable {
             kind,
             name: kind.labels(),
@@ -303,6 +308,22 @@ impl PreparedMetadata {
         }
         Ok(())
     }
+}
+
+/// Checks the number of labels after labels are added. An issuable can have more labels since before the limit, and
+/// labels can be removed from it.
+fn check_number_of_labels(kind: IssuableKind, added: &[i64], number: usize) -> Result<()> {
+    if added.is_empty() || number <= MAX_LABELS {
+        return Ok(());
+    }
+    let text = format!(
+        "are too many ({noun} can have at most {MAX_LABELS} labels; remove labels first)",
+        noun = match kind {
+            IssuableKind::Issue => "an issue",
+            IssuableKind::MergeRequest => "a merge request",
+        }
+    );
+    Err(Error::attribute("labels", text))
 }
 
 fn invalid_milestone() -> Error {
@@ -490,14 +511,13 @@ async fn delete_links(
     id: i64,
     other_ids: Vec<i64>,
 ) -> Result<()> {
-    if other_ids.is_empty() {
-        return Ok(());
+    for other_ids in other_ids.chunks(BATCH_SIZE) {
+        let rows = Query::delete()
+            .from_table(table.name)
+            .and_where(Expr::col(table.kind.key()).eq(id))
+            .and_where(Expr::col(table.column).is_in(other_ids.iter().copied()))
+            .take();
+        transaction.execute(&rows).await?;
     }
-    let rows = Query::delete()
-        .from_table(table.name)
-        .and_where(Expr::col(table.kind.key()).eq(id))
-        .and_where(Expr::col(table.column).is_in(other_ids))
-        .take();
-    transaction.execute(&rows).await?;
     Ok(())
 }

@@ -23,6 +23,9 @@ use crate::planning::milestones::{self, MilestoneDetail};
 
 pub use storage::entities::resource_events::{ResourceEventAction, ResourceEventKind};
 
+/// Number of rows that a statement inserts.
+const BATCH_SIZE: usize = 1_000;
+
 /// An event with its related rows.
 #[derive(Debug, Clone)]
 pub struct ResourceEvent {
@@ -220,12 +223,12 @@ fn of((kind, id): (IssuableKind, i64)) -> ActiveModel {
     }
 }
 
+/// Inserts rows in batches. A statement has a maximum number of values.
 async fn insert(transaction: &DatabaseTransaction, rows: Vec<ActiveModel>) -> Result<()> {
-    if rows.is_empty() {
-        return Ok(());
+    for rows in rows.chunks(BATCH_SIZE) {
+        Entity::insert_many(rows.iter().cloned())
+            .exec_without_returning(transaction)
+            .await?;
     }
-    Entity::insert_many(rows)
-        .exec_without_returning(transaction)
-        .await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use sea_orm::{
     sea_query::LockType,
 };
 use storage::entities::iid_counters::{self, IidKind};
-use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::issuables::{assignees_of, label_titles_of};
 use storage::entities::{
     Scope, award_emoji, epic_issues, issue_links, issues, merge_requests, milestones, namespace_ancestors,
     notes, now, projects,
@@ -214,9 +214,8 @@ async fn copy_issue(
 
 /// Returns the titles of the labels of an issue.
 async fn label_titles(transaction: &DatabaseTransaction, issue_id: i64) -> Result<Vec<String>> {
-    let labels = labels_of(transaction, IssuableKind::Issue, [issue_id]).await?;
-    let titles = labels.into_values().flatten().map(|label| label.title);
-    Ok(titles.collect())
+    let labels = label_titles_of(transaction, IssuableKind::Issue, issue_id).await?;
+    Ok(labels.into_iter().map(|(_, title)| title).collect())
 }
 
 /// Locks the existing labels with these titles until the transaction ends.

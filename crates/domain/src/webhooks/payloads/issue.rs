@@ -9,14 +9,15 @@ use storage::entities::access::Viewer;
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{issues, now, users};
 
-use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
-use super::{PayloadContext, changes};
+use super::PayloadContext;
+use super::changes::{self, ChangePart};
+use super::parts::{LabelPart, ProjectPart, RepositoryPart, Shared, UserPart, date};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::text::durations::format_duration;
 use crate::planning::issuables::IssuableKind;
-use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
+use crate::planning::issuables::events::{IssuableEventData, IssuableState};
 
 #[derive(Debug, Serialize)]
 pub(super) struct IssuePayload {
@@ -25,8 +26,8 @@ pub(super) struct IssuePayload {
     user: UserPart,
     project: ProjectPart,
     object_attributes: IssueAttributes,
-    labels: Vec<LabelPart>,
-    changes: BTreeMap<String, FieldChange>,
+    labels: Vec<Shared<LabelPart>>,
+    changes: BTreeMap<String, ChangePart>,
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,
@@ -65,7 +66,7 @@ pub(super) struct IssueAttributes {
     created_at: String,
     updated_at: String,
     url: String,
-    labels: Vec<LabelPart>,
+    labels: Vec<Shared<LabelPart>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
 }
@@ -74,7 +75,7 @@ pub(super) struct IssueAttributes {
 struct IssueWithRelations {
     issue: issues::Model,
     assignees: Vec<users::Model>,
-    labels: Vec<LabelPart>,
+    labels: Vec<Shared<LabelPart>>,
     /// Whether the plan includes weights.
     weighs: bool,
 }
@@ -89,7 +90,10 @@ async fn load_relations(backend: &Backend, mut issue: issues::Model) -> Result<I
     Ok(IssueWithRelations {
         issue,
         assignees,
-        labels: labels.into_iter().map(Into::into).collect(),
+        labels: labels
+            .into_iter()
+            .map(|label| Shared::new(label.into()))
+            .collect(),
         weighs: backend.instance.plan >= InstancePlan::Starter,
     })
 }

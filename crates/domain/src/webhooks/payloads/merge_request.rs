@@ -10,13 +10,14 @@ use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{namespaces, projects, users};
 
+use super::PayloadContext;
+use super::changes::{self, ChangePart};
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date, visibility_level};
-use super::{PayloadContext, changes};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::text::durations::format_duration;
-use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
+use crate::planning::issuables::events::{IssuableEventData, IssuableState};
 use crate::review::merge_requests::{head_pipeline, is_draft};
 
 #[derive(Debug, Serialize)]
@@ -27,7 +28,7 @@ pub(super) struct MergeRequestPayload {
     project: ProjectPart,
     object_attributes: MergeRequestAttributes,
     labels: Vec<LabelPart>,
-    changes: BTreeMap<String, FieldChange>,
+    changes: BTreeMap<String, ChangePart>,
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,

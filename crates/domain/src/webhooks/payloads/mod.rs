@@ -7,6 +7,7 @@
 mod changes;
 mod issue;
 mod job;
+mod labels;
 mod merge_request;
 mod note;
 mod parts;
@@ -14,6 +15,8 @@ mod pipeline;
 mod push;
 mod release;
 mod snippet;
+
+use std::io;
 
 use git::{Repository, RepositoryId};
 use sea_orm::{ConnectionTrait, EntityTrait};
@@ -37,11 +40,14 @@ pub(super) struct PayloadContext {
     repository: Repository,
 }
 
-/// Returns the request body of an event, as JSON.
+/// Returns the request body of an event, as JSON, or `None` if it is larger than [`MAX_BYTES`].
 ///
 /// # Errors
 /// Returns an error if the database or Git fails, or if the event has no payload.
-pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<String> {
+pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Option<String>> {
+    if has_too_large_labels(backend, &event).await? {
+        return Ok(None);
+    }
     let subject = PayloadContext::load(backend, event).await?;
     match (subject.event.action, subject.event.target_type) {
         (events::EventAction::Pushed, _) => to_json(&push::payload(&subject).await?),
@@ -59,7 +65,8 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
     }
 }
 
-/// Returns the request body of an event of a merge request for an external status check, as JSON.
+/// Returns the request body of an event of a merge request for an external status check, as JSON, or `None` if it is
+/// larger than [`MAX_BYTES`].
 ///
 /// # Errors
 /// Returns an error if the database or Git fails, or if the merge request was deleted.
@@ -67,7 +74,10 @@ pub(super) async fn status_check_body(
     backend: &Backend,
     event: events::Model,
     check: &status_checks::Model,
-) -> Result<String> {
+) -> Result<Option<String>> {
+    if has_too_large_labels(backend, &event).await? {
+        return Ok(None);
+    }
     let subject = PayloadContext::load(backend, event).await?;
     let part = merge_request::StatusCheckPart {
         id: check.id,
@@ -144,8 +154,38 @@ async fn is_target_confidential(
     Ok(issue.map(|issue| issue.confidential))
 }
 
-fn to_json(payload: &impl Serialize) -> Result<String> {
-    serde_json::to_string(payload).map_err(Error::internal)
+/// Returns whether the labels of a body are larger than [`MAX_BYTES`]. The number of labels and their descriptions can
+/// exceed the memory, so they are not read then.
+async fn has_too_large_labels(backend: &Backend, event: &events::Model) -> Result<bool> {
+    let size = labels::description_bytes(backend.database.read(), event).await?;
+    Ok(size > MAX_BYTES as u64)
+}
+
+/// Returns a payload as JSON, or `None` if it is larger than [`MAX_BYTES`].
+fn to_json(payload: &impl Serialize) -> Result<Option<String>> {
+    let mut body = BodyWriter(Vec::new());
+    match serde_json::to_writer(&mut body, payload) {
+        Ok(()) => String::from_utf8(body.0).map(Some).map_err(Error::internal),
+        Err(error) if error.is_io() => Ok(None),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
+
+/// Writer that fails when the body becomes larger than [`MAX_BYTES`].
+struct BodyWriter(Vec<u8>);
+
+impl io::Write for BodyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > MAX_BYTES.saturating_sub(self.0.len()) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl PayloadContext {
@@ -169,5 +209,19 @@ impl PayloadContext {
             namespace,
             author,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, to_json};
+
+    #[test]
+    fn larger_body_is_not_built() {
+        // In JSON, a text has two quotation marks.
+        let text = "x".repeat(MAX_BYTES - 2);
+        let body = to_json(&text).expect("JSON");
+        assert_eq!(body.map(|body| body.len()), Some(MAX_BYTES));
+        assert!(to_json(&(text + "x")).expect("JSON").is_none());
     }
 }

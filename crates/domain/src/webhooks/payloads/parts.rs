@@ -1,7 +1,9 @@
 //! Parts that are shared by several payloads.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use storage::entities::{Visibility, labels, namespaces, projects, users};
 
 use super::PayloadContext;
@@ -84,8 +86,30 @@ struct FilesPart {
     removed: Vec<String>,
 }
 
+/// A part that a payload can contain several times.
+#[derive(Debug)]
+pub(super) struct Shared<T>(Arc<T>);
+
+impl<T> Shared<T> {
+    pub(super) fn new(part: T) -> Self {
+        Self(Arc::new(part))
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Serialize> Serialize for Shared<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 /// A label.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct LabelPart {
     id: i64,
     title: String,
