@@ -94,14 +94,15 @@ pub struct WebhookSettings {
     pub enable_ssl_verification: Option<bool>,
 }
 
-/// Returns a page of a project's webhooks in order of creation.
+/// Returns a page of a project's webhooks in order of creation, without their passwords, custom headers and URL
+/// variables.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     page_of(
         backend.database.read(),
-        project_hooks::of_project(access.project.id),
+        project_hooks::of_project_for_list(access.project.id),
         page,
     )
     .await

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::LockType;
-use sea_orm::{QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Keyword, LockType};
+use sea_orm::{FromQueryResult, Iterable, QueryOrder, QuerySelect, QueryTrait};
 use serde::{Deserialize, Serialize};
 
 /// Kind of event that a webhook may subscribe to.
@@ -200,6 +200,20 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
         .order_by_asc(Column::Id)
 }
 
+/// Selects the webhooks of a project in creation order, with nulls in place of their password, custom headers and URL
+/// variables. These can be large, and a list does not contain them.
+pub fn of_project_for_list(project_id: i64) -> Select<Entity> {
+    let columns = Column::iter().map(|column| match column {
+        Column::PasswordEncrypted | Column::CustomHeadersEncrypted | Column::UrlVariablesEncrypted => {
+            Expr::Keyword(Keyword::Null)
+        }
+        column => column.into_expr(),
+    });
+    let mut hooks = of_project(project_id);
+    QueryTrait::query(&mut hooks).clear_selects().exprs(columns);
+    hooks
+}
+
 /// Locks a webhook until the transaction ends; returns none if it does not exist. Deliveries may be inserted meanwhile.
 ///
 /// # Errors
@@ -208,7 +222,22 @@ pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, D
     Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
-/// Returns the webhooks of a project that an event triggers.
+/// A webhook without its values and template, which can be large.
+#[derive(Debug, Clone, PartialEq, Eq, FromQueryResult)]
+pub struct Subscriber {
+    /// The ID.
+    pub id: i64,
+    /// The URL without the password, with placeholders for URL variables.
+    pub url: String,
+    /// The branches whose pushes trigger it; all if absent.
+    pub push_events_branch_filter: Option<String>,
+    /// The meaning of the branch filter.
+    pub branch_filter_strategy: BranchFilterStrategy,
+    /// When it was disabled after failing for too long.
+    pub disabled_at: Option<DateTime<Utc>>,
+}
+
+/// Returns the webhooks of a project that an event triggers, in creation order.
 ///
 /// # Errors
 /// Any database error.
@@ -216,9 +245,18 @@ pub async fn subscribed_to(
     db: &impl ConnectionTrait,
     project_id: i64,
     kind: HookEvent,
-) -> Result<Vec<Model>, DbErr> {
+) -> Result<Vec<Subscriber>, DbErr> {
     of_project(project_id)
+        .select_only()
+        .columns([
+            Column::Id,
+            Column::Url,
+            Column::PushEventsBranchFilter,
+            Column::BranchFilterStrategy,
+            Column::DisabledAt,
+        ])
         .filter(kind.column().eq(true))
+        .into_model::<Subscriber>()
         .all(db)
         .await
 }

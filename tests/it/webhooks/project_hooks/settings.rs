@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, project_hooks};
 
 use super::{commit, hook};
+use crate::planning::issues::open;
 use crate::support::code::Project;
 use crate::support::webhook_receiver::{ReceivedRequest, Receiver};
 use crate::support::{TestServer, on_every_database};
@@ -237,6 +238,16 @@ async fn list_webhooks_is_paginated_with_constant_statement_count(server: TestSe
     assert_eq!(rejected.message(), "Maximum number of project hooks (100) exceeded");
     let count = project_hooks::Entity::find().count(server.backend.database.read()).await.unwrap();
     assert_eq!(count, 100);
+    // The values of all webhooks can have megabytes. Neither lists nor events read them.
+    let before = server.statements();
+    root.get(&format!("{url}?per_page=100")).await.expect(200);
+    open(&root, project.id, json!({ "title": "t" })).await;
+    let read = server.statement_texts(before);
+    let read: Vec<&String> = read.iter().filter(|text| text.contains("FROM \"project_hooks\"")).collect();
+    assert!(read.iter().any(|text| text.contains("\"issues_events\" = ")), "{read:?}");
+    for column in ["url_variables_encrypted", "custom_headers_encrypted"] {
+        assert!(!read.iter().any(|text| text.contains(column)), "{read:?}");
+    }
 }
 
 fn create_webhook_rejects_local_addresses_by_default_options() -> holdfast::config::ConfigOptions {
