@@ -7,8 +7,10 @@ use crate::{Oid, Repository, Result, commit};
 const MAX_FILES: usize = 1_000;
 /// Maximum size of the paths of all commits, in bytes.
 const MAX_PATH_BYTES: usize = 1 << 20;
+/// Maximum size of the trees that are read to compare one commit, in bytes.
+const MAX_COMMIT_TREE_BYTES: usize = 64 << 20;
 /// Maximum size of the trees that are read to compare all commits, in bytes.
-const MAX_TREE_BYTES: usize = 64 << 20;
+const MAX_TREE_BYTES: usize = 256 << 20;
 
 /// Files that a commit changed against its first parent, in Git's order. A renamed file is listed as removed
 /// and added, and so is a file that became a symbolic link or a submodule.
@@ -24,21 +26,44 @@ pub struct ChangedPaths {
 
 impl Repository {
     /// Returns the changed files of each commit, in the given order. Lists at most 1,000 files of each commit and 1 MiB
-    /// of paths, and none of a commit whose trees are too large.
+    /// of paths, and fewer of a commit whose trees are too large. The last commits have precedence.
     ///
     /// # Errors
     /// If one of the IDs is not a commit, and failures of the repository.
     pub async fn changed_paths(&self, commits: Vec<Oid>) -> Result<Vec<ChangedPaths>> {
-        self.git2(move |repository| {
-            let mut walk = TreeWalk::new(repository, MAX_TREE_BYTES);
-            let mut remaining_bytes = MAX_PATH_BYTES;
-            let changes = commits.iter();
-            changes
-                .map(|id| of_commit(repository, *id, &mut walk, &mut remaining_bytes))
-                .collect()
-        })
-        .await
+        let limits = TreeLimits {
+            of_commit: MAX_COMMIT_TREE_BYTES,
+            of_all: MAX_TREE_BYTES,
+        };
+        self.git2(move |repository| of_commits(repository, &commits, limits))
+            .await
     }
+}
+
+/// Limits on the size of trees, in bytes.
+#[derive(Clone, Copy)]
+struct TreeLimits {
+    of_commit: usize,
+    of_all: usize,
+}
+
+/// Returns the changed files of commits. The last commits are compared first, because callers pass the newest ones
+/// last: the limits for all commits must not omit their files.
+fn of_commits(
+    repository: &git2::Repository,
+    commits: &[Oid],
+    limits: TreeLimits,
+) -> Result<Vec<ChangedPaths>> {
+    let (mut tree_bytes, mut path_bytes) = (limits.of_all, MAX_PATH_BYTES);
+    let mut found = Vec::with_capacity(commits.len());
+    for id in commits.iter().rev() {
+        let limit = limits.of_commit.min(tree_bytes);
+        let mut walk = TreeWalk::new(repository, limit);
+        found.push(of_commit(repository, *id, &mut walk, &mut path_bytes)?);
+        tree_bytes -= limit - walk.remaining_bytes();
+    }
+    found.reverse();
+    Ok(found)
 }
 
 fn of_commit(
@@ -86,7 +111,7 @@ impl ChangedPaths {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChangedPaths, MAX_FILES};
+    use super::{ChangedPaths, MAX_FILES, TreeLimits, of_commits};
     use crate::Oid;
     use crate::testing::{Fixture, commit};
 
@@ -102,6 +127,27 @@ mod tests {
             .await
             .expect("changes");
         assert_eq!(changed[0].added, names[..MAX_FILES]);
+    }
+
+    #[tokio::test]
+    async fn large_trees_of_a_commit_do_not_omit_files_of_newer_commits() {
+        let fixture = Fixture::new("main").await;
+        let names: Vec<String> = (0..100).map(|number| format!("large/{number:02}")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let mut commits = vec![commit(&fixture.repository, "main", &files).await];
+        for name in ["second", "third"] {
+            commits.push(commit(&fixture.repository, "main", &[(name, "x")]).await);
+        }
+        let repository = git2::Repository::open(fixture.repository.path()).expect("a repository");
+        let numbers = |of_commit: usize, of_all: usize| -> Vec<usize> {
+            let changed = of_commits(&repository, &commits, TreeLimits { of_commit, of_all });
+            let changed = changed.expect("changes");
+            changed.iter().map(|paths| paths.added.len()).collect()
+        };
+        assert_eq!(numbers(10_000, 30_000), [100, 1, 1]);
+        assert_eq!(numbers(1_000, 30_000), [0, 1, 1]);
+        // The newest commit is compared first. Its directories and its path have 172 bytes.
+        assert_eq!(numbers(1_000, 200), [0, 0, 1]);
     }
 
     #[tokio::test]

@@ -39,6 +39,11 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
+    /// Returns how many bytes can be read until the limit is exceeded.
+    pub(super) fn remaining_bytes(&self) -> usize {
+        self.remaining_bytes
+    }
+
     /// Calls `visit` for each difference in Git's order until it returns false. Returns whether all differences were
     /// visited.
     ///
