@@ -1,5 +1,7 @@
 //! Queries for lists (pages, bounded totals and text search), and the deletion of expired rows and of batches.
 
+use std::collections::{BTreeSet, HashMap};
+
 use chrono::{DateTime, DurationRound, NaiveDate, TimeDelta, Utc};
 use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, LockType, Order, Query, SelectStatement};
 use sea_orm::{
@@ -14,6 +16,8 @@ use crate::kernel::page::{MAX_COUNTED, Page, PagePosition, PageRequest};
 
 /// Character that escapes wildcards.
 const ESCAPE: char = '!';
+/// Number of rows whose sizes a statement reads.
+const SIZES_PER_STATEMENT: usize = 1_000;
 
 /// Counts the rows of a statement up to one more than [`MAX_COUNTED`]. The statement must not use `GROUP BY`
 /// or `DISTINCT`.
@@ -265,6 +269,35 @@ pub async fn delete_expired<E: EntityTrait>(
 /// Returns the size of a text in bytes. The databases return it without reading the text.
 pub(crate) fn text_bytes(text: Expr) -> Expr {
     Expr::from(Func::cust("octet_length").arg(text)).cast_as("bigint")
+}
+
+/// Returns the total size in bytes of a text of rows, without reading the text. A row counts each time that its ID
+/// occurs.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn total_text_bytes<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    (id, text): (E::Column, E::Column),
+    ids: &[i64],
+) -> Result<u64> {
+    let distinct: BTreeSet<i64> = ids.iter().copied().collect();
+    let distinct: Vec<i64> = distinct.into_iter().collect();
+    let mut sizes: HashMap<i64, u64> = HashMap::new();
+    for batch in distinct.chunks(SIZES_PER_STATEMENT) {
+        let rows: Vec<(i64, Option<i64>)> = E::find()
+            .select_only()
+            .column(id)
+            .column_as(text_bytes(text.into_expr()), "size")
+            .filter(id.is_in(batch.iter().copied()))
+            .into_tuple()
+            .all(db)
+            .await?;
+        for (id, size) in rows {
+            sizes.insert(id, u64::try_from(size.unwrap_or_default()).unwrap_or_default());
+        }
+    }
+    Ok(ids.iter().filter_map(|id| sizes.get(id)).sum())
 }
 
 /// Returns the IDs of up to `limit` rows of a table whose `column` contains one of the IDs of their parents.

@@ -322,8 +322,10 @@ async fn list_issue_links_reserves_memory_of_descriptions(server: TestServer) {
     assert_eq!(used, 0);
     let refused_statements = server.statements() - before;
     // The response contains the description of the milestone three times.
+    let before = server.statements();
     let (refused, _) = list(899_990).await;
     assert!(matches!(refused, Err(Error::Overloaded)));
+    assert_eq!(server.statements() - before, refused_statements);
     let before = server.statements();
     let (linked, used) = list(900_000).await;
     assert_eq!(used, 900_000);

@@ -17,8 +17,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
-use crate::planning::labels as labels_service;
+use crate::kernel::query::{page_of, total_text_bytes};
 use crate::planning::milestones::{self, MilestoneDetail};
 
 pub use storage::entities::resource_events::{ResourceEventAction, ResourceEventKind};
@@ -95,8 +94,8 @@ async fn id_of(
     }
 }
 
-/// Loads the related rows of a page, and reserves the memory of the descriptions in the response. A milestone that was
-/// deleted meanwhile is absent.
+/// Reserves the memory of the descriptions in the response, and then loads the related rows of a page. A milestone that
+/// was deleted meanwhile is absent.
 async fn with_related(
     db: &impl ConnectionTrait,
     space: &SpaceAccess,
@@ -112,13 +111,20 @@ async fn with_related(
     }
     let mut found_labels = HashMap::new();
     if !label_ids.is_empty() {
-        let found = labels::Entity::find().filter(labels::Column::Id.is_in(label_ids));
+        use labels::{Column, Entity};
+        let size = total_text_bytes::<Entity>(db, (Column::Id, Column::Description), &label_ids).await?;
+        // The response contains two copies for each event, one of them as HTML.
+        space.caller.reserve_memory(size.saturating_mul(2))?;
+        let found = Entity::find().filter(Column::Id.is_in(label_ids));
         let found = found.all(db).await?.into_iter().map(LabelSummary::from);
         found_labels.extend(found.map(|label| (label.id, label)));
     }
     let mut found_milestones = HashMap::new();
     if !milestone_ids.is_empty() {
         use storage::entities::milestones::{Column, Entity};
+        let size = total_text_bytes::<Entity>(db, (Column::Id, Column::Description), &milestone_ids).await?;
+        // The response contains a copy for each event.
+        space.caller.reserve_memory(size)?;
         let found = Entity::find()
             .filter(Column::Id.is_in(milestone_ids))
             .all(db)
@@ -134,13 +140,7 @@ async fn with_related(
             .and_then(|id| found_milestones.get(&id).cloned()),
         event,
     });
-    let events: Vec<ResourceEvent> = events.collect();
-    // The response contains a copy for each event.
-    let labels = events.iter().filter_map(|event| event.label.as_ref());
-    labels_service::reserve_descriptions(&space.caller, labels)?;
-    let milestones = events.iter().filter_map(|event| event.milestone.as_deref());
-    milestones::reserve_descriptions(&space.caller, milestones)?;
-    Ok(events)
+    Ok(events.collect())
 }
 
 /// Records the labels that a user added to an issuable and removed from it, in this order.

@@ -16,7 +16,7 @@ use crate::kernel::error::Result;
 use crate::planning::issuables::events::FieldChange;
 
 /// Number of rows per query.
-pub(super) const BATCH_SIZE: usize = 1000;
+const BATCH_SIZE: usize = 1000;
 
 /// Names of lists of users in events and in payloads.
 const USERS: [(&str, &str); 2] = [("assignee_ids", "assignees"), ("reviewer_ids", "reviewers")];

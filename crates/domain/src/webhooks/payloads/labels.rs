@@ -1,17 +1,14 @@
 //! Size of the labels in a payload, which is checked before they are read.
 
-use std::collections::{BTreeSet, HashMap};
-
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
 use storage::entities::events::{self, EventTargetType};
 use storage::entities::issuables::{IssuableKind, label_titles_of};
 use storage::entities::labels::{Column, Entity};
 use storage::entities::notes;
 
-use super::changes::{BATCH_SIZE, all_ids};
+use super::changes::all_ids;
 use crate::kernel::error::Result;
-use crate::kernel::query::text_bytes;
+use crate::kernel::query::total_text_bytes;
 use crate::planning::issuables::events::IssuableEventData;
 
 /// Returns the total size in bytes of the descriptions of labels in the payload of an event. A description counts each
@@ -21,22 +18,7 @@ use crate::planning::issuables::events::IssuableEventData;
 /// Returns an error if the database fails.
 pub(super) async fn description_bytes(db: &impl ConnectionTrait, event: &events::Model) -> Result<u64> {
     let ids = label_ids(db, event).await?;
-    let distinct: Vec<i64> = BTreeSet::from_iter(ids.iter().copied()).into_iter().collect();
-    let mut sizes = HashMap::new();
-    for batch in distinct.chunks(BATCH_SIZE) {
-        let rows: Vec<(i64, Option<i64>)> = Entity::find()
-            .select_only()
-            .column(Column::Id)
-            .column_as(text_bytes(Expr::col(Column::Description)), "size")
-            .filter(Column::Id.is_in(batch.iter().copied()))
-            .into_tuple()
-            .all(db)
-            .await?;
-        let rows = rows.into_iter();
-        sizes
-            .extend(rows.map(|(id, size)| (id, u64::try_from(size.unwrap_or_default()).unwrap_or_default())));
-    }
-    Ok(ids.iter().filter_map(|id| sizes.get(id)).sum())
+    total_text_bytes::<Entity>(db, (Column::Id, Column::Description), &ids).await
 }
 
 /// Returns the IDs of the labels in the payload of an event, each as often as the payload contains the label.
