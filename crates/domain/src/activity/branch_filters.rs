@@ -12,34 +12,52 @@ use crate::kernel::patterns::matches_pattern;
 use crate::kernel::text::re2::{InvalidRegex, SearchRegex};
 
 /// Maximum size of a compiled expression, in bytes.
-const MAX_PROGRAM_BYTES: usize = 64 << 10;
+const MAX_PROGRAM_BYTES: usize = 16 << 10;
+/// Size that is sufficient for most expressions, in bytes. The cache has room for a thousand of them.
+const SMALL_PROGRAM_BYTES: usize = 4 << 10;
 /// Maximum memory of the compiled expressions that are kept, in bytes.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
-/// Memory of a compiled expression in bytes: its programs in both directions, and the states of its matches.
-const EXPRESSION_BYTES: usize = 4 * MAX_PROGRAM_BYTES;
+/// Memory of a compiled expression for each byte of its size: the programs in both directions, and the states of its
+/// matches.
+const MEMORY_PER_BYTE: usize = 4;
 
 /// Compiled expressions, or `None` if an expression is too large.
-static COMPILED: LazyLock<BoundedCache<String, Option<SearchRegex>>> = LazyLock::new(|| {
+static COMPILED: LazyLock<BoundedCache<String, Option<CompiledFilter>>> = LazyLock::new(|| {
     BoundedCache::new(
         MAX_CACHE_BYTES,
-        |filter: &String, expression: &Option<SearchRegex>| {
-            let expression = expression.as_ref().map_or(0, |_| EXPRESSION_BYTES);
-            filter.len() + expression
+        |filter: &String, compiled: &Option<CompiledFilter>| {
+            let program_bytes = compiled.as_ref().map_or(0, |compiled| compiled.max_bytes);
+            filter.len() + MEMORY_PER_BYTE * program_bytes
         },
     )
 });
+
+/// A compiled expression for branches.
+#[derive(Debug, Clone)]
+pub(crate) struct CompiledFilter {
+    expression: SearchRegex,
+    /// Maximum size of the compiled expression, in bytes.
+    max_bytes: usize,
+}
 
 /// Compiles an expression for branches.
 ///
 /// # Errors
 /// Returns [`InvalidRegex`] with the reason.
-pub(crate) fn compile(filter: &str) -> Result<SearchRegex, InvalidRegex> {
-    SearchRegex::compile_within(filter, false, MAX_PROGRAM_BYTES)
+pub(crate) fn compile(filter: &str) -> Result<CompiledFilter, InvalidRegex> {
+    let within = |max_bytes: usize| -> Result<CompiledFilter, InvalidRegex> {
+        let expression = SearchRegex::compile_within(filter, false, max_bytes)?;
+        Ok(CompiledFilter {
+            expression,
+            max_bytes,
+        })
+    };
+    within(SMALL_PROGRAM_BYTES).or_else(|_| within(MAX_PROGRAM_BYTES))
 }
 
 /// Returns a compiled expression. Expressions are checked before they are stored, but another version of the library may
 /// need more memory for one.
-fn compiled(filter: &str) -> Option<SearchRegex> {
+fn compiled(filter: &str) -> Option<CompiledFilter> {
     if let Some(known) = COMPILED.get(filter) {
         return known;
     }
@@ -61,7 +79,9 @@ pub(super) fn accepts_branch(
     match strategy {
         BranchFilterStrategy::AllBranches => true,
         BranchFilterStrategy::Wildcard => matches_pattern(filter, branch),
-        BranchFilterStrategy::Regex => compiled(filter).is_some_and(|expression| expression.is_in(branch)),
+        BranchFilterStrategy::Regex => {
+            compiled(filter).is_some_and(|compiled| compiled.expression.is_in(branch))
+        }
     }
 }
 
@@ -106,6 +126,36 @@ mod tests {
             accepts_branch(Some("*-stable"), Some("1-stable"))
                 && !accepts_branch(Some("*-stable"), Some("1-unstable-2"))
         );
+    }
+
+    #[test]
+    fn expressions_of_a_project_are_compiled_once_for_all_webhooks() {
+        let filters = (0..100).map(|number| format!("^of-a-project-{number}/[a-z]{{150}}$"));
+        let filters: Vec<String> = filters.collect();
+        for filter in &filters {
+            assert!(!super::accepts_branch(Regex, Some(filter), Some("main")));
+        }
+        let known = filters
+            .iter()
+            .filter_map(|filter| super::COMPILED.get(filter.as_str()).flatten());
+        let known: Vec<usize> = known.map(|compiled| compiled.max_bytes).collect();
+        assert_eq!(known, [super::MAX_PROGRAM_BYTES; 100]);
+    }
+
+    #[test]
+    fn usual_expressions_are_small() {
+        for filter in [
+            "^(main|master|develop)$",
+            r"^release/v?\d+\.\d+(\.\d+)?$",
+            r"^(feature|bugfix|hotfix)/[A-Z]+-\d+(-[a-z0-9-]+)?$",
+            r"^\w+([._-]\w+)*$",
+            "(?i)^(wip|draft)/",
+            "^[^/]+/.*-stable$",
+        ] {
+            let compiled = super::compile(filter).expect("an expression");
+            assert_eq!(compiled.max_bytes, super::SMALL_PROGRAM_BYTES, "{filter}");
+        }
+        assert!(super::compile(&"a".repeat(255)).is_ok());
     }
 
     #[test]
