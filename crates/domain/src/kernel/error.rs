@@ -302,6 +302,15 @@ impl Error {
         matches!(self.split_setting().1, Self::Forbidden(_))
     }
 
+    /// Returns whether the database could not run a statement, independent of the statement.
+    #[must_use]
+    pub fn is_of_database(&self) -> bool {
+        matches!(
+            self,
+            Self::Contention | Self::DatabaseBusy | Self::DatabaseUnavailable
+        )
+    }
+
     /// Returns whether the machine or the database caused the error, so that the same request can succeed later.
     #[must_use]
     pub fn is_of_server(&self) -> bool {

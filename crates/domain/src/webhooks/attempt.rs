@@ -246,6 +246,8 @@ async fn build_payload(
     match payloads::body(backend, event).await {
         Ok(Some(payload)) => Ok(BuiltPayload::Ready(payload)),
         Ok(None) => Ok(BuiltPayload::Failed(DeliveryAttempt::withheld(TOO_LARGE))),
+        // The job is retried.
+        Err(error) if error.is_of_database() => Err(error),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
             Ok(BuiltPayload::Failed(DeliveryAttempt::without_payload(

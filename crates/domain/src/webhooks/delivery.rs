@@ -22,7 +22,7 @@ use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt
 use crate::activity::jobs::deliver_webhook::DeliverWebhook;
 use crate::integrations::work_shares::WorkShare;
 use crate::kernel::Backend;
-use crate::kernel::budgets::PayloadHolder;
+use crate::kernel::budgets::{PayloadHolder, PayloadSlot};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum duration of a turn, after which other webhooks get theirs.
@@ -58,16 +58,35 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
                 .await
                 .map_err(Error::internal);
         }
-        let Some(attempt) = attempt(backend, &hook, &mut delivery, slot).await? else {
-            return Ok(());
-        };
-        if !record_attempt(backend, &hook, &delivery, attempt).await? {
-            return Ok(());
+        match attempt_and_record(backend, &hook, &mut delivery, slot).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                let forgotten = hook_deliveries::forget_payload(backend.database.write(), &delivery).await;
+                if let Err(error) = forgotten {
+                    tracing::warn!(%error, delivery = delivery.id, "failed to reset a count of payload attempts");
+                }
+                return Err(error);
+            }
         }
     }
     jobs::enqueue(backend.database.write(), &DeliverWebhook { hook_id })
         .await
         .map_err(Error::internal)
+}
+
+/// Attempts a delivery once, with a slot for its payload, and records the result. Returns whether to continue with the
+/// next delivery.
+async fn attempt_and_record(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    delivery: &mut hook_deliveries::Model,
+    slot: PayloadSlot,
+) -> Result<bool> {
+    match attempt(backend, hook, delivery, slot).await? {
+        Some(attempt) => record_attempt(backend, hook, delivery, attempt).await,
+        None => Ok(false),
+    }
 }
 
 /// Returns the user whose share the deliveries of a project use: the creator of the project.

@@ -50,16 +50,34 @@ pub async fn deliver(backend: &Backend, status_check_id: i64) -> Result<()> {
                 .await
                 .map_err(Error::internal);
         }
-        let Some(attempt) = attempt(backend, &check, &delivery).await? else {
-            return Ok(());
-        };
-        if !record_attempt(backend, &delivery, &attempt).await? {
-            return Ok(());
+        match attempt_and_record(backend, &check, &delivery).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                let forgotten =
+                    status_check_deliveries::forget_payload(backend.database.write(), &delivery).await;
+                if let Err(error) = forgotten {
+                    tracing::warn!(%error, delivery = delivery.id, "failed to reset a count of payload attempts");
+                }
+                return Err(error);
+            }
         }
     }
     jobs::enqueue(backend.database.write(), &turn)
         .await
         .map_err(Error::internal)
+}
+
+/// Attempts a request once, and records the result. Returns whether to continue with the next request.
+async fn attempt_and_record(
+    backend: &Backend,
+    check: &status_checks::Model,
+    delivery: &Model,
+) -> Result<bool> {
+    match attempt(backend, check, delivery).await? {
+        Some(attempt) => record_attempt(backend, delivery, &attempt).await,
+        None => Ok(false),
+    }
 }
 
 /// Attempts a request once. Returns `None` if another node took over.
@@ -91,6 +109,8 @@ async fn attempt(
     let body = match payloads::status_check_body(backend, event, check).await {
         Ok(Some(body)) => Bytes::from(body),
         Ok(None) => return Ok(Some(DeliveryAttempt::withheld(TOO_LARGE))),
+        // The job is retried.
+        Err(error) if error.is_of_database() => return Err(error),
         Err(error) => {
             tracing::warn!(%error, delivery = delivery.id, "failed to build a payload for a status check");
             return Ok(Some(DeliveryAttempt::without_payload(UNBUILDABLE)));

@@ -67,3 +67,20 @@ pub async fn begin_payload(db: &impl ConnectionTrait, delivery: &Model) -> Resul
         .filter(Column::PayloadAttempts.eq(delivery.payload_attempts));
     Ok(begun.exec(db).await?.rows_affected > 0)
 }
+
+/// Removes the attempt that [`begin_payload`] counted, after an error that is not related to the payload. Changes
+/// nothing if the request is no longer in the same state.
+///
+/// # Errors
+/// Any database error.
+pub async fn forget_payload(db: &impl ConnectionTrait, delivery: &Model) -> Result<(), DbErr> {
+    let counted = delivery.payload_attempts.saturating_add(1);
+    Entity::update_many()
+        .col_expr(Column::PayloadAttempts, Expr::value(delivery.payload_attempts))
+        .filter(Column::Id.eq(delivery.id))
+        .filter(Column::Attempts.eq(delivery.attempts))
+        .filter(Column::PayloadAttempts.eq(counted))
+        .exec(db)
+        .await?;
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::{Visibility, events, hook_deliveries, now, project_hooks};
 
@@ -287,11 +287,17 @@ async fn attempt_to_build_a_payload_is_counted_before_it_ends(server: TestServer
 
 async fn only_consecutive_failures_to_build_a_payload_end_a_delivery(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
-    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
+    let mut receiver = Receiver::with(|_| Reply::Status(503)).await;
     let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     commit(&server.root(), project.id, "main", "a").await;
     let db = server.backend.database.write();
+    // The payload was sent, but the database fails to enqueue the next attempt.
+    db.execute_unprepared("ALTER TABLE jobs RENAME TO hidden_jobs").await.expect("no table");
+    let failed = domain::webhooks::delivery::deliver(&server.backend, hook).await;
+    db.execute_unprepared("ALTER TABLE hidden_jobs RENAME TO jobs").await.expect("the table");
+    assert!(failed.is_err());
     let stored = hook_deliveries::Entity::find().one(db).await.unwrap().unwrap();
+    assert_eq!((stored.state, stored.attempts, stored.payload_attempts), (Pending, 0, 0));
     let event = events::Entity::find_by_id(stored.event_id.expect("an event")).one(db).await.unwrap().unwrap();
     let set_data = async |data: Option<&str>| {
         let change = events::Entity::update_many().col_expr(events::Column::Data, Expr::value(data));
@@ -319,7 +325,7 @@ async fn only_consecutive_failures_to_build_a_payload_end_a_delivery(server: Tes
         assert_eq!(attempt(22).await, (Pending, 23, failures));
     }
     assert_eq!(attempt(22).await, (Failed, 23, 5));
-    assert_eq!(receiver.rest().len(), 1);
+    assert_eq!(receiver.rest().len(), 2);
 }
 
 async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
