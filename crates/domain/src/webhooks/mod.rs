@@ -37,7 +37,7 @@ use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::{EncryptionContext, Encryptor, Secret};
 use crate::webhooks::receiver::{password_context, signing_context, token_context};
-use crate::webhooks::receiver_url::{ReceiverUrl, expand};
+use crate::webhooks::receiver_url::{ReceiverUrl, UpdatedReceiver, expand};
 use crate::webhooks::values::{KeyedValue, ValueKind};
 
 /// Maximum webhooks of a project.
@@ -221,14 +221,18 @@ pub async fn update(
             let encryptor = backend.keyring.encryptor(transaction).await?;
             let stored_variables = ValueKind::UrlVariables.read(backend, &hook)?;
             let sent_variables = settings.url_variables.as_deref().unwrap_or_default();
-            let mut variables = ValueKind::UrlVariables.merge(&stored_variables, sent_variables)?;
-            let mut target = ReceiverUrl::parse(&settings.url, &variables, local)?;
             let former_url = expand(&hook.url, &stored_variables);
-            let is_same_receiver = target.has_origin_of(&former_url);
+            let UpdatedReceiver {
+                target,
+                variables,
+                is_same: is_same_receiver,
+            } = UpdatedReceiver::parse(
+                (&former_url, &stored_variables),
+                (&settings.url, sent_variables),
+                local,
+            )?;
             if !is_same_receiver {
                 clear_secrets(&mut row);
-                variables = ValueKind::UrlVariables.merge(&[], sent_variables)?;
-                target = ReceiverUrl::parse(&settings.url, &variables, local)?;
             }
             if !is_same_receiver || !values::are_equal(&stored_variables, &variables) {
                 ValueKind::UrlVariables.write(&mut row, &encryptor, id, &variables)?;

@@ -31,9 +31,8 @@ impl ReceiverUrl {
     pub fn parse(url: &str, variables: &[KeyedValue], local: bool) -> Result<Self> {
         let url = url.trim();
         let keys = placeholders(url);
-        if let Some(missing) = keys.iter().find(|key| find(variables, key).is_none()) {
-            let text = format!("Invalid url given: the URL variable {missing} is missing");
-            return Err(Error::Unprocessable(text.into()));
+        if let Some(key) = keys.iter().find(|key| find(variables, key).is_none()) {
+            return Err(missing(key));
         }
         let target = WebhookTarget::parse(&expand(url, variables), local).map_err(rejected)?;
         if keys.is_empty() {
@@ -59,6 +58,63 @@ impl ReceiverUrl {
     /// Returns whether another URL with the values of its variables has the same username.
     pub fn has_username_of(&self, expanded: &str) -> bool {
         self.target.has_username_of(expanded)
+    }
+}
+
+/// The receiver of a webhook after an update.
+pub(super) struct UpdatedReceiver {
+    /// The URL.
+    pub target: ReceiverUrl,
+    /// The URL variables.
+    pub variables: Vec<KeyedValue>,
+    /// Whether the URL has the same origin as before, so that the stored secrets remain.
+    pub is_same: bool,
+}
+
+impl UpdatedReceiver {
+    /// Parses the URL and the URL variables of an update. Stored variables remain if the URL has the origin of
+    /// `former_url`, which contains their values. Otherwise, no result depends on the stored values, because errors
+    /// would reveal their length or form.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ReceiverUrl::parse`], and `Error::Unprocessable` if a variable is invalid, or there are
+    /// too many variables.
+    pub fn parse(
+        (former_url, stored): (&str, &[KeyedValue]),
+        (url, sent): (&str, &[KeyedValue]),
+        local: bool,
+    ) -> Result<Self> {
+        let merged = || ValueKind::UrlVariables.merge(stored, sent);
+        let variables = ValueKind::UrlVariables.merge(&[], sent)?;
+        let refused = match ReceiverUrl::parse(url, &variables, local) {
+            // The URL does not use stored variables.
+            Ok(target) => {
+                let is_same = target.has_origin_of(former_url);
+                return Ok(Self {
+                    target,
+                    variables: if is_same { merged()? } else { variables },
+                    is_same,
+                });
+            }
+            Err(refused) => refused,
+        };
+        let variables = merged()?;
+        if !has_same_origin(&expand(url.trim(), &variables), former_url) {
+            return Err(refused);
+        }
+        Ok(Self {
+            target: ReceiverUrl::parse(url, &variables, local)?,
+            variables,
+            is_same: true,
+        })
+    }
+}
+
+/// Returns whether two URLs without placeholders have the same origin.
+fn has_same_origin(one: &str, other: &str) -> bool {
+    match (Url::parse(one), Url::parse(other)) {
+        (Ok(one), Ok(other)) => one.origin() == other.origin(),
+        _ => false,
     }
 }
 
@@ -147,6 +203,10 @@ fn masked(url: &str, keys: &[String]) -> Option<(String, Option<Secret<String>>)
 /// Returns the marker of a placeholder. No marker is the prefix of another one.
 fn marker(number: usize) -> String {
     format!("{MARKER}{number}x")
+}
+
+fn missing(key: &str) -> Error {
+    Error::Unprocessable(format!("Invalid url given: the URL variable {key} is missing").into())
 }
 
 fn invalid() -> Error {

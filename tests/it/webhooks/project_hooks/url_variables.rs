@@ -120,7 +120,7 @@ async fn another_origin_deletes_variables_and_secrets(server: TestServer) {
     let root = server.root();
     let secrets = json!({
         "token": "t0ken", "custom_headers": [{ "key": "X-A", "value": "x" }],
-        "url_variables": variables(&[("host", "a.example.com"), ("path", "secret")]),
+        "url_variables": variables(&[("host", "a.example.com"), ("path", "long-secret")]),
     });
     let url = "https://{host}/{path}";
     let id = hook(&root, project.id, url, secrets).await;
@@ -128,6 +128,12 @@ async fn another_origin_deletes_variables_and_secrets(server: TestServer) {
     let stored = row(&server).await;
     // The variable does not leave the origin, neither in the path nor in the host.
     for bad in ["https://b.example.com/{path}", "https://{path}.b.example.com/", "https://a.example.com.{path}/"] {
+        let message = root.put(&one, json!({ "url": bad })).await.expect(422).message();
+        assert_eq!(message, "Invalid url given: the URL variable path is missing", "{bad}");
+    }
+    // The error does not depend on the stored value, which would make the URL too long, or the host invalid.
+    let long = format!("https://b.example.com/{}/{{path}}", "x".repeat(2_015));
+    for bad in [long.as_str(), "https://[{path}]/"] {
         let message = root.put(&one, json!({ "url": bad })).await.expect(422).message();
         assert_eq!(message, "Invalid url given: the URL variable path is missing", "{bad}");
     }
@@ -146,6 +152,16 @@ async fn another_origin_deletes_variables_and_secrets(server: TestServer) {
     let body = json!({ "url": "https://c.example.com/{path}", "url_variables": variables(&[("path", "new")]) });
     let shown = root.put(&one, body).await.expect(200).json();
     assert_eq!(shown["url_variables"], json!([{ "key": "path" }]));
+    // Variables that are deleted do not count.
+    let keys: Vec<String> = (0..20).map(|number| format!("v{number}")).collect();
+    let many = keys[..19].iter().map(|key| (key.as_str(), "x")).collect::<Vec<_>>();
+    let body = json!({ "url": "https://c.example.com/", "url_variables": variables(&many) });
+    assert_eq!(root.put(&one, body).await.expect(200).json()["url_variables"].as_array().map(Vec::len), Some(20));
+    let more = json!({ "url": "https://c.example.com/", "url_variables": variables(&[("w", "x")]) });
+    assert!(root.put(&one, more).await.expect(422).message().starts_with("Invalid URL variables given"));
+    let body = json!({ "url": "https://d.example.com/{w}", "url_variables": variables(&[("w", "x")]) });
+    let shown = root.put(&one, body).await.expect(200).json();
+    assert_eq!(shown["url_variables"], json!([{ "key": "w" }]));
 }
 
 async fn variables_can_contain_the_password(server: TestServer) {
