@@ -110,8 +110,25 @@ impl UpdatedReceiver {
     }
 }
 
-/// Returns whether two URLs without placeholders have the same origin.
-fn has_same_origin(one: &str, other: &str) -> bool {
+/// Checks the stored URL of a webhook with changed variables. `keys` are the keys of the stored variables. Other
+/// placeholders remain: a webhook can be older than URL variables.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if a stored variable is missing, or the URL with the values is not permitted.
+pub(super) fn check_stored(url: &str, keys: &[String], variables: &[KeyedValue], local: bool) -> Result<()> {
+    let used = placeholders(url);
+    let is_missing = |key: &str| keys.iter().any(|one| one == key) && find(variables, key).is_none();
+    if let Some(key) = used.iter().find(|key| is_missing(key)) {
+        return Err(missing(key));
+    }
+    match WebhookTarget::parse(&expand(url, variables), local) {
+        Ok(_) => Ok(()),
+        Err(rejection) => Err(rejected(rejection)),
+    }
+}
+
+/// Returns whether two URLs with the values of their variables have the same origin.
+pub(super) fn has_same_origin(one: &str, other: &str) -> bool {
     match (Url::parse(one), Url::parse(other)) {
         (Ok(one), Ok(other)) => one.origin() == other.origin(),
         _ => false,

@@ -3,7 +3,6 @@
 use std::slice;
 
 use sea_orm::IntoActiveModel;
-use storage::entities::project_hooks::Model;
 use storage::entities::{projects, row_changes};
 
 use crate::audit::{self, AuditKind};
@@ -11,9 +10,12 @@ use crate::identity::access::ProjectAccess;
 use crate::instance::settings::allows_local_requests;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::webhooks::receiver_url::{ReceiverUrl, expand, has_placeholder};
+use crate::webhooks::receiver_url::{check_stored, expand, has_placeholder, has_same_origin};
 use crate::webhooks::values::{KeyedValue, ValueKind, are_equal};
 use crate::webhooks::{clear_secrets, event, find};
+
+/// Text if the URL uses the variable to remove.
+const IN_USE: &str = "The URL of the webhook uses this variable: change the URL first";
 
 /// Change of one value.
 #[derive(Debug, Clone)]
@@ -64,15 +66,20 @@ pub async fn change(
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
             if kind == ValueKind::UrlVariables {
-                check_removal(&hook, &change)?;
-                let url = ReceiverUrl::parse(&hook.url, &values, local)?;
-                if !url.has_origin_of(&expand(&hook.url, &stored)) {
-                    clear_secrets(&mut row);
-                    values = match change {
-                        ValueChange::Set(value) => vec![value],
-                        ValueChange::Remove(_) => Vec::new(),
-                    };
-                    ReceiverUrl::parse(&hook.url, &values, local)?;
+                match &change {
+                    ValueChange::Set(value) if has_placeholder(&hook.url, &value.key) => {
+                        let former_url = expand(&hook.url, &stored);
+                        if !has_same_origin(&expand(&hook.url, &values), &former_url) {
+                            clear_secrets(&mut row);
+                            values = vec![value.clone()];
+                        }
+                        check_stored(&hook.url, &kind.keys(&hook), &values, local)?;
+                    }
+                    ValueChange::Remove(key) if has_placeholder(&hook.url, key) => {
+                        return Err(Error::Unprocessable(IN_USE.into()));
+                    }
+                    // The URL does not use the variable.
+                    ValueChange::Set(_) | ValueChange::Remove(_) => {}
                 }
             }
             kind.write(&mut row, &encryptor, hook_id, &values)?;
@@ -81,14 +88,4 @@ pub async fn change(
             audit::record(transaction, &access.caller, event).await
         })
         .await
-}
-
-/// Checks that the URL does not use a variable that is removed.
-fn check_removal(hook: &Model, change: &ValueChange) -> Result<()> {
-    match change {
-        ValueChange::Remove(key) if has_placeholder(&hook.url, key) => Err(Error::Unprocessable(
-            "The URL of the webhook uses this variable: change the URL first".into(),
-        )),
-        ValueChange::Remove(_) | ValueChange::Set(_) => Ok(()),
-    }
 }

@@ -1,6 +1,7 @@
 //! Variables in the URLs of webhooks.
 
 use sea_orm::EntityTrait;
+use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, project_hooks};
 
@@ -82,6 +83,15 @@ async fn placeholders_require_variables(server: TestServer) {
     root.put(&one, json!({ "url": "https://a.example.com/" })).await.expect(200);
     root.delete(&format!("{one}/url_variables/path")).await.expect(204);
     assert_eq!(row(&server).await.url_variables_encrypted, None);
+    // The placeholders of a webhook that is older than URL variables get their values one after the other.
+    project_hooks::Entity::update_many()
+        .col_expr(project_hooks::Column::Url, Expr::value("https://a.example.com/{a}/{b}"))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    for key in ["a", "b", "a"] {
+        root.put(&format!("{one}/url_variables/{key}"), json!({ "value": "x" })).await.expect(204);
+    }
 }
 
 async fn url_with_values_is_checked(server: TestServer) {
