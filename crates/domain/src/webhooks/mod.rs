@@ -197,7 +197,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
 }
 
 /// Updates a webhook, and enables it again if it was disabled. If its URL gets another origin, the stored secrets
-/// are removed.
+/// are removed. Values that cannot be decrypted remain until the update replaces one of them.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
@@ -219,7 +219,8 @@ pub async fn update(
             let hook = find(transaction, access, id).await?;
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
-            let stored_variables = ValueKind::UrlVariables.read(backend, &hook)?;
+            let stored_variables = ValueKind::UrlVariables.read_for_update(backend, &hook);
+            let stored_variables = stored_variables.unwrap_or_default();
             let sent_variables = settings.url_variables.as_deref().unwrap_or_default();
             let former_url = expand(&hook.url, &stored_variables);
             let UpdatedReceiver {
@@ -279,7 +280,7 @@ pub async fn update(
             if let Some(sent) = &settings.custom_headers {
                 let kind = ValueKind::CustomHeaders;
                 let stored = match is_same_receiver {
-                    true => kind.read(backend, &hook)?,
+                    true => kind.read_for_update(backend, &hook).unwrap_or_default(),
                     false => Vec::new(),
                 };
                 let merged = kind.merge(&stored, sent)?;

@@ -68,6 +68,18 @@ impl ValueKind {
         Ok(values.collect())
     }
 
+    /// Returns the values of a webhook for an update, or `None` if they cannot be decrypted. An update can replace them
+    /// then.
+    pub(super) fn read_for_update(self, backend: &Backend, hook: &Model) -> Option<Vec<KeyedValue>> {
+        match self.read(backend, hook) {
+            Ok(values) => Some(values),
+            Err(error) => {
+                tracing::warn!(%error, hook = hook.id, "failed to decrypt the values of a webhook");
+                None
+            }
+        }
+    }
+
     /// Writes the values of a webhook and their keys to a row.
     ///
     /// # Errors

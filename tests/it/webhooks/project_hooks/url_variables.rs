@@ -174,6 +174,47 @@ async fn another_origin_deletes_variables_and_secrets(server: TestServer) {
     assert_eq!(shown["url_variables"], json!([{ "key": "w" }]));
 }
 
+async fn unreadable_values_can_be_replaced(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let url = "https://a.example.com/{a}/{b}";
+    let values = json!({
+        "url_variables": variables(&[("a", "x"), ("b", "y")]), "custom_headers": [{ "key": "X-A", "value": "x" }],
+    });
+    let id = hook(&root, project.id, url, values.clone()).await;
+    let one = format!("/projects/{}/hooks/{id}", project.id);
+    let damage = async || {
+        let damaged = Expr::value("v1.00000000.AAAA");
+        project_hooks::Entity::update_many()
+            .col_expr(project_hooks::Column::UrlVariablesEncrypted, damaged.clone())
+            .col_expr(project_hooks::Column::CustomHeadersEncrypted, damaged)
+            .exec(server.backend.database.write())
+            .await
+            .expect("a change");
+        row(&server).await
+    };
+    let damaged = damage().await;
+    for path in ["url_variables/a", "custom_headers/X-A"] {
+        let rejected = root.delete(&format!("{one}/{path}")).await.expect(422);
+        assert!(rejected.message().contains("cannot be decrypted: set new values first"), "{path}");
+    }
+    // The URL uses both variables.
+    root.put(&format!("{one}/url_variables/a"), json!({ "value": "z" })).await.expect(422);
+    root.put(&one, json!({ "url": url })).await.expect(422);
+    assert_eq!(row(&server).await, damaged);
+    // Other updates do not change the values.
+    root.put(&one, json!({ "url": "https://a.example.com/" })).await.expect(200);
+    assert_eq!(row(&server).await.url_variables_encrypted, damaged.url_variables_encrypted);
+    root.put(&format!("{one}/custom_headers/X-B"), json!({ "value": "z" })).await.expect(204);
+    let body = json!({ "url": url, "url_variables": values["url_variables"] });
+    let shown = root.put(&one, body).await.expect(200).json();
+    assert_eq!(shown["url_variables"], json!([{ "key": "a" }, { "key": "b" }]));
+    assert_eq!(shown["custom_headers"], json!([{ "key": "X-B" }]));
+    damage().await;
+    let shown = root.put(&one, json!({ "url": "https://b.example.com/" })).await.expect(200).json();
+    assert_eq!((&shown["url_variables"], &shown["custom_headers"]), (&json!([]), &json!([])));
+}
+
 async fn variables_can_contain_the_password(server: TestServer) {
     let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -223,6 +264,7 @@ on_every_database![
     placeholders_require_variables,
     url_with_values_is_checked with url_with_values_is_checked_options(),
     another_origin_deletes_variables_and_secrets,
+    unreadable_values_can_be_replaced,
     variables_can_contain_the_password,
     url_variables_require_maintainer,
 ];
