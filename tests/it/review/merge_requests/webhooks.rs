@@ -114,11 +114,17 @@ async fn private_fork_is_sent_only_with_its_id(server: TestServer) {
         assert_eq!(delivery.body["object_attributes"]["source"]["name"], "Secret plan");
     }
     ada.put(&format!("/projects/{fork}"), json!({"visibility": "private"})).await.expect(200);
-    ada.put(&path, json!({"state_event": "close"})).await.expect(200);
-    ada.post(&format!("{path}/notes"), json!({"body": "Why?"})).await.expect(201);
-    server.finish_jobs().await;
-    let deliveries = receiver.rest();
-    assert_eq!(deliveries.len(), 3);
+    // Members of a private project cannot see another private project either.
+    let root = server.root();
+    let mut deliveries = Vec::new();
+    for (visibility, event) in [("public", "close"), ("private", "reopen")] {
+        root.put(&format!("/projects/{id}"), json!({ "visibility": visibility })).await.expect(200);
+        root.put(&path, json!({ "state_event": event })).await.expect(200);
+        root.post(&format!("{path}/notes"), json!({ "body": "Why?" })).await.expect(201);
+        server.finish_jobs().await;
+        deliveries.extend(receiver.rest());
+    }
+    assert_eq!(deliveries.len(), 6);
     for delivery in deliveries {
         let about = match delivery.body["object_kind"] == "note" {
             true => &delivery.body["merge_request"],

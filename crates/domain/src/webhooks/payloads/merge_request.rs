@@ -8,7 +8,7 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
-use storage::entities::{namespaces, projects, users};
+use storage::entities::{Visibility, namespaces, projects, users};
 
 use super::PayloadContext;
 use super::changes::{self, ChangePart};
@@ -206,15 +206,16 @@ async fn attributes(
     })
 }
 
-/// Returns the source project. If it is less visible than the target project, members of the target project may not see
-/// it.
+/// Returns the source project. If it is private, or less visible than the target project, members of the target project
+/// may not see it.
 fn source_part(
     subject: &PayloadContext,
     namespace: &namespaces::Model,
     source: &projects::Model,
 ) -> ProjectPart {
     let target = &subject.project;
-    let is_hidden = visibility_level(source.visibility) < visibility_level(target.visibility);
+    let is_hidden = source.visibility == Visibility::Private
+        || visibility_level(source.visibility) < visibility_level(target.visibility);
     if source.id != target.id && is_hidden {
         return ProjectPart::hidden(source);
     }
