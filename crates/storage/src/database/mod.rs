@@ -26,6 +26,7 @@ use sea_orm::{
 use tokio::sync::watch;
 
 mod connections;
+mod migration_steps;
 mod pool_usage;
 mod postgresql;
 mod request;
@@ -69,9 +70,6 @@ pub use violation::{Violation, fault, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);
-
-/// Advisory lock of a migration in PostgreSQL; the number is arbitrary but must never change.
-const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
 
 /// Callback for every executed statement, with its text without values and its duration.
 pub type StatementObserver = Arc<dyn Fn(&str, Duration) + Send + Sync>;
@@ -300,50 +298,6 @@ impl Database {
     #[must_use]
     pub fn commits(&self) -> CommitReceiver {
         CommitReceiver(self.work_committed.subscribe())
-    }
-
-    /// Migrates the schema in one transaction. Other nodes and processes that start at the same time wait for
-    /// it.
-    ///
-    /// # Errors
-    /// A database error; also if the schema is newer than this program.
-    pub async fn migrate(&self) -> Result<(), Error> {
-        match self.check_schema().await {
-            Err(Error::OlderSchema) => {}
-            checked => return checked,
-        }
-        self.apply_migrations(None).await
-    }
-
-    /// Applies the first `count` migrations to an empty database, as [`Self::migrate`] does. Migrations that are applied
-    /// count too.
-    ///
-    /// # Errors
-    /// A database error.
-    pub async fn migrate_first(&self, count: u32) -> Result<(), Error> {
-        let applied = u32::try_from(self.applied_migrations().await.len()).unwrap_or(u32::MAX);
-        match count.checked_sub(applied) {
-            None | Some(0) => Ok(()),
-            missing => self.apply_migrations(missing).await,
-        }
-    }
-
-    async fn apply_migrations(&self, count: Option<u32>) -> Result<(), Error> {
-        self.transaction(async |transaction| {
-            if self.backend() == DatabaseBackend::Postgres {
-                transaction
-                    .execute_unprepared("SET LOCAL statement_timeout = 0")
-                    .await?;
-                let lock = Statement::from_sql_and_values(
-                    DatabaseBackend::Postgres,
-                    "SELECT pg_advisory_xact_lock($1)",
-                    [MIGRATION_LOCK.into()],
-                );
-                transaction.execute_raw(lock).await?;
-            }
-            Ok(Migrator::up(transaction, count).await?)
-        })
-        .await
     }
 
     /// Checks that the schema is that of this program.

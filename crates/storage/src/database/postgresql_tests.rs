@@ -1,15 +1,18 @@
-//! Versions of the database's state, round trips and lost connections on PostgreSQL.
+//! Versions of the database's state, round trips, lost connections and locks of migrations on PostgreSQL.
 
 use std::process::Command;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use harness::postgresql::PrivateServer;
+use migration::{Migrator, MigratorTrait};
 use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
 
+use super::migration_steps::TableWait;
 use super::testing::{DatabaseKind, on_empty, on_migrated, on_postgresql};
 use super::wire_proxy::WireProxy;
-use super::{DataVersion, Database, DatabaseOptions, VersionedCache, measure};
+use super::{DataVersion, Database, DatabaseOptions, VersionedCache, known_migrations, measure};
 use crate::entities::settings;
 
 fn one_connection() -> DatabaseOptions {
@@ -135,6 +138,43 @@ async fn write_after_canceled_begin_is_stored(kind: DatabaseKind) {
         let stored = settings::get(direct.read(), "k").await.unwrap();
         assert_eq!(stored.as_deref(), Some("1"));
         db.close().await.unwrap();
+    })
+    .await;
+}
+
+async fn reads_continue_while_migration_waits_for_a_table(kind: DatabaseKind) {
+    const ALTERS_DELIVERIES: &str = "m20261130_000121_count_payload_attempts_of_deliveries";
+    on_migrated(kind, async |db| {
+        let known = known_migrations();
+        let before = known.iter().position(|name| name == ALTERS_DELIVERIES).unwrap();
+        let later = u32::try_from(known.len() - before).unwrap();
+        db.transaction(async |transaction| Migrator::down(transaction, Some(later)).await)
+            .await
+            .unwrap();
+        let backup = db.begin().await.unwrap();
+        backup
+            .execute_unprepared("LOCK TABLE hook_deliveries IN ACCESS SHARE MODE")
+            .await
+            .unwrap();
+        let reads = async {
+            let waiting = "SELECT count(*)::int FROM pg_locks WHERE NOT granted \
+                           AND relation = 'hook_deliveries'::regclass AND database = \
+                           (SELECT oid FROM pg_database WHERE datname = current_database())";
+            while number(&db, waiting).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            let read = number(&db, "SELECT count(*)::int FROM hook_deliveries");
+            let read = tokio::time::timeout(Duration::from_secs(10), read).await;
+            backup.rollback().await.unwrap();
+            read.expect("the read waits for the migration");
+        };
+        let wait = TableWait {
+            limit: Duration::from_millis(200),
+            pause: Duration::from_millis(20),
+        };
+        let (migrated, ()) = tokio::join!(db.migrate_waiting(wait), reads);
+        migrated.unwrap();
+        db.check_schema().await.unwrap();
     })
     .await;
 }
@@ -266,6 +306,7 @@ on_postgresql![
     connection_lost_while_idle_is_replaced_before_next_statement,
     version_read_contains_commits_during_an_earlier_query,
     write_after_canceled_begin_is_stored,
+    reads_continue_while_migration_waits_for_a_table,
 ];
 
 harness::tests![requires harness::postgresql::missing;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
-    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionSource, VersionedCache, Violation,
+    DataVersion, Database, DatabaseOptions, Error, VersionSource, VersionedCache, Violation,
     allow_statements_of, is_deadlock, is_time_exceeded,
+    migration_steps::MIGRATION_LOCK,
     testing::{DatabaseKind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};

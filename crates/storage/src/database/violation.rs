@@ -45,13 +45,12 @@ impl Violation {
 /// Returns whether PostgreSQL rolled back a transaction because of a deadlock.
 #[must_use]
 pub fn is_deadlock(error: &DbErr) -> bool {
-    let Some(cause) = reported(error) else {
-        return false;
-    };
-    cause
-        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-        .is_some()
-        && cause.code().as_deref() == Some("40P01")
+    has_sqlstate(error, "40P01")
+}
+
+/// Returns whether PostgreSQL canceled a statement because it waited too long for a lock.
+pub(super) fn is_lock_timeout(error: &DbErr) -> bool {
+    has_sqlstate(error, "55P03")
 }
 
 /// Returns the fault of the database server or its disk that caused an error, if any.
@@ -98,13 +97,17 @@ fn postgresql_fault(code: &str) -> Option<Fault> {
 
 /// Returns whether PostgreSQL canceled a statement because it took too long.
 pub(super) fn is_canceled(error: &DbErr) -> bool {
-    let Some(cause) = reported(error) else {
-        return false;
-    };
-    cause
-        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-        .is_some()
-        && cause.code().as_deref() == Some("57014")
+    has_sqlstate(error, "57014")
+}
+
+/// Returns whether PostgreSQL reported this error code.
+fn has_sqlstate(error: &DbErr, code: &str) -> bool {
+    reported(error).is_some_and(|cause| {
+        cause
+            .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+            .is_some()
+            && cause.code().as_deref() == Some(code)
+    })
 }
 
 /// Returns the error reported by the database itself, if any.

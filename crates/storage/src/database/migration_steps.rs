@@ -1,0 +1,106 @@
+//! Migration of the schema.
+
+use std::time::Duration;
+
+use migration::{Migrator, MigratorTrait};
+use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
+
+use super::violation::is_lock_timeout;
+use super::{Database, Error, is_deadlock};
+
+/// Advisory lock of a migration in PostgreSQL; the number is arbitrary but must never change.
+pub(super) const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
+
+/// Maximum time that a statement of a migration waits for a table. PostgreSQL queues all later statements on the table
+/// behind it, also reads.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause before the next attempt, in which the other statements run.
+const LOCK_PAUSE: Duration = Duration::from_secs(10);
+
+/// How a migration on PostgreSQL waits for tables that other sessions use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TableWait {
+    /// Maximum time of one statement.
+    pub(super) limit: Duration,
+    /// Time between two attempts.
+    pub(super) pause: Duration,
+}
+
+impl TableWait {
+    const DEFAULT: Self = Self {
+        limit: LOCK_TIMEOUT,
+        pause: LOCK_PAUSE,
+    };
+}
+
+impl Database {
+    /// Migrates the schema in one transaction. Other nodes and processes that start at the same time wait for
+    /// it.
+    ///
+    /// # Errors
+    /// A database error; also if the schema is newer than this program.
+    pub async fn migrate(&self) -> Result<(), Error> {
+        self.migrate_waiting(TableWait::DEFAULT).await
+    }
+
+    /// As [`Self::migrate`].
+    pub(super) async fn migrate_waiting(&self, wait: TableWait) -> Result<(), Error> {
+        match self.check_schema().await {
+            Err(Error::OlderSchema) => {}
+            checked => return checked,
+        }
+        self.apply_migrations(None, wait).await
+    }
+
+    /// Applies the first `count` migrations to an empty database, as [`Self::migrate`] does. Migrations that are applied
+    /// count too.
+    ///
+    /// # Errors
+    /// A database error.
+    pub async fn migrate_first(&self, count: u32) -> Result<(), Error> {
+        let applied = u32::try_from(self.applied_migrations().await.len()).unwrap_or(u32::MAX);
+        match count.checked_sub(applied) {
+            None | Some(0) => Ok(()),
+            missing => self.apply_migrations(missing, TableWait::DEFAULT).await,
+        }
+    }
+
+    /// Repeats the transaction until it receives all its locks. There is no limit on the attempts, because a backup of a
+    /// large instance uses the tables for hours.
+    async fn apply_migrations(&self, count: Option<u32>, wait: TableWait) -> Result<(), Error> {
+        loop {
+            match self.try_migrations(count, wait.limit).await {
+                Err(Error::Database(error)) if is_lock_timeout(&error) || is_deadlock(&error) => {
+                    tracing::warn!(
+                        %error,
+                        pause = ?wait.pause,
+                        "failed to lock the tables of the migration, which other sessions such as a backup use"
+                    );
+                    tokio::time::sleep(wait.pause).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_migrations(&self, count: Option<u32>, limit: Duration) -> Result<(), Error> {
+        self.transaction(async |transaction| {
+            if self.backend() == DatabaseBackend::Postgres {
+                transaction
+                    .execute_unprepared("SET LOCAL statement_timeout = 0")
+                    .await?;
+                let lock = Statement::from_sql_and_values(
+                    DatabaseBackend::Postgres,
+                    "SELECT pg_advisory_xact_lock($1)",
+                    [MIGRATION_LOCK.into()],
+                );
+                transaction.execute_raw(lock).await?;
+                // Set after the lock, because the migration of another process may take longer.
+                let limit = format!("SET LOCAL lock_timeout = {}", limit.as_millis());
+                transaction.execute_unprepared(&limit).await?;
+            }
+            Ok(Migrator::up(transaction, count).await?)
+        })
+        .await
+    }
+}
