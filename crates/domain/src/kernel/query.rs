@@ -333,15 +333,48 @@ pub(crate) async fn delete_batch(
     ids: &[i64],
 ) -> Result<()> {
     let matches = Expr::col("id").is_in(ids.iter().copied());
-    let lock = Query::select()
+    lock_batch(transaction, table, matches.clone(), LockType::Update).await?;
+    let deletion = Query::delete().from_table(table).and_where(matches).take();
+    transaction.execute(&deletion).await?;
+    Ok(())
+}
+
+/// Sets a column of the rows of a table with these IDs to null, if it still contains one of the IDs of their parents. Locks
+/// the rows as [`delete_batch`].
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn detach_batch(
+    transaction: &DatabaseTransaction,
+    (table, column): (&'static str, &'static str),
+    parents: &[i64],
+    ids: &[i64],
+) -> Result<()> {
+    let matches = Expr::col("id").is_in(ids.iter().copied());
+    lock_batch(transaction, table, matches.clone(), LockType::NoKeyUpdate).await?;
+    let update = Query::update()
+        .table(table)
+        .value(column, Expr::value(None::<i64>))
+        .and_where(matches)
+        .and_where(Expr::col(column).is_in(parents.iter().copied()))
+        .take();
+    transaction.execute(&update).await?;
+    Ok(())
+}
+
+async fn lock_batch(
+    transaction: &DatabaseTransaction,
+    table: &'static str,
+    matches: Expr,
+    lock: LockType,
+) -> Result<()> {
+    let rows = Query::select()
         .column("id")
         .from(table)
-        .and_where(matches.clone())
+        .and_where(matches)
         .order_by("id", Order::Asc)
-        .lock(LockType::Update)
+        .lock(lock)
         .take();
-    let deletion = Query::delete().from_table(table).and_where(matches).take();
-    transaction.query_all(&lock).await?;
-    transaction.execute(&deletion).await?;
+    transaction.query_all(&rows).await?;
     Ok(())
 }

@@ -170,7 +170,11 @@ async fn note_remains_after_its_author_is_deleted(server: TestServer) {
     let ann = server.create_user("ann").await;
     let note = write(&ann.client, &path, json!({"body": "kept"})).await;
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    let before = server.statements();
     server.finish_jobs().await;
+    let texts = server.statement_texts(before);
+    let is_batch = |sql: &String| sql.starts_with("UPDATE \"notes\" SET \"author_id\"");
+    assert!(texts.iter().any(is_batch), "the deletion of the user changes all notes: {texts:?}");
     let found = root.get(&note).await.expect(200).json();
     assert_eq!((&found["body"], &found["author"]["username"]), (&json!("kept"), &json!("ghost")));
 }

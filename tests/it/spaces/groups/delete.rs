@@ -39,6 +39,7 @@ async fn assert_nothing_left(server: &TestServer, project_ids: [i64; 3]) {
 async fn deleted_group_is_hidden_at_once_with_content(server: TestServer) {
     let root = server.root();
     let (groups, project_ids) = tree(&server, &root).await;
+    root.post(&format!("/groups/{}/epics", groups[2]), json!({"title": "e"})).await.expect(201);
     let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
     let response = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
@@ -59,7 +60,11 @@ async fn deleted_group_is_hidden_at_once_with_content(server: TestServer) {
     let below = json!({"name": "new", "path": "new", "parent_id": groups[2]});
     root.post("/groups", below).await.expect(404);
     root.post("/groups", json!({"name": "again", "path": "top"})).await.expect(400);
+    let before = server.statements();
     server.finish_jobs().await;
+    let texts = server.statement_texts(before);
+    let is_batch = |sql: &String| sql.starts_with("DELETE FROM \"epics\"");
+    assert!(texts.iter().any(is_batch), "the deletion of the group deletes all epics: {texts:?}");
     assert_nothing_left(&server, project_ids).await;
     group(&root, "top", json!({})).await;
 }

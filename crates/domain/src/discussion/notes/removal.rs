@@ -6,7 +6,8 @@ use storage::entities::issuables::lock_rows;
 use storage::entities::notes::{Column, Entity};
 
 use crate::kernel::Backend;
-use crate::kernel::error::{Error, Result};
+use crate::kernel::error::Result;
+use crate::kernel::query::{batch_of_children, detach_batch};
 
 /// Tables with a note count, and the column of their notes.
 const COUNTED_TABLES: [(&str, Column); 3] = [
@@ -15,15 +16,32 @@ const COUNTED_TABLES: [(&str, Column); 3] = [
     ("epics", Column::EpicId),
 ];
 
-/// Maximum IDs in one statement.
-const MAX_IDS: usize = 1000;
+/// The column of the authors.
+const AUTHOR: (&str, &str) = ("notes", "author_id");
 
-/// Deletes the notes of a user, except system notes.
+/// Number of notes that one transaction deletes. On SQLite, a long statement blocks all other writers.
+const BATCH: u64 = 1_000;
+
+/// Deletes the notes of a user. System notes remain without an author. It can be interrupted at any point and run again.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
-    let user_notes = || Column::AuthorId.eq(user_id).and(Column::System.eq(false));
+    loop {
+        let ids = batch_of_children(backend.database.read(), AUTHOR, &[user_id], BATCH).await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        delete_notes(backend, user_id, &ids).await?;
+    }
+}
+
+async fn delete_notes(backend: &Backend, user_id: i64, ids: &[i64]) -> Result<()> {
+    let user_notes = || {
+        Column::Id
+            .is_in(ids.iter().copied())
+            .and(Column::System.eq(false))
+    };
     backend
         .database
         .transaction(async |transaction| {
@@ -42,17 +60,18 @@ pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
                 .filter(user_notes())
                 .exec(transaction)
                 .await?;
-            for (table, column, ids) in locked {
-                for chunk in ids.chunks(MAX_IDS) {
-                    let update = Query::update()
-                        .table(table)
-                        .value("user_notes_count", note_count(table, column))
-                        .and_where(Expr::col("id").is_in(chunk.iter().copied()))
-                        .take();
-                    transaction.execute(&update).await?;
+            for (table, column, noteables) in locked {
+                if noteables.is_empty() {
+                    continue;
                 }
+                let update = Query::update()
+                    .table(table)
+                    .value("user_notes_count", note_count(table, column))
+                    .and_where(Expr::col("id").is_in(noteables))
+                    .take();
+                transaction.execute(&update).await?;
             }
-            Ok::<_, Error>(())
+            detach_batch(transaction, AUTHOR, &[user_id], ids).await
         })
         .await
 }

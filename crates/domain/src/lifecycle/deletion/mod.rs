@@ -3,6 +3,6 @@
 mod delay;
 pub mod groups;
 mod namespaces;
-mod project_rows;
 pub mod projects;
+mod rows;
 pub mod users;

@@ -7,6 +7,7 @@ use crate::accounts::avatars;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::lifecycle::deletion::projects::delete_with_files;
+use crate::lifecycle::deletion::rows::{self, RowOwner};
 use crate::transfers;
 
 /// Deletes a hidden namespace with its subgroups, deepest first, so that an interrupted deletion can be
@@ -27,6 +28,7 @@ pub(super) async fn delete_tree(backend: &Backend, root: i64) -> Result<()> {
         }
         avatars::remove(backend, avatars::AvatarOwner::Group(id)).await?;
         transfers::delete_archives(backend, id).await?;
+        rows::delete_all(backend, RowOwner::Namespace(id)).await?;
         namespaces::Entity::delete_by_id(id)
             .exec(backend.database.write())
             .await?;

@@ -16,7 +16,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
-use crate::lifecycle::deletion::project_rows;
+use crate::lifecycle::deletion::rows::{self, RowOwner};
 use crate::packages;
 use crate::registry::repositories;
 use crate::spaces::jobs::delete_project::DeleteProject;
@@ -196,7 +196,7 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
     // Deleted in steps, because a cascade from the row of the project is one statement that blocks all writers.
     repositories::delete_all_content(backend, project.id).await?;
     packages::deletion::delete_all(backend, project.id).await?;
-    project_rows::delete_all(backend, project.id).await?;
+    rows::delete_all(backend, RowOwner::Project(project.id)).await?;
     project_access_tokens::delete_bots_of_project(backend, project.id).await?;
     backend
         .database

@@ -1,7 +1,7 @@
 //! Deletes a user who is already hidden, with the personal namespace and its projects.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use storage::entities::{commit_comments, namespaces, users};
+use storage::entities::{namespaces, users};
 use storage::jobs::JobFailure;
 
 use crate::accounts::avatars;
@@ -9,6 +9,7 @@ use crate::accounts::jobs::delete_user::DeleteUser;
 use crate::discussion::{award_emoji, notes};
 use crate::kernel::Backend;
 use crate::lifecycle::deletion::namespaces::delete_tree;
+use crate::lifecycle::deletion::rows::{self, RowOwner};
 
 /// Runs the job.
 ///
@@ -31,14 +32,12 @@ pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), JobFailure
         delete_tree(&backend, personal.id).await?;
     }
     if job.hard {
-        commit_comments::Entity::delete_many()
-            .filter(commit_comments::Column::AuthorId.eq(job.user_id))
-            .exec(backend.database.write())
-            .await?;
+        rows::delete_all(&backend, RowOwner::Commenter(job.user_id)).await?;
         notes::delete_all_of_user(&backend, job.user_id).await?;
     }
     award_emoji::delete_all_of_user(&backend, job.user_id).await?;
     avatars::remove(&backend, avatars::AvatarOwner::User(job.user_id)).await?;
+    rows::delete_all(&backend, RowOwner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())
         .await?;
