@@ -39,6 +39,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(tag_cleanup::run_job)
         .run(expiration_policies::run_job)
         .run(deletion::users::run_job)
+        .run(deletion::webhooks::run_job)
         .run(deliver_webhook::run)
         .run(deliver_status_check::run)
         .run(exports::run_job)

@@ -41,7 +41,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < MAX_TURN {
         let db = backend.database.read();
-        let hook = project_hooks::Entity::find_by_id(hook_id).one(db).await?;
+        let hook = project_hooks::by_id(hook_id).one(db).await?;
         let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
             return Ok(());
         };
@@ -285,6 +285,9 @@ pub(super) async fn send_now(
     backend
         .database
         .transaction(async |transaction| {
+            if project_hooks::lock(transaction, hook.id).await?.is_none() {
+                return Err(Error::not_found(""));
+            }
             let row = row.insert(transaction).await;
             let row = row.map_err(|error| match Violation::of(&error) {
                 Some(Violation::ForeignKey(_)) => Error::not_found(""),

@@ -18,10 +18,11 @@ use git::check_branch_name;
 use sea_orm::{
     ActiveModelTrait,
     ActiveValue::{self, Set},
-    ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
-use storage::entities::project_hooks::{self, ActiveModel, BranchFilterStrategy, Column, Entity, Model};
+use storage::entities::project_hooks::{self, ActiveModel, BranchFilterStrategy, Column, Model};
 use storage::entities::{now, projects, row_changes};
+use storage::jobs::enqueue;
 use url::Url;
 
 use crate::activity::branch_filters;
@@ -36,6 +37,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::{EncryptionContext, Encryptor, Secret};
+use crate::webhooks::jobs::delete_webhook::DeleteWebhook;
 use crate::webhooks::receiver::{password_context, signing_context, token_context};
 use crate::webhooks::receiver_url::{ReceiverUrl, UpdatedReceiver, expand};
 use crate::webhooks::values::{KeyedValue, ValueKind};
@@ -304,7 +306,7 @@ pub async fn update(
         .await
 }
 
-/// Deletes a webhook with its pending deliveries.
+/// Hides a webhook, and enqueues the deletion with its deliveries.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::PreconditionFailed` if it changed
@@ -320,10 +322,11 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            let deleted = Entity::delete_by_id(id).exec(transaction).await?;
-            if deleted.rows_affected == 0 {
+            if !project_hooks::hide(transaction, id).await? {
                 return Ok(());
             }
+            let job = DeleteWebhook { hook_id: id };
+            enqueue(transaction, &job).await.map_err(Error::internal)?;
             audit::record(
                 transaction,
                 &access.caller,

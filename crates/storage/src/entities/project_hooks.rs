@@ -3,8 +3,10 @@
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Keyword, LockType};
-use sea_orm::{FromQueryResult, Iterable, QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::{FromQueryResult, Iterable, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
+
+use super::now;
 
 /// Kind of event that a webhook may subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
@@ -171,6 +173,8 @@ pub struct Model {
     pub custom_webhook_template: Option<String>,
     /// The meaning of the branch filter.
     pub branch_filter_strategy: BranchFilterStrategy,
+    /// When its deletion started; it is hidden since.
+    pub deletion_started_at: Option<DateTime<Utc>>,
 }
 
 /// Relations of the table.
@@ -193,33 +197,51 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Selects the webhooks of a project in creation order.
+/// Selects the webhooks of a project in creation order, except those that are being deleted.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
+        .filter(Column::DeletionStartedAt.is_null())
         .order_by_asc(Column::Id)
 }
 
 /// Selects the webhooks of a project in creation order, with nulls in place of their password, custom headers and URL
 /// variables. These can be large, and a list does not contain them.
 pub fn of_project_for_list(project_id: i64) -> Select<Entity> {
-    let columns = Column::iter().map(|column| match column {
+    Column::iter().fold(of_project(project_id).select_only(), |hooks, column| match column {
         Column::PasswordEncrypted | Column::CustomHeadersEncrypted | Column::UrlVariablesEncrypted => {
-            Expr::Keyword(Keyword::Null)
+            hooks.column_as(Expr::Keyword(Keyword::Null), column)
         }
-        column => column.into_expr(),
-    });
-    let mut hooks = of_project(project_id);
-    QueryTrait::query(&mut hooks).clear_selects().exprs(columns);
-    hooks
+        column => hooks.column(column),
+    })
 }
 
-/// Locks a webhook until the transaction ends; returns none if it does not exist. Deliveries may be inserted meanwhile.
+/// Selects a webhook, unless it is being deleted.
+pub fn by_id(id: i64) -> Select<Entity> {
+    Entity::find_by_id(id).filter(Column::DeletionStartedAt.is_null())
+}
+
+/// Hides a webhook. Returns false if its deletion has started already.
+///
+/// # Errors
+/// Any database error.
+pub async fn hide(db: &impl ConnectionTrait, id: i64) -> Result<bool, DbErr> {
+    let hidden = Entity::update_many()
+        .col_expr(Column::DeletionStartedAt, Expr::value(now()))
+        .filter(Column::Id.eq(id))
+        .filter(Column::DeletionStartedAt.is_null())
+        .exec(db)
+        .await?;
+    Ok(hidden.rows_affected > 0)
+}
+
+/// Locks a webhook until the transaction ends; returns none if it does not exist or is being deleted. Deliveries may be
+/// inserted meanwhile.
 ///
 /// # Errors
 /// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
+    by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
 /// A webhook without its values and template, which can be large.

@@ -334,9 +334,23 @@ async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
     let root = server.root();
     let hook = hook(&root, project.id, &receiver.url, json!({})).await;
     commit(&root, project.id, "main", "a").await;
-    root.delete(&format!("/projects/{}/hooks/{hook}", project.id)).await.expect(204);
+    let hooks = format!("/projects/{}/hooks", project.id);
+    let this = format!("{hooks}/{hook}");
+    root.delete(&this).await.expect(204);
+    // The request only hides the webhook, because there may be many deliveries.
+    assert_eq!(states(&server).await.len(), 1);
+    assert_eq!(root.get(&hooks).await.expect(200).json(), json!([]));
+    for missing in [this.clone(), format!("{this}/events")] {
+        root.get(&missing).await.expect(404);
+    }
+    root.put(&this, json!({"url": receiver.url})).await.expect(404);
+    root.delete(&this).await.expect(404);
+    commit(&root, project.id, "main", "b").await;
+    assert_eq!(states(&server).await.len(), 1, "a hidden webhook gets deliveries");
     server.finish_jobs().await;
     assert_eq!((receiver.rest().len(), states(&server).await), (0, vec![]));
+    let rows = project_hooks::Entity::find().all(server.backend.database.read()).await;
+    assert_eq!(rows.expect("the rows"), vec![]);
 }
 
 fn compat_mode_adds_gitlab_headers_options() -> ConfigOptions {

@@ -1,4 +1,4 @@
-//! Deletion of projects, groups and users with their content.
+//! Deletion of projects, groups, users and webhooks with their content.
 
 mod delay;
 pub mod groups;
@@ -6,3 +6,4 @@ mod namespaces;
 pub mod projects;
 mod rows;
 pub mod users;
+pub mod webhooks;

@@ -1,5 +1,5 @@
-//! Deletion of the rows that refer to a project, namespace or user in batches, so that the deletion of its own row does not
-//! cascade to many rows.
+//! Deletion of the rows that refer to a project, namespace, user or webhook in batches, so that the deletion of its own row
+//! does not cascade to many rows.
 
 use std::sync::Arc;
 
@@ -224,6 +224,7 @@ pub(super) enum RowOwner {
     /// A user whose commit comments are deleted too.
     Commenter(i64),
     User(i64),
+    Webhook(i64),
 }
 
 enum Step {
@@ -244,6 +245,7 @@ pub(super) async fn delete_all(backend: &Backend, owner: RowOwner) -> Result<()>
         RowOwner::Namespace(id) => (OF_NAMESPACE, id),
         RowOwner::Commenter(id) => (OF_COMMENTER, id),
         RowOwner::User(id) => (OF_USER, id),
+        RowOwner::Webhook(id) => (OF_HOOKS, id),
     };
     let database = &backend.database;
     let mut steps = Vec::new();

@@ -1,6 +1,5 @@
 //! Delivers the pending events of a webhook.
 
-use sea_orm::EntityTrait;
 use storage::entities::project_hooks;
 use storage::jobs::JobFailure;
 
@@ -14,7 +13,7 @@ use crate::webhooks::delivery::{deliver, take_share};
 /// Returns an error if the database fails; the job is then retried. Postpones the job if too many deliveries of the
 /// project or of its creator run.
 pub async fn run(backend: Backend, job: DeliverWebhook) -> Result<(), JobFailure> {
-    let hook = project_hooks::Entity::find_by_id(job.hook_id).one(backend.database.read());
+    let hook = project_hooks::by_id(job.hook_id).one(backend.database.read());
     let Some(hook) = hook.await? else {
         return Ok(());
     };
