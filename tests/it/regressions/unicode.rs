@@ -1,7 +1,9 @@
 //! Case-insensitive search and order for letters beyond ASCII, which SQLite's functions do not support.
 
+use sea_orm::{ConnectionTrait, Statement};
 use serde_json::{Value, json};
 
+use crate::packages::package;
 use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -80,6 +82,55 @@ async fn lists_ordered_by_name_ignore_case(server: TestServer) {
     assert_eq!(list("/projects?order_by=name", "name").await, backwards);
 }
 
+/// Columns of texts by which lists are sorted.
+const SORTED: [(&str, &str); 4] =
+    [("labels", "title"), ("packages", "name_key"), ("packages", "version"), ("custom_attributes", "key")];
+
+/// Gives the columns another order on PostgreSQL, as the locale of the database does.
+async fn sort_as_other_locale(server: &TestServer) {
+    let db = server.backend.database.write();
+    if !server.locks_rows() {
+        return;
+    }
+    let collation = "SELECT 1 FROM pg_collation WHERE collname = 'und-x-icu'";
+    let found = db.query_one_raw(Statement::from_string(db.get_database_backend(), collation)).await;
+    if found.expect("the collations").is_none() {
+        // Servers without ICU.
+        return;
+    }
+    for (table, column) in SORTED {
+        let alter = format!("ALTER TABLE {table} ALTER COLUMN {column} TYPE text COLLATE \"und-x-icu\"");
+        db.execute_unprepared(&alter).await.expect("a change of the collation");
+    }
+}
+
+async fn lists_are_sorted_by_code_points_in_any_locale(server: TestServer) {
+    sort_as_other_locale(&server).await;
+    let root = server.root();
+    let one = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let titles = ["Zeta", "a-b", "ab", "éc"];
+    for title in ["éc", "ab", "a-b", "Zeta"] {
+        root.post(&format!("{one}/labels"), json!({"name": title, "color": "#ff0000"})).await.expect(201);
+    }
+    assert_eq!(root.get(&format!("{one}/labels")).await.expect(200).pluck("name"), titles);
+    let issue = json!({"title": "t", "labels": titles.join(",")});
+    assert_eq!(root.post(&format!("{one}/issues"), issue).await.expect(201).json()["labels"], json!(titles));
+    assert_eq!(root.get(&format!("{one}/issues")).await.expect(200).json()[0]["labels"], json!(titles));
+    for (name, version) in [("a_b", "1-a"), ("a-b", "1-B")] {
+        package(&root, &one, name, version).await;
+    }
+    for (order, names) in [("name", ["a-b", "a_b"]), ("version", ["a-b", "a_b"])] {
+        let listed = root.get(&format!("{one}/packages?order_by={order}")).await.expect(200);
+        assert_eq!(listed.pluck("name"), names, "{order}");
+    }
+    let found = root.get(&format!("{one}/packages?package_version=1-a")).await.expect(200);
+    assert_eq!(found.pluck("name"), ["a_b"]);
+    for key in ["a", "B"] {
+        root.put(&format!("{one}/custom_attributes/{key}"), json!({"value": "1"})).await.expect(200);
+    }
+    assert_eq!(root.get(&format!("{one}/custom_attributes")).await.expect(200).pluck("key"), ["B", "a"]);
+}
+
 async fn search_finds_text_with_database_specific_case_mapping(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
@@ -106,5 +157,6 @@ async fn search_finds_text_with_database_specific_case_mapping(server: TestServe
 on_every_database![
     searches_are_case_insensitive_beyond_ascii,
     lists_ordered_by_name_ignore_case,
+    lists_are_sorted_by_code_points_in_any_locale,
     search_finds_text_with_database_specific_case_mapping,
 ];

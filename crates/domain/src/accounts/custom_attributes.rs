@@ -114,7 +114,8 @@ async fn of_owners(
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn list(backend: &Backend, owner: AttributeOwner, page: &PageRequest) -> Result<Page<Model>> {
-    page_of(backend.database.read(), custom_attributes::of(owner), page).await
+    let attributes = custom_attributes::by_key(backend.database.backend(), custom_attributes::of(owner));
+    page_of(backend.database.read(), attributes, page).await
 }
 
 /// Returns one attribute.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Expr, Order, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use sea_orm::sea_query::{Expr, ExprTrait, Order, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::packages::{self, Column, Entity, PackageStatus, PackageType};
 use storage::entities::related_rows::{
     PartKey, RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint,
 };
+use storage::entities::row_conditions::by_code_points;
 use storage::entities::{fold, package_files, package_tags};
 
 use super::access::{check_access, readable_projects};
@@ -114,8 +115,10 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<PackageDetail>> {
     check_access(access)?;
-    let query = filtered(packages::of_project(access.project.id), filter);
-    let (rows, total) = uncounted_page_of(backend.database.read(), query, page).await?;
+    let db = backend.database.read();
+    let all = packages::of_project(access.project.id);
+    let query = filtered(db.get_database_backend(), all, filter);
+    let (rows, total) = uncounted_page_of(db, query, page).await?;
     let (mut tags, rest) = related(backend, &rows, total).await?;
     let details = rows.into_iter().map(|package| {
         let tags = tags.remove(&package.id).unwrap_or_default();
@@ -140,11 +143,10 @@ pub async fn list_of_group(
     page: &PageRequest,
 ) -> Result<Page<PackageDetail>> {
     let readable = readable_projects(&access.caller, access.group.id, exclude_subgroups);
-    let query = filtered(
-        Entity::find().filter(Column::ProjectId.in_subquery(readable)),
-        filter,
-    );
-    let (rows, total) = uncounted_page_of(backend.database.read(), query, page).await?;
+    let db = backend.database.read();
+    let all = Entity::find().filter(Column::ProjectId.in_subquery(readable));
+    let query = filtered(db.get_database_backend(), all, filter);
+    let (rows, total) = uncounted_page_of(db, query, page).await?;
     let (mut tags, rest) = related(backend, &rows, total).await?;
     let ids: BTreeSet<i64> = rows.iter().map(|package| package.project_id).collect();
     let accesses = ProjectAccess::find_all(backend, &access.caller, ids).await?;
@@ -160,7 +162,10 @@ pub async fn list_of_group(
     })
 }
 
-fn filtered(mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity> {
+fn filtered(database: DbBackend, mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity> {
+    // The forms of the columns in the indexes.
+    let name_key = by_code_points(database, Column::NameKey.into_expr());
+    let package_version = by_code_points(database, Column::Version.into_expr());
     query = query.filter(Column::Status.eq(filter.status.unwrap_or(PackageStatus::Default)));
     if let Some(kinds) = &filter.package_types {
         query = query.filter(Column::PackageType.is_in(kinds.iter().copied()));
@@ -169,16 +174,16 @@ fn filtered(mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity>
         query = query.filter(contains(Column::NameKey, &fold(name)));
     }
     if let Some(version) = &filter.version {
-        query = query.filter(Column::Version.eq(version.as_str()));
+        query = query.filter(package_version.clone().eq(version.as_str()));
     }
     if !filter.include_versionless {
         query = query.filter(Column::Version.ne(""));
     }
     let column = match filter.order {
-        PackageOrder::CreatedAt => Column::CreatedAt,
-        PackageOrder::Name => Column::NameKey,
-        PackageOrder::Version => Column::Version,
-        PackageOrder::Type => Column::PackageType,
+        PackageOrder::CreatedAt => Column::CreatedAt.into_expr(),
+        PackageOrder::Name => name_key,
+        PackageOrder::Version => package_version,
+        PackageOrder::Type => Column::PackageType.into_expr(),
     };
     let direction = match filter.descending {
         true => Order::Desc,

@@ -3,7 +3,9 @@
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
-use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::{DbBackend, QueryOrder, QuerySelect, QueryTrait};
+
+use super::row_conditions::by_code_points;
 
 /// Owner of a custom attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +67,15 @@ impl AttributeOwner {
     }
 }
 
-/// Selects the attributes of an owner, ordered by key.
+/// Selects the attributes of an owner.
 pub fn of(owner: AttributeOwner) -> Select<Entity> {
-    Entity::find()
-        .filter(owner.column().eq(owner.id()))
-        .order_by_asc(Column::Key)
+    Entity::find().filter(owner.column().eq(owner.id()))
+}
+
+/// Orders attributes by key.
+#[must_use]
+pub fn by_key(database: DbBackend, attributes: Select<Entity>) -> Select<Entity> {
+    attributes.order_by_asc(by_code_points(database, Column::Key.into_expr()))
 }
 
 /// Returns the attributes of several owners in one statement, ordered by key. `column` references the owners.
@@ -81,11 +87,8 @@ pub async fn of_owners(
     column: Column,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<Vec<Model>, DbErr> {
-    Entity::find()
-        .filter(column.is_in(ids))
-        .order_by_asc(Column::Key)
-        .all(db)
-        .await
+    let attributes = Entity::find().filter(column.is_in(ids));
+    by_key(db.get_database_backend(), attributes).all(db).await
 }
 
 /// Selects the values of `column` for owners of an attribute with this value, for use in conditions.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, LockType, Order, Query, SelectStatement};
 use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, FromQueryResult, QueryOrder,
-    QuerySelect, QueryTrait,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait, FromQueryResult,
+    QueryOrder, QuerySelect, QueryTrait,
 };
 
 use super::labels;
 use super::related_rows::{LinkTable, RelatedPart};
+use super::row_conditions::by_code_points;
 use super::users::{self, UserSummary};
 
 /// Kind of issuable.
@@ -138,7 +139,10 @@ pub async fn labels_of(
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, Vec<labels::Model>>, DbErr> {
     let mut statement = labels::Entity::find()
-        .order_by_asc(labels::Column::Title)
+        .order_by_asc(by_code_points(
+            db.get_database_backend(),
+            labels::Column::Title.into_expr(),
+        ))
         .order_by_asc(labels::Column::Id)
         .into_query();
     join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);

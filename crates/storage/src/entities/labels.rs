@@ -10,7 +10,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Query;
 
 use super::related_rows::{LinkTable, PartKey, RelatedPart, RelatedRowSets, RelatedRows};
-use super::row_conditions::is_among;
+use super::row_conditions::{by_code_points, is_among};
 use super::{Scope, fold};
 
 /// Labels. Each belongs to exactly one project or group.
@@ -77,8 +77,9 @@ impl LabelParts {
     /// Adds the parts to a statement. The description of a label, which can be long, is read once for all rows.
     pub fn add(related: &mut RelatedRows, database: DbBackend, link: LinkTable, ids: &[i64]) -> Self {
         let labels = RelatedPart::linked(database, link, ids).map(|part| {
+            let title = by_code_points(database, Column::Title.into_expr());
             part.with_id(Column::Id.into_expr())
-                .with_texts([Column::Title, Column::Color].map(ColumnTrait::into_expr))
+                .with_texts([title, Column::Color.into_expr()])
         });
         Self {
             labels: related.add(labels),

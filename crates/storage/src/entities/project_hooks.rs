@@ -208,12 +208,15 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
 /// Selects the webhooks of a project in creation order, with nulls in place of their password, custom headers and URL
 /// variables. These can be large, and a list does not contain them.
 pub fn of_project_for_list(project_id: i64) -> Select<Entity> {
-    Column::iter().fold(of_project(project_id).select_only(), |hooks, column| match column {
-        Column::PasswordEncrypted | Column::CustomHeadersEncrypted | Column::UrlVariablesEncrypted => {
-            hooks.column_as(Expr::Keyword(Keyword::Null), column)
-        }
-        column => hooks.column(column),
-    })
+    Column::iter().fold(
+        of_project(project_id).select_only(),
+        |hooks, column| match column {
+            Column::PasswordEncrypted | Column::CustomHeadersEncrypted | Column::UrlVariablesEncrypted => {
+                hooks.column_as(Expr::Keyword(Keyword::Null), column)
+            }
+            column => hooks.column(column),
+        },
+    )
 }
 
 /// Selects a webhook, unless it is being deleted.

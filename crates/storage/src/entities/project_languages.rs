@@ -5,6 +5,7 @@ use sea_orm::sea_query::SelectStatement;
 use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use super::fold;
+use super::row_conditions::by_code_points;
 
 /// Programming languages of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -37,7 +38,10 @@ pub async fn of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<Ve
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .order_by_desc(Column::Size)
-        .order_by_asc(Column::Name)
+        .order_by_asc(by_code_points(
+            db.get_database_backend(),
+            Column::Name.into_expr(),
+        ))
         .all(db)
         .await
 }

@@ -220,7 +220,7 @@ impl RelatedRows {
         });
         let mut parts: HashMap<PartKey, Vec<RelatedRow>> = HashMap::new();
         if let Some(mut statement) = statement {
-            // Some parts are sorted by a text, which has the collation of the database.
+            // Some parts are sorted by a text. If one part has a collation, PostgreSQL uses it for all parts.
             for column in ["part", "sort", TEXT_NAMES[0], "related_id"] {
                 statement.order_by(column, Order::Asc);
             }

@@ -1,4 +1,5 @@
-//! Conditions that are evaluated for each row, for lists that are read in their order, and conditions on IDs.
+//! Conditions that are evaluated for each row, for lists that are read in their order, conditions on IDs, and the order of
+//! texts.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +31,18 @@ pub fn is_among(database: DbBackend, column: Expr, ids: impl IntoIterator<Item =
         .from_function(Func::cust("json_each").arg(ids), "listed")
         .take();
     column.in_subquery(listed)
+}
+
+/// Returns a text that is compared and sorted by code points, independent of the locale of the database. SQLite compares
+/// bytes, which have the same order.
+///
+/// The columns themselves keep the collation of the database: PostgreSQL rejects prepared statements of servers that run
+/// while a migration changes the collation of a column in their results.
+pub fn by_code_points(database: DbBackend, text: Expr) -> Expr {
+    match database {
+        DbBackend::Postgres => Expr::cust_with_expr("$1 COLLATE \"C\"", text),
+        _ => text,
+    }
 }
 
 /// Returns a condition like [`is_among`], for texts.

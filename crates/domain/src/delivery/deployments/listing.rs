@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, DeploymentStatus};
+use storage::entities::row_conditions::by_code_points;
 
 use super::{DeploymentDetail, load_details};
 use crate::delivery::access::check_can_read;
@@ -81,10 +82,13 @@ pub async fn list(
     };
     let first = match filter.order {
         DeploymentOrder::Id => None,
-        DeploymentOrder::Iid => Some(Column::Iid),
-        DeploymentOrder::CreatedAt => Some(Column::CreatedAt),
-        DeploymentOrder::UpdatedAt => Some(Column::UpdatedAt),
-        DeploymentOrder::Ref => Some(Column::RefName),
+        DeploymentOrder::Iid => Some(Column::Iid.into_expr()),
+        DeploymentOrder::CreatedAt => Some(Column::CreatedAt.into_expr()),
+        DeploymentOrder::UpdatedAt => Some(Column::UpdatedAt.into_expr()),
+        DeploymentOrder::Ref => {
+            let database = backend.database.backend();
+            Some(by_code_points(database, Column::RefName.into_expr()))
+        }
     };
     let mut query = deployments::of_project(project_id).filter(condition);
     if let Some(column) = first {

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, NullOrdering, Query};
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 use storage::entities::pipelines::{self, Column, Model, PipelineStatus};
+use storage::entities::row_conditions::by_code_points;
 use storage::entities::{fold, users};
 
 use crate::delivery::access::check_can_read;
@@ -101,6 +102,10 @@ pub async fn list(
         // Pipelines of deleted users. The databases sort null values differently.
         Some(Column::UserId) => {
             query.order_by_with_nulls(Column::UserId, direction.clone(), NullOrdering::Last)
+        }
+        Some(Column::RefName) => {
+            let name = by_code_points(backend.database.backend(), Column::RefName.into_expr());
+            query.order_by(name, direction.clone())
         }
         Some(column) => query.order_by(column, direction.clone()),
     };

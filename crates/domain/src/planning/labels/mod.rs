@@ -24,6 +24,7 @@ use std::collections::HashSet;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use storage::entities::labels::{self, Column, LabelSummary, Model};
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
+use storage::entities::row_conditions::by_code_points;
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as label_subscriptions};
 
 use crate::identity::space_access::SpaceAccess;
@@ -89,8 +90,9 @@ pub async fn list(
     if let Some(text) = filter.search.as_deref().filter(|text| !text.is_empty()) {
         query = query.filter(contains(Column::TitleKey, &fold(text)));
     }
-    let query = query.order_by_asc(Column::Title).order_by_asc(Column::Id);
     let db = backend.database.read();
+    let title = by_code_points(db.get_database_backend(), Column::Title.into_expr());
+    let query = query.order_by_asc(title).order_by_asc(Column::Id);
     let (found, total) = uncounted_page_of(db, query, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());

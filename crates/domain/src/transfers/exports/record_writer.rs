@@ -8,6 +8,7 @@ use sea_orm::{
     Related, Select,
 };
 use storage::entities::members::MembershipSource;
+use storage::entities::row_conditions::by_code_points;
 use storage::entities::{
     Scope, badges, board_labels, board_lists, boards, epic_labels, epics, issues, labels, members,
     milestones, namespace_ancestors, namespaces, now, users,
@@ -292,12 +293,13 @@ async fn linked_labels<E: EntityTrait + Related<labels::Entity>>(
     links: Select<E>,
     owner: E::Column,
 ) -> Result<HashMap<i64, Vec<LabelName>>> {
+    let title = by_code_points(snapshot.get_database_backend(), labels::Column::Title.into_expr());
     let rows: Vec<(i64, String, String)> = links
         .inner_join(labels::Entity)
         .select_only()
         .column(owner)
         .columns([labels::Column::Title, labels::Column::Color])
-        .order_by_asc(labels::Column::Title)
+        .order_by_asc(title)
         .order_by_asc(labels::Column::Id)
         .into_tuple()
         .all(snapshot)
