@@ -8,6 +8,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use super::{package, upload};
 use crate::identity::deploy_tokens::{credentials, deploy_token};
 use crate::support::client::Client;
+use crate::support::query_plans::{plan, statement_with};
 use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -127,6 +128,28 @@ async fn list_has_filters_and_sort_orders(server: TestServer) {
         let refused = root.get(&format!("{work}/packages?{query}")).await.expect(400);
         assert_eq!(refused.message(), fault, "{query}");
     }
+}
+
+async fn lists_use_an_index_for_each_sort_order(server: TestServer) {
+    let root = server.root();
+    let list = format!("/projects/{}/packages", project(&root, "work", json!({})).await);
+    for (query, column) in [
+        ("order_by=created_at", "created_at"),
+        ("order_by=name", "name_key"),
+        ("order_by=version&sort=desc", "version"),
+        ("order_by=type&status=hidden", "package_type"),
+    ] {
+        let parts = ["FROM \"packages\"", "ORDER BY"];
+        let sql = statement_with(&server, &root, &format!("{list}?{query}"), &parts).await;
+        let plan = plan(&server, &sql, None).await;
+        let is_index =
+            |line: &String| line.contains("ix_packages_project_id_") && line.contains(&format!("{column}_id"));
+        assert!(plan.iter().any(is_index), "{query}: {plan:#?}");
+        let is_sort = |line: &String| line.contains("Sort") || line.contains("TEMP B-TREE");
+        assert!(!plan.iter().any(is_sort), "{query}: {plan:#?}");
+    }
+    let refused = root.get(&format!("{list}?per_page=100&page=501")).await.expect(405);
+    assert!(refused.message().contains("maximum allowed offset of 50000"), "{}", refused.message());
 }
 
 async fn group_list_contains_packages_that_the_caller_can_read(server: TestServer) {
@@ -274,6 +297,7 @@ on_every_database![
     package_has_all_attributes,
     npm_package_has_tags,
     list_has_filters_and_sort_orders,
+    lists_use_an_index_for_each_sort_order,
     group_list_contains_packages_that_the_caller_can_read,
     lists_run_few_statements,
     versions_of_another_name_or_hidden_ones_are_not_listed,

@@ -3,6 +3,9 @@
 /// Number of rows up to which the total of a list is counted. Longer lists omit their totals.
 pub const MAX_COUNTED: u64 = 10_000;
 
+/// Number of rows that the pages of some lists reach, because the database reads all rows before a page.
+pub const MAX_OFFSET: i64 = 50_000;
+
 /// The page of a list that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
@@ -30,6 +33,12 @@ impl PageRequest {
     pub fn offset(&self) -> u64 {
         let before = (self.number - 1).saturating_mul(self.size);
         u64::try_from(before).unwrap_or(0)
+    }
+
+    /// Whether the page reaches beyond [`MAX_OFFSET`].
+    #[must_use]
+    pub fn is_beyond_max_offset(&self) -> bool {
+        self.number.saturating_mul(self.size) > MAX_OFFSET
     }
 
     /// Maximum number of entries on the page.

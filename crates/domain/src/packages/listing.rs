@@ -16,7 +16,7 @@ use super::access::{check_access, readable_projects};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::page::{Page, PagePosition, PageRequest};
+use crate::kernel::page::{MAX_OFFSET, Page, PagePosition, PageRequest};
 use crate::kernel::policy::Role;
 use crate::kernel::query::{PageTotal, contains, page_of, uncounted_page_of};
 use crate::kernel::urls;
@@ -107,7 +107,8 @@ impl PackageDetail {
 /// Returns a page of the packages of a project.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the packages of the project are disabled.
+/// Returns `Error::Forbidden` if the packages of the project are disabled, and `Error::NotAllowed` if the page reaches beyond
+/// `MAX_OFFSET`.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -115,6 +116,7 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<PackageDetail>> {
     check_access(access)?;
+    check_offset(page)?;
     let db = backend.database.read();
     let all = packages::of_project(access.project.id);
     let query = filtered(db.get_database_backend(), all, filter);
@@ -134,7 +136,7 @@ pub async fn list(
 /// `exclude_subgroups`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::NotAllowed` as [`list`].
 pub async fn list_of_group(
     backend: &Backend,
     access: &GroupAccess,
@@ -142,6 +144,7 @@ pub async fn list_of_group(
     exclude_subgroups: bool,
     page: &PageRequest,
 ) -> Result<Page<PackageDetail>> {
+    check_offset(page)?;
     let readable = readable_projects(&access.caller, access.group.id, exclude_subgroups);
     let db = backend.database.read();
     let all = Entity::find().filter(Column::ProjectId.in_subquery(readable));
@@ -160,6 +163,17 @@ pub async fn list_of_group(
         items: details.collect(),
         rest,
     })
+}
+
+fn check_offset(page: &PageRequest) -> Result<()> {
+    if page.is_beyond_max_offset() {
+        let text = format!(
+            "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of type \
+             Package. Use filters to find the remaining records."
+        );
+        return Err(Error::NotAllowed(Some(text.into())));
+    }
+    Ok(())
 }
 
 fn filtered(database: DbBackend, mut query: Select<Entity>, filter: &PackageFilter) -> Select<Entity> {

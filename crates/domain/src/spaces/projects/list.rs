@@ -28,12 +28,10 @@ use crate::accounts::custom_attributes;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::page::{Page, PagePosition, PageRequest};
+use crate::kernel::page::{MAX_OFFSET, Page, PagePosition, PageRequest};
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::query::{PageTotal, contains, contains_in, ends_with, starts_with};
 
-/// Maximum number of records that offset pagination reaches.
-const MAX_OFFSET: i64 = 50_000;
 /// Maximum number of topics in a filter.
 const MAX_TOPICS: usize = 20;
 
@@ -155,7 +153,7 @@ pub async fn list(
     }
     // An allowlist has few projects, and its list has no keyset pagination.
     let is_few = filter.job_token_scope_of.is_some();
-    if !is_few && page.number.saturating_mul(page.size) > MAX_OFFSET {
+    if !is_few && page.is_beyond_max_offset() {
         let text = format!(
             "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of \
              type Project. Remaining records can be retrieved using keyset pagination."
