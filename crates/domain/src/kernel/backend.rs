@@ -120,6 +120,9 @@ impl From<sea_orm::DbErr> for Error {
         if database::is_time_exceeded(&error) {
             return Self::TimedOut;
         }
+        if database::is_busy(&error) {
+            return Self::DatabaseBusy;
+        }
         match error {
             sea_orm::DbErr::ConnectionAcquire(sea_orm::ConnAcquireErr::Timeout) => Self::DatabaseBusy,
             error => Self::internal(error),

@@ -66,7 +66,7 @@ pub use statement_limit::allow_statements_of;
 pub use transaction::wake_on_commit;
 pub use version::DataVersion;
 pub use versioned_cache::VersionedCache;
-pub use violation::{Violation, fault, is_deadlock};
+pub use violation::{Violation, fault, is_busy, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);

@@ -48,6 +48,20 @@ pub fn is_deadlock(error: &DbErr) -> bool {
     has_sqlstate(error, "40P01")
 }
 
+/// Returns whether a statement on SQLite waited too long for another process that writes.
+#[must_use]
+pub fn is_busy(error: &DbErr) -> bool {
+    let Some(cause) = reported(error) else {
+        return false;
+    };
+    if cause.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_none() {
+        return false;
+    }
+    let code: Option<u32> = cause.code().and_then(|code| code.parse().ok());
+    // SQLITE_BUSY and SQLITE_LOCKED. The lowest byte is the primary code.
+    code.is_some_and(|code| matches!(code & 0xff, 5 | 6))
+}
+
 /// Returns whether PostgreSQL canceled a statement because it waited too long for a lock.
 pub(super) fn is_lock_timeout(error: &DbErr) -> bool {
     has_sqlstate(error, "55P03")

@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use super::{FailureKind, JobAttempt, JobFailure, JobRegistry, queue};
 use crate::clock::{ClockWatch, scheduling_time};
-use crate::database::{Database, allow_statements_of, is_deadlock};
+use crate::database::{Database, allow_statements_of, is_busy, is_deadlock};
 use crate::entities::jobs::Model;
 use crate::fault::fault;
 use crate::metric_names::{JOB_ATTEMPTS, JOB_SECONDS};
@@ -366,9 +366,12 @@ impl JobExecution {
     }
 }
 
-/// Returns whether a later attempt can succeed: the database was not available, or its disk was full.
+/// Returns whether a later attempt can succeed: the database was busy or not available, or its disk was full.
 fn is_temporary(error: &DbErr) -> bool {
-    matches!(error, DbErr::ConnectionAcquire(_)) || is_deadlock(error) || fault(error).is_some()
+    matches!(error, DbErr::ConnectionAcquire(_))
+        || is_busy(error)
+        || is_deadlock(error)
+        || fault(error).is_some()
 }
 
 fn lease(options: &RunnerOptions) -> TimeDelta {
