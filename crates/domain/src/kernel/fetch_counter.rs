@@ -33,11 +33,14 @@ impl FetchCounter {
         !std::mem::replace(&mut state.is_scheduled, true)
     }
 
-    /// Removes and returns the counts. If `ends_schedule` is true, the next fetch schedules another recording.
+    /// Removes and returns the counts. If `ends_schedule` is true, the next fetch schedules another recording. The counts are
+    /// sorted, because nodes that lock the same rows in different orders can deadlock.
     pub(crate) fn take(&self, ends_schedule: bool) -> FetchCounts {
         let mut state = self.state();
         state.is_scheduled &= !ends_schedule;
-        state.counts.drain().collect()
+        let mut counts: FetchCounts = state.counts.drain().collect();
+        counts.sort_unstable();
+        counts
     }
 
     /// Adds counts that could not be recorded.
@@ -60,14 +63,21 @@ mod tests {
         assert!(counter.add(1, day));
         assert!(!counter.add(1, day));
         assert!(!counter.add(2, day));
-        let mut taken = counter.take(false);
-        taken.sort_unstable();
+        let taken = counter.take(false);
         assert_eq!(taken, [((1, day), 2), ((2, day), 1)]);
         assert!(!counter.add(1, day), "a task is scheduled already");
         counter.restore(taken);
-        let mut taken = counter.take(true);
-        taken.sort_unstable();
+        let taken = counter.take(true);
         assert_eq!(taken, [((1, day), 3), ((2, day), 1)]);
         assert!(counter.add(1, day));
+    }
+
+    #[test]
+    fn taken_counts_are_sorted_by_project() {
+        let counter = FetchCounter::default();
+        for project_id in (1..=50).rev() {
+            counter.add(project_id, NaiveDate::MIN);
+        }
+        assert!(counter.take(false).is_sorted());
     }
 }
