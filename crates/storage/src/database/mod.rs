@@ -357,10 +357,24 @@ impl Database {
         }
     }
 
-    /// Invalidates all data that this process cached by database version. Needed by code that changes a repository without
-    /// a record in the database.
+    /// Invalidates all data that this process cached by database version.
     pub fn invalidate(&self) {
         self.invalidations.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Invalidates all data that the nodes cached by database version. Needed by code that changes a repository without a
+    /// record in the database.
+    ///
+    /// # Errors
+    /// A database error.
+    pub async fn invalidate_on_all_nodes(&self) -> Result<(), DbErr> {
+        self.invalidate();
+        if self.backend() == DatabaseBackend::Postgres {
+            // The end of a transaction with a number changes the version.
+            let number = Statement::from_string(self.backend(), "SELECT pg_current_xact_id()::text");
+            self.writer.execute_raw(number).await?;
+        }
+        Ok(())
     }
 
     /// Returns whether there is a table with this name.

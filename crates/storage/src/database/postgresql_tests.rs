@@ -200,6 +200,12 @@ async fn version_is_equal_until_a_transaction_with_changes_ends() {
         .unwrap();
     assert_eq!(version(&db).await, before);
 
+    let node = connect(&server.url(), &DatabaseOptions::default()).await;
+    let cached = version(&node).await;
+    db.invalidate_on_all_nodes().await.unwrap();
+    assert_ne!(version(&node).await, cached);
+    node.close().await.unwrap();
+
     // A transaction changes the version when it starts to write, and when it ends.
     let open = db.begin().await.unwrap();
     settings::put(&open, "other", "1").await.unwrap();

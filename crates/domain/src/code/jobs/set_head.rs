@@ -62,7 +62,7 @@ pub(crate) async fn set_head(backend: &Backend, job: &SetHead) -> Result<Option<
         None => return Ok(None),
     };
     locked.set_default_branch(&branch).await?;
-    backend.database.invalidate();
+    backend.database.invalidate_on_all_nodes().await?;
     Ok(replacement)
 }
 
