@@ -113,7 +113,7 @@ mod m20261130_000117_limit_uses_of_user_keys;
 mod m20261130_000119_create_issue_links;
 mod m20261130_000120_create_resource_events;
 mod m20261130_000121_count_payload_attempts_of_deliveries;
-mod m20261130_000124_index_sort_orders_of_packages;
+mod m20261130_000124_index_sort_orders_of_packages_and_template_projects;
 mod m20261130_000125_mark_deleted_webhooks;
 pub mod naming;
 
@@ -228,7 +228,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261130_000119_create_issue_links::Migration),
             Box::new(m20261130_000120_create_resource_events::Migration),
             Box::new(m20261130_000121_count_payload_attempts_of_deliveries::Migration),
-            Box::new(m20261130_000124_index_sort_orders_of_packages::Migration),
+            Box::new(m20261130_000124_index_sort_orders_of_packages_and_template_projects::Migration),
             Box::new(m20261130_000125_mark_deleted_webhooks::Migration),
         ]
     }

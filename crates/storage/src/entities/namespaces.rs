@@ -301,18 +301,14 @@ pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: 
     Ok(())
 }
 
-/// Clears the template project of groups at or above a namespace, for a project that is being deleted.
+/// Clears the template project of all groups that name a project that is being deleted. The project may have left their
+/// groups.
 ///
 /// # Errors
 /// Any database error.
-pub async fn clear_file_template_project(
-    db: &impl ConnectionTrait,
-    namespace_id: i64,
-    project_id: i64,
-) -> Result<(), DbErr> {
+pub async fn clear_file_template_project(db: &impl ConnectionTrait, project_id: i64) -> Result<(), DbErr> {
     Entity::update_many()
         .col_expr(Column::FileTemplateProjectId, Expr::value(None::<i64>))
-        .filter(Column::Id.in_subquery(ancestors::at_or_above(namespace_id)))
         .filter(Column::FileTemplateProjectId.eq(project_id))
         .exec(db)
         .await?;

@@ -213,6 +213,9 @@ async fn delete_project_clears_template_project_of_groups(server: TestServer) {
     let Tree { top, low, work, of_top, of_low } = tree(&server).await;
     let root = server.root();
     set_template_project(&root, top, of_low).await;
+    // A project that left the groups remains in their settings until it is deleted.
+    let other = group(&root, "other", json!({ "visibility": "public" })).await;
+    root.post(&format!("/groups/{other}/projects/{of_low}"), json!({})).await.expect(201);
     root.delete(&format!("/projects/{of_low}")).await.expect(202);
     let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
     assert_eq!(keys(&root, &dockerfiles).await[0], "Binary");

@@ -201,7 +201,7 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
     backend
         .database
         .transaction(async |transaction| {
-            namespaces::clear_file_template_project(transaction, project.namespace_id, project.id).await?;
+            namespaces::clear_file_template_project(transaction, project.id).await?;
             deploy_keys::remove_all(transaction, project.id).await?;
             let deleted = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)

@@ -1,5 +1,5 @@
-//! Indexes for each sort order of packages. On PostgreSQL, texts are sorted by code points, for which the indexes of pipelines
-//! and deployments by ref have no order.
+//! Indexes for each sort order of packages, and of groups by their template project. On PostgreSQL, texts are sorted by code
+//! points, for which the indexes of pipelines and deployments by ref have no order.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DatabaseBackend;
@@ -10,7 +10,8 @@ pub struct Migration;
 /// A table with the columns of an index.
 type TableIndex = (&'static str, &'static [&'static str]);
 
-const INDEXES: [TableIndex; 4] = [
+const INDEXES: [TableIndex; 5] = [
+    ("namespaces", &["file_template_project_id"]),
     ("packages", &["project_id", "status", "created_at", "id"]),
     ("packages", &["project_id", "status", "name_key", "id"]),
     ("packages", &["project_id", "status", "version", "id"]),
