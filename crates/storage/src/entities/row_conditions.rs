@@ -36,8 +36,8 @@ pub fn is_among(database: DbBackend, column: Expr, ids: impl IntoIterator<Item =
 /// Returns a text that is compared and sorted by code points, independent of the locale of the database. SQLite compares
 /// bytes, which have the same order.
 ///
-/// The columns themselves keep the collation of the database: PostgreSQL rejects prepared statements of servers that run
-/// while a migration changes the collation of a column in their results.
+/// The statement names the collation, because a migration cannot change that of a column: PostgreSQL then rejects the
+/// prepared statements of running servers that return the column.
 pub fn by_code_points(database: DbBackend, text: Expr) -> Expr {
     match database {
         DbBackend::Postgres => Expr::cust_with_expr("$1 COLLATE \"C\"", text),
