@@ -162,7 +162,10 @@ pub async fn label_titles_of(
     let mut statement = labels::Entity::find()
         .select_only()
         .columns([labels::Column::Id, labels::Column::Title])
-        .order_by_asc(labels::Column::Title)
+        .order_by_asc(by_code_points(
+            db.get_database_backend(),
+            labels::Column::Title.into_expr(),
+        ))
         .order_by_asc(labels::Column::Id)
         .into_query();
     join_association(&mut statement, kind, kind.labels(), ("label_id", "labels"), [id]);
