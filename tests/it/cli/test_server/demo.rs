@@ -4,7 +4,7 @@ use crate::support::git::{self, Work};
 use crate::support::temporary_directory;
 use crate::support::test_server::{RunningTestServer, command};
 
-const TIME: &str = "2020-01-31T00:00:00.000Z";
+const TIME: &str = "2023-01-31T00:00:00.000Z";
 const PROJECT: &str = "/projects/engines%2Fdifference";
 
 async fn data_of_the_demo_is_restored_by_resets() {

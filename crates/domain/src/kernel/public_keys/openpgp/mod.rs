@@ -12,6 +12,7 @@ use pgp::composed::{Deserializable, DetachedSignature, SignedPublicKey, SignedPu
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{Signature, SignatureType};
 use pgp::types::{Duration, Fingerprint, KeyDetails, KeyId, KeyVersion, Tag, Timestamp};
+use storage::entities::now;
 
 /// First line of a key.
 pub const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
@@ -256,7 +257,7 @@ impl ContentSignature {
 
     fn is_expired(&self, created_at: DateTime<Utc>) -> bool {
         let period = self.0.signature.signature_expiration_time();
-        seconds(period).is_some_and(|period| created_at + period < Utc::now())
+        seconds(period).is_some_and(|period| created_at + period < now())
     }
 }
 
