@@ -9,8 +9,13 @@ use sea_orm::{
     QueryOrder, QuerySelect, QueryTrait, Select,
 };
 use storage::entities::columns::{self, ReadColumns};
-use storage::entities::related_rows::{RelatedPart, RelatedRow, bigint};
+use storage::entities::large_texts::{LargeTexts, SizedRow, load_texts, read_sized};
+use storage::entities::related_rows::{RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint};
 
+pub(crate) use storage::entities::columns::text_bytes;
+
+use crate::kernel::budgets::UNCOUNTED_RESPONSE_BYTES;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{MAX_COUNTED, Page, PagePosition, PageRequest};
 
@@ -135,7 +140,8 @@ pub async fn count_for_page(
     }
 }
 
-/// Returns a page of a query, in its order, with the total. A list that ends on the page is not counted.
+/// Returns a page of a query, in its order, with the total. A list that ends on the page is not counted. Tables with
+/// large texts need [`page_with_texts`].
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -164,6 +170,115 @@ pub async fn uncounted_page_of<E: EntityTrait<Model: ReadColumns>>(
     let mut found = columns::all(db, rows).await?;
     let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
     Ok((found, total))
+}
+
+/// As [`page_of`], for a table with large texts, whose memory is reserved as in [`with_texts`].
+///
+/// # Errors
+/// Returns the errors of [`with_texts`].
+pub(crate) async fn page_with_texts<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    query: Select<E>,
+    page: &PageRequest,
+) -> Result<Page<E::Model>> {
+    let rows = query.clone().offset(page.offset()).limit(page.limit() + 1);
+    let found = sized(db, rows).await?;
+    let total = count_for_page(db, page, found.len(), query.into_query()).await?;
+    let Page { items, rest } = Page::new(page, found, total);
+    let items = single_with_texts::<E>(db, caller, items).await?;
+    Ok(Page { items, rest })
+}
+
+/// As [`uncounted_page_of`], for a table with large texts, whose memory is reserved as in [`with_texts`].
+///
+/// # Errors
+/// Returns the errors of [`with_texts`].
+pub(crate) async fn uncounted_page_with_texts<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    query: Select<E>,
+    page: &PageRequest,
+) -> Result<(Vec<E::Model>, PageTotal)> {
+    let all = query.clone();
+    let rows = query.offset(page.offset()).limit(page.limit() + 1);
+    let mut found = sized(db, rows).await?;
+    let total = PageTotal::of_page(page, &mut found, None, || all.into_query());
+    Ok((single_with_texts::<E>(db, caller, found).await?, total))
+}
+
+/// Returns all rows of a query for a table with large texts, whose memory is reserved as in [`with_texts`].
+///
+/// # Errors
+/// Returns the errors of [`with_texts`].
+pub(crate) async fn all_with_texts<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    query: Select<E>,
+) -> Result<Vec<E::Model>> {
+    let found = sized(db, query).await?;
+    single_with_texts::<E>(db, caller, found).await
+}
+
+/// Returns rows with their large texts. Reserves the memory of the texts before it reads those that are not short, in
+/// one more statement. A page of short texts needs no other statement.
+///
+/// # Errors
+/// Returns `Error::Overloaded` if too little memory is left for the texts, or an error if the database fails.
+pub(crate) async fn with_texts<E: LargeTexts, T>(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    rows: Vec<SizedRow<E::Model, T>>,
+) -> Result<Vec<(E::Model, T)>> {
+    let size = counted_bytes(rows.iter().map(|row| row.text_bytes).sum());
+    // While texts are read, they exist twice.
+    caller.reserve_memory(size.saturating_mul(2))?;
+    let rows = load_texts::<E, T>(db, rows).await?;
+    caller.release_memory(size);
+    Ok(rows)
+}
+
+/// Returns the part of a size that is reserved. Texts that are not counted as a response need no reservation.
+fn counted_bytes(size: u64) -> u64 {
+    match size > UNCOUNTED_RESPONSE_BYTES as u64 {
+        true => size,
+        false => 0,
+    }
+}
+
+async fn sized<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    query: Select<E>,
+) -> Result<Vec<SizedRow<E::Model, ()>>> {
+    Ok(read_sized::<E, ()>(db, query.into_query(), Vec::new(), |_, _| Ok(())).await?)
+}
+
+async fn single_with_texts<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    rows: Vec<SizedRow<E::Model, ()>>,
+) -> Result<Vec<E::Model>> {
+    let rows = with_texts::<E, ()>(db, caller, rows).await?;
+    Ok(rows.into_iter().map(|(row, ())| row).collect())
+}
+
+/// Loads the related rows of a page. Reserves the memory of the large texts among them, as [`with_texts`].
+///
+/// # Errors
+/// Returns the errors of [`with_texts`].
+pub(crate) async fn load_related(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    related: RelatedRows,
+) -> Result<RelatedRowSets> {
+    let mut size = 0;
+    let reserve = |bytes: u64| {
+        size = counted_bytes(bytes);
+        caller.reserve_memory(size.saturating_mul(2))
+    };
+    let rows = related.load_reserving(db, reserve).await?;
+    caller.release_memory(size);
+    Ok(rows)
 }
 
 /// Returns up to `limit` rows with IDs above `after`, in the order of their IDs. Reads long lists in parts.
@@ -264,11 +379,6 @@ pub async fn delete_expired<E: EntityTrait>(
         .into_query();
     let removed = E::delete_many().filter(id.in_subquery(ended));
     Ok(removed.exec_with_returning(transaction).await?)
-}
-
-/// Returns the size of a text in bytes. The databases return it without reading the text.
-pub(crate) fn text_bytes(text: Expr) -> Expr {
-    Expr::from(Func::cust("octet_length").arg(text)).cast_as("bigint")
 }
 
 /// Returns the total size in bytes of a text of rows, without reading the text. A row counts each time that its ID

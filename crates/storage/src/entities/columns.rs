@@ -3,6 +3,7 @@
 //! SeaORM looks up each column by its name. For two joined tables, it first builds the name with a prefix. In a list with
 //! wide rows, this takes longer than the query.
 
+use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ConnectionTrait, DbErr, EntityTrait, QueryResult, QueryTrait, Select, SelectTwo};
 
 pub use row_derive::ReadColumns;
@@ -59,4 +60,9 @@ where
             Ok((model, F::Model::read_joined_columns(row, E::Model::COUNT)?))
         })
         .collect()
+}
+
+/// Returns the size of a text in bytes. The databases return it without reading the text.
+pub fn text_bytes(text: Expr) -> Expr {
+    Expr::from(Func::cust("octet_length").arg(text)).cast_as("bigint")
 }

@@ -127,7 +127,7 @@ fn descriptions_part(database: DbBackend, link: LinkTable, ids: &[i64]) -> Optio
         .and_where(Column::Description.is_not_null())
         .take();
     let part = RelatedPart::new(rows, Column::Id.into_expr()).sorted_by(Column::Id.into_expr());
-    Some(part.with_texts([Column::Description.into_expr()]))
+    Some(part.with_large_text("labels", "description"))
 }
 
 #[async_trait::async_trait]

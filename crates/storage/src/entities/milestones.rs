@@ -105,7 +105,7 @@ pub fn descriptions_part(database: DbBackend, ids: &[i64]) -> Option<RelatedPart
         .take();
     let part = RelatedPart::of_owners(database, rows, Column::Id.into_expr(), ids)?;
     let part = part.sorted_by(Column::Id.into_expr());
-    Some(part.with_texts([Column::Description.into_expr()]))
+    Some(part.with_large_text("milestones", "description"))
 }
 
 /// Selects the milestones of a project or group itself.

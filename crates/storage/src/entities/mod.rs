@@ -67,6 +67,7 @@ pub mod jobs;
 pub mod known_addresses;
 pub mod label_priorities;
 pub mod labels;
+pub mod large_texts;
 pub mod members;
 pub mod merge_request_assignees;
 pub mod merge_request_commits;

@@ -10,8 +10,11 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Order, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
 
+use super::columns::text_bytes;
 use super::row_conditions::is_among;
 
+/// Size in bytes up to which a large text is read in the same statement. A page can have thousands of labels.
+const MAX_SHORT_BYTES: u32 = 1 << 10;
 /// Number of text columns.
 const TEXTS: usize = 4;
 /// Names of the text columns.
@@ -75,6 +78,14 @@ pub struct RelatedPart {
     number: Expr,
     time: Expr,
     texts: [Expr; TEXTS],
+    large_text: Option<LargeText>,
+}
+
+/// Table and column of a text that can be large.
+#[derive(Debug, Clone, Copy)]
+struct LargeText {
+    table: &'static str,
+    column: &'static str,
 }
 
 impl RelatedPart {
@@ -91,6 +102,7 @@ impl RelatedPart {
             number: null("bigint"),
             time: null("timestamptz"),
             texts: [no_text(), no_text(), no_text(), no_text()],
+            large_text: None,
         }
     }
 
@@ -163,6 +175,20 @@ impl RelatedPart {
         self
     }
 
+    /// Returns a column that can have large texts as the first text, and the size of the text as the number. The owner is
+    /// the row of the table with this column. Texts that are not short are read in a second statement.
+    #[must_use]
+    pub fn with_large_text(self, table: &'static str, column: &'static str) -> Self {
+        let text = Expr::col((table, column));
+        let size = text_bytes(text.clone());
+        let is_long = size.clone().gt(Expr::Constant(MAX_SHORT_BYTES.into()));
+        let short = Expr::case(is_long, null("text")).finally(text);
+        Self {
+            large_text: Some(LargeText { table, column }),
+            ..self.with_number(size).with_texts([short.into()])
+        }
+    }
+
     fn select(self, part: usize) -> SelectStatement {
         let mut rows = self.rows;
         let part = i32::try_from(part).unwrap_or(i32::MAX);
@@ -198,6 +224,7 @@ pub struct PartKey(usize);
 pub struct RelatedRows {
     count: usize,
     parts: Vec<SelectStatement>,
+    large_texts: Vec<(PartKey, LargeText)>,
 }
 
 impl RelatedRows {
@@ -205,7 +232,10 @@ impl RelatedRows {
     pub fn add(&mut self, part: Option<RelatedPart>) -> PartKey {
         let key = PartKey(self.count);
         self.count += 1;
-        self.parts.extend(part.map(|part| part.select(key.0)));
+        if let Some(part) = part {
+            self.large_texts.extend(part.large_text.map(|text| (key, text)));
+            self.parts.push(part.select(key.0));
+        }
         key
     }
 
@@ -214,6 +244,19 @@ impl RelatedRows {
     /// # Errors
     /// Any database error.
     pub async fn load(self, db: &impl ConnectionTrait) -> Result<RelatedRowSets, DbErr> {
+        self.load_reserving(db, |_| Ok(())).await
+    }
+
+    /// As [`Self::load`]. Calls `reserve` with the total size of the large texts in bytes before it reads those that are
+    /// not short.
+    ///
+    /// # Errors
+    /// The error of `reserve`, or any database error.
+    pub async fn load_reserving<E: From<DbErr>>(
+        self,
+        db: &impl ConnectionTrait,
+        reserve: impl FnOnce(u64) -> Result<(), E>,
+    ) -> Result<RelatedRowSets, E> {
         let statement = self.parts.into_iter().reduce(|mut all, part| {
             all.union(UnionType::All, part);
             all
@@ -229,7 +272,13 @@ impl RelatedRows {
                 parts.entry(PartKey(part)).or_default().push(row);
             }
         }
-        Ok(RelatedRowSets { parts })
+        let mut rows = RelatedRowSets { parts };
+        let sizes = self.large_texts.iter().map(|(part, _)| rows.text_bytes(*part));
+        reserve(sizes.sum())?;
+        for (part, text) in self.large_texts {
+            rows.load_long_texts(db, part, text).await?;
+        }
+        Ok(rows)
     }
 }
 
@@ -240,6 +289,47 @@ pub struct RelatedRowSets {
 }
 
 impl RelatedRowSets {
+    /// Returns the total size of the large texts of a part in bytes.
+    fn text_bytes(&self, part: PartKey) -> u64 {
+        let sizes = self.parts.get(&part).into_iter().flatten().map(|row| row.number);
+        sizes
+            .map(|size| size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default())
+            .sum()
+    }
+
+    /// Reads the large texts of a part that are not short, if there are any.
+    async fn load_long_texts(
+        &mut self,
+        db: &impl ConnectionTrait,
+        part: PartKey,
+        text: LargeText,
+    ) -> Result<(), DbErr> {
+        let Some(rows) = self.parts.get_mut(&part) else {
+            return Ok(());
+        };
+        let is_long =
+            |row: &&mut RelatedRow| row.number.is_some_and(|size| size > i64::from(MAX_SHORT_BYTES));
+        let long = rows.iter_mut().filter(is_long);
+        let mut long: HashMap<i64, &mut RelatedRow> = long.map(|row| (row.owner_id, row)).collect();
+        if long.is_empty() {
+            return Ok(());
+        }
+        let ids = long.keys().copied();
+        let statement = Query::select()
+            .column("id")
+            .column(text.column)
+            .from(text.table)
+            .and_where(is_among(db.get_database_backend(), Expr::col("id"), ids))
+            .take();
+        for found in db.query_all(&statement).await? {
+            let id: i64 = found.try_get_by_index(0)?;
+            if let Some(row) = long.get_mut(&id) {
+                row.texts[0] = found.try_get_by_index(1)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes and returns the rows of a part.
     pub fn take(&mut self, part: PartKey) -> Vec<RelatedRow> {
         self.parts.remove(&part).unwrap_or_default()
