@@ -17,7 +17,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
-use crate::kernel::query::page_of;
+use crate::kernel::query::page_with_texts;
 use crate::spaces::projects;
 
 /// Maximum user lists of a project.
@@ -42,10 +42,10 @@ pub struct UserListUpdate {
 /// Returns a page of a project's user lists, oldest first.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::Overloaded` if too little memory is left for the user IDs.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     let query = feature_flag_user_lists::of_project(access.project.id);
-    page_of(backend.database.read(), query, page).await
+    page_with_texts(backend.database.read(), &access.caller, query, page).await
 }
 
 /// Returns one user list of a project, by IID.

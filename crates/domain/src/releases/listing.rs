@@ -14,7 +14,7 @@ use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{at_or_before, page_of};
+use crate::kernel::query::{at_or_before, page_with_texts};
 
 /// Sort order of a list of releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,8 @@ pub async fn list(
     let query = query
         .order_by(column, direction.clone())
         .order_by(Column::Id, direction);
-    let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
+    let db = backend.database.read();
+    let Page { items, rest } = page_with_texts(db, &access.caller, query, page).await?;
     let accesses = HashMap::from([(access.project.id, access.clone())]);
     let items = details::load(backend, &accesses, items).await?;
     Ok(Page { items, rest })
@@ -100,7 +101,8 @@ pub async fn list_of_group(
         .filter(Column::ProjectId.in_subquery(available))
         .order_by(Column::ReleasedAt, direction.clone())
         .order_by(Column::Id, direction);
-    let Page { items, rest } = page_of(backend.database.read(), query, page).await?;
+    let db = backend.database.read();
+    let Page { items, rest } = page_with_texts(db, &access.caller, query, page).await?;
     let ids = items.iter().map(|release| release.project_id).collect();
     let accesses = ProjectAccess::find_all(backend, &access.caller, ids).await?;
     let items = match simple {

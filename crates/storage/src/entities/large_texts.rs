@@ -65,6 +65,22 @@ pub async fn read_sized<E: LargeTexts, T>(
     .collect()
 }
 
+/// As [`read_sized`], for a statement with a joined table, all of whose columns are read.
+///
+/// # Errors
+/// Any database error.
+pub async fn read_sized_joined<E, F>(
+    db: &impl ConnectionTrait,
+    statement: SelectStatement,
+) -> Result<Vec<SizedRow<E::Model, Option<F::Model>>>, DbErr>
+where
+    E: LargeTexts,
+    F: EntityTrait<Model: ReadColumns>,
+{
+    let joined = F::Column::iter().map(|column| column.into_expr()).collect();
+    read_sized::<E, _>(db, statement, joined, F::Model::read_joined_columns).await
+}
+
 /// Reads the texts that are not short, if there are any, and returns the rows. The texts of a row that was deleted
 /// meanwhile are empty.
 ///

@@ -19,7 +19,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::uncounted_page_of;
+use crate::kernel::query::{all_with_texts, uncounted_page_of};
 
 /// Filter and sort order of a list of events.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +78,7 @@ pub async fn list_of_project(
     if !access.can_read_code() {
         query = query.filter(code_events().not());
     }
-    list(backend, query, filter, page).await
+    list(backend, &access.caller, query, filter, page).await
 }
 
 /// Returns a page of the events of a user. A private profile has no events for others.
@@ -101,7 +101,7 @@ pub async fn list_of_user(
     let query = Entity::find()
         .filter(Column::AuthorId.eq(access.user.id))
         .filter(visible(access.caller.viewer(), is_self));
-    list(backend, query, filter, page).await
+    list(backend, &access.caller, query, filter, page).await
 }
 
 /// Returns a page of the events of the caller, or of all users in the caller's projects.
@@ -125,7 +125,7 @@ pub async fn list_own(
     let query = Entity::find()
         .filter(scope)
         .filter(visible(caller.viewer(), true));
-    list(backend, query, filter, page).await
+    list(backend, caller, query, filter, page).await
 }
 
 /// Types whose updates only trigger webhooks and are not listed.
@@ -235,6 +235,7 @@ fn project_ids(condition: Condition) -> SelectStatement {
 
 async fn list(
     backend: &Backend,
+    caller: &Caller,
     query: Select<Entity>,
     filter: EventFilter,
     page: &PageRequest,
@@ -269,7 +270,7 @@ async fn list(
     let (found, total) = uncounted_page_of(db, query, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
-    let (items, mut rows) = load_details(db, found, related).await?;
+    let (items, mut rows) = load_details(db, caller, found, related).await?;
     Ok(Page {
         items,
         rest: total.position(&rows.take(counted)),
@@ -284,6 +285,7 @@ fn start_of_day(day: NaiveDate) -> DateTime<Utc> {
 /// `related`.
 async fn load_details(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     events: Vec<Model>,
     mut related: RelatedRows,
 ) -> Result<(Vec<EventDetail>, RelatedRowSets)> {
@@ -297,7 +299,7 @@ async fn load_details(
         false => {
             let comments = commit_comments::Entity::find();
             let comments = comments.filter(commit_comments::Column::Id.is_in(comment_ids));
-            comments.all(db).await?
+            all_with_texts(db, caller, comments).await?
         }
     };
     let note_ids = ids(EventTargetType::Note);
@@ -305,7 +307,7 @@ async fn load_details(
         true => Vec::new(),
         false => {
             let notes = notes::Entity::find().filter(notes::Column::Id.is_in(note_ids));
-            notes.all(db).await?
+            all_with_texts(db, caller, notes).await?
         }
     };
     let database = db.get_database_backend();

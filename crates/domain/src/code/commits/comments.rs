@@ -5,6 +5,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::commit_comments;
+use storage::entities::large_texts::read_sized_joined;
 use storage::entities::project_hooks::HookEvent;
 use storage::entities::{now, users};
 
@@ -17,7 +18,7 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::query::count_for_page;
+use crate::kernel::query::{count_for_page, with_texts};
 
 /// A comment on a commit, and its author unless deleted.
 pub type CommitCommentDetail = (commit_comments::Model, Option<users::Model>);
@@ -51,13 +52,15 @@ pub async fn list(
     let rows = commit_comments::on_commit(access.project.id, &sha)
         .offset(page.offset())
         .limit(page.limit().saturating_add(1))
-        .all(database)
-        .await?;
+        .into_query();
+    let rows = read_sized_joined::<commit_comments::Entity, users::Entity>(database, rows).await?;
     let all = commit_comments::Entity::find()
         .filter(commit_comments::Column::ProjectId.eq(access.project.id))
         .filter(commit_comments::Column::Sha.eq(sha));
     let total = count_for_page(database, page, rows.len(), all.into_query()).await?;
-    Ok(Page::new(page, rows, total))
+    let Page { items, rest } = Page::new(page, rows, total);
+    let items = with_texts::<commit_comments::Entity, _>(database, &access.caller, items).await?;
+    Ok(Page { items, rest })
 }
 
 /// Creates a comment on a commit. A path or line that the commit does not change is ignored.

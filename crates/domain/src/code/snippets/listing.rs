@@ -17,7 +17,7 @@ use crate::kernel::budgets::UNCOUNTED_RESPONSE_BYTES;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{at_or_before, page_of, text_bytes};
+use crate::kernel::query::{at_or_before, page_with_texts, text_bytes};
 use crate::kernel::urls;
 use crate::secrets;
 
@@ -134,7 +134,8 @@ async fn list(
     page: &PageRequest,
 ) -> Result<Page<SnippetDetail>> {
     let db = backend.database.read();
-    let snippets = page_of(db, query.order_by_desc(Column::Id), page).await?;
+    let query = query.order_by_desc(Column::Id);
+    let snippets = page_with_texts(db, scope.caller(), query, page).await?;
     Ok(Page {
         items: load_details(db, scope, snippets.items).await?,
         rest: snippets.rest,

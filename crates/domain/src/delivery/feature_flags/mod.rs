@@ -18,7 +18,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::page_with_texts;
 
 /// A flag with its strategies.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub async fn list(
     if let Some(active) = active {
         query = query.filter(Column::Active.eq(active));
     }
-    let Page { items, rest } = page_of(db, query, page).await?;
+    let Page { items, rest } = page_with_texts(db, &access.caller, query, page).await?;
     let items = details(db, &access.caller, items, None).await?;
     Ok(Page { items, rest })
 }

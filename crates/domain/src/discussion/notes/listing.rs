@@ -13,7 +13,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::page_with_texts;
 
 /// A note with its author and noteable.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ pub async fn list(
     let query = visible(space, &noteable)
         .order_by(column, direction.clone())
         .order_by(Column::Id, direction);
-    let notes = page_of(db, query, page).await?;
+    let notes = page_with_texts(db, &space.caller, query, page).await?;
     let authors = notes.items.iter().filter_map(|note| note.author_id);
     let authors = users_by_id(db, authors).await?;
     Ok(notes.map(|note| NoteDetail {

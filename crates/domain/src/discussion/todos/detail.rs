@@ -10,6 +10,7 @@ use storage::entities::{namespaces, notes, projects};
 use crate::discussion::todos::targets::{TodoTargetDetail, TodoTargetDetails};
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::query::all_with_texts;
 use crate::kernel::{Backend, urls};
 use crate::spaces::namespaces::full_names;
 
@@ -61,11 +62,11 @@ pub(super) async fn details(
         return Ok(Vec::new());
     }
     let projects = projects_by_id(db, todos.iter().filter_map(|todo| todo.project_id)).await?;
-    let note_bodies = note_bodies(db, todos.iter().filter_map(|todo| todo.note_id)).await?;
+    let note_bodies = note_bodies(db, caller, todos.iter().filter_map(|todo| todo.note_id)).await?;
     let paths = projects.iter().map(|(id, project)| (*id, project.path.clone()));
     let keys: Vec<TodoTarget> = todos.iter().filter_map(Model::target).collect();
     let authors = todos.iter().filter_map(|todo| todo.author_id).collect();
-    let targets = TodoTargetDetails::load(db, caller.viewer(), &keys, paths.collect(), authors).await?;
+    let targets = TodoTargetDetails::load(db, caller, &keys, paths.collect(), authors).await?;
     // Many items can have one target or note, and each item contains a copy.
     let shown: usize = todos
         .iter()
@@ -121,6 +122,7 @@ async fn projects_by_id(
 /// Returns the texts of notes, by ID.
 async fn note_bodies(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     ids: impl Iterator<Item = i64>,
 ) -> Result<HashMap<i64, String>> {
     let ids: Vec<i64> = ids.collect();
@@ -128,6 +130,6 @@ async fn note_bodies(
         return Ok(HashMap::new());
     }
     let notes = notes::Entity::find().filter(notes::Column::Id.is_in(ids));
-    let notes = notes.all(db).await?.into_iter();
+    let notes = all_with_texts(db, caller, notes).await?.into_iter();
     Ok(notes.map(|note| (note.id, note.body)).collect())
 }

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use storage::entities::access::Viewer;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryTrait};
+use storage::entities::large_texts::read_sized_joined;
 use storage::entities::related_rows::RelatedRows;
 use storage::entities::todos::TodoTarget;
 use storage::entities::users::UserSummary;
 use storage::entities::{epics, issues, merge_requests, milestones, namespaces};
 
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
+use crate::kernel::query::with_texts;
 use crate::planning::epics::EpicParts;
+use crate::planning::issuables::list::read_with_milestones;
 use crate::planning::issuables::{AssociationRequest, WithMilestone};
 use crate::planning::{epics as epics_service, issues as issues_service};
 use crate::review::merge_requests as merge_requests_service;
@@ -27,14 +30,14 @@ pub enum TodoTargetDetail {
 }
 
 impl TodoTargetDetail {
-    /// Returns the size of the description in bytes, with the folded description of an epic.
+    /// Returns the size of the description in bytes.
     pub(super) fn text_bytes(&self) -> usize {
-        let (text, folded) = match self {
-            Self::Issue(detail) => (&detail.issue.description, None),
-            Self::MergeRequest(detail) => (&detail.merge_request.description, None),
-            Self::Epic(detail) => (&detail.epic.description, detail.epic.description_key.as_ref()),
+        let text = match self {
+            Self::Issue(detail) => &detail.issue.description,
+            Self::MergeRequest(detail) => &detail.merge_request.description,
+            Self::Epic(detail) => &detail.epic.description,
         };
-        text.as_ref().map_or(0, String::len) + folded.map_or(0, String::len)
+        text.as_ref().map_or(0, String::len)
     }
 }
 
@@ -46,25 +49,27 @@ pub(super) struct TodoTargetDetails {
 }
 
 impl TodoTargetDetails {
-    /// Loads targets with their associations, as visible to the viewer. `paths` are the full paths of their
+    /// Loads targets with their associations, as visible to the caller. `paths` are the full paths of their
     /// projects; `user_ids` are further users to load.
     ///
     /// # Errors
-    /// Returns an error if a database query fails.
+    /// Returns `Overloaded` if too little memory is left for their texts, or an error if a database query fails.
     pub async fn load(
         db: &impl ConnectionTrait,
-        viewer: Viewer,
+        caller: &Caller,
         targets: &[TodoTarget],
         paths: HashMap<i64, String>,
         user_ids: Vec<i64>,
     ) -> Result<Self> {
-        let rows = TargetRows::load(db, targets).await?;
+        let rows = TargetRows::load(db, caller, targets).await?;
         let authors = rows.epics.iter().filter_map(|(epic, _)| epic.author_id);
         let user_ids: Vec<i64> = user_ids.into_iter().chain(authors).collect();
         let mut related = RelatedRows::default();
         let epics = rows.epics.iter().map(|(epic, _)| epic);
+        let viewer = caller.viewer();
         let epic_parts = EpicParts::add(&mut related, db.get_database_backend(), viewer, epics);
         let request = AssociationRequest {
+            caller,
             viewer,
             issues: &rows.issues,
             merge_requests: &rows.merge_requests,
@@ -117,7 +122,7 @@ struct TargetRows {
 }
 
 impl TargetRows {
-    async fn load(db: &impl ConnectionTrait, targets: &[TodoTarget]) -> Result<Self> {
+    async fn load(db: &impl ConnectionTrait, caller: &Caller, targets: &[TodoTarget]) -> Result<Self> {
         let (mut issue_ids, mut merge_request_ids, mut epic_ids) = (Vec::new(), Vec::new(), Vec::new());
         for target in targets {
             match target {
@@ -138,15 +143,26 @@ impl TargetRows {
         Ok(Self {
             issues: match issue_ids.is_empty() {
                 true => Vec::new(),
-                false => issues.all(db).await?,
+                false => {
+                    let found = read_with_milestones::<issues::Entity>(db, issues.into_query()).await?;
+                    with_texts::<issues::Entity, _>(db, caller, found).await?
+                }
             },
             merge_requests: match merge_request_ids.is_empty() {
                 true => Vec::new(),
-                false => merge_requests.all(db).await?,
+                false => {
+                    let rows = merge_requests.into_query();
+                    let found = read_with_milestones::<merge_requests::Entity>(db, rows).await?;
+                    with_texts::<merge_requests::Entity, _>(db, caller, found).await?
+                }
             },
             epics: match epic_ids.is_empty() {
                 true => Vec::new(),
-                false => epics.all(db).await?,
+                false => {
+                    let rows = epics.into_query();
+                    let found = read_sized_joined::<epics::Entity, namespaces::Entity>(db, rows).await?;
+                    with_texts::<epics::Entity, _>(db, caller, found).await?
+                }
             },
         })
     }

@@ -23,7 +23,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
-use crate::kernel::query::uncounted_page_of;
+use crate::kernel::query::{all_with_texts, load_related, uncounted_page_of};
 use crate::planning::labels as labels_service;
 use crate::planning::milestones::{self as milestones_service, MilestoneDetail};
 
@@ -132,7 +132,7 @@ async fn load_details(
     mut related: RelatedRows,
 ) -> Result<(Vec<BoardDetail>, RelatedRowSets)> {
     let parts = BoardParts::add(&mut related, db.get_database_backend(), &boards);
-    let mut rows = related.load(db).await?;
+    let mut rows = load_related(db, &space.caller, related).await?;
     let lists = rows.take(parts.lists);
     let of_list = |list: &RelatedRow| match board_lists::read_subject(list) {
         Some(ListSubject::Milestone(id)) => Some(id),
@@ -188,8 +188,8 @@ async fn milestones_by_id(
         return Ok(HashMap::new());
     }
     let found = milestones::Entity::find().filter(milestones::Column::Id.is_in(ids));
-    let details = milestones_service::details(db, space, found.all(db).await?).await?;
-    let details = details.into_iter();
+    let found = all_with_texts(db, &space.caller, found).await?;
+    let details = milestones_service::details(db, space, found).await?.into_iter();
     Ok(details.map(|detail| (detail.milestone.id, detail)).collect())
 }
 

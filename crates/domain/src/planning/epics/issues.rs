@@ -10,6 +10,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::large_texts::read_sized_joined;
 use storage::entities::{issues, namespace_ancestors, namespaces, now, projects};
 
 use super::{EpicDetail, find, load_detail, lock};
@@ -17,7 +18,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::count_for_page;
+use crate::kernel::query::{count_for_page, with_texts};
 use crate::planning::issues as issues_service;
 use crate::planning::issues::decorate;
 
@@ -62,16 +63,17 @@ pub async fn list(
     let epic = find(db, space, iid).await?;
     let visible = visible(space, epic.id);
     let all = visible.clone().into_query();
-    let found = visible
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
+    let rows = visible.offset(page.offset()).limit(page.limit() + 1).into_query();
+    let found = read_sized_joined::<issues::Entity, Entity>(db, rows).await?;
     let total = count_for_page(db, page, found.len(), all).await?;
-    let found = Page::new(page, found, total);
+    let Page { items, rest } = Page::new(page, found, total);
+    let found = with_texts::<issues::Entity, _>(db, &space.caller, items)
+        .await?
+        .into_iter();
+    let found = found.filter_map(|(issue, association)| Some((association?, Some(issue))));
     Ok(Page {
-        items: with_issues(db, space, found.items).await?,
-        rest: found.rest,
+        items: with_issues(db, space, found.collect()).await?,
+        rest,
     })
 }
 
@@ -272,7 +274,7 @@ async fn with_issues(
 ) -> Result<Vec<EpicIssue>> {
     let (associations, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
     let found = found.into_iter().flatten().collect();
-    let rows = decorate(db, space.caller.viewer(), found).await?;
+    let rows = decorate(db, &space.caller, found).await?;
     let mut rows: HashMap<i64, issues_service::IssueDetail> =
         rows.into_iter().map(|row| (row.issue.id, row)).collect();
     let issues = associations.into_iter().filter_map(|association| {

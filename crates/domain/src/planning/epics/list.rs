@@ -13,7 +13,7 @@ use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{at_or_before, contains, uncounted_page_of};
+use crate::kernel::query::{at_or_before, contains, uncounted_page_with_texts};
 use crate::planning::issuables::list::NO_LABEL;
 
 /// Sort order of epics.
@@ -74,7 +74,8 @@ pub async fn list(
         .filter(filter.on_columns())
         .filter(filter.on_related_rows(user_id));
     let db = backend.database.read();
-    let (found, total) = uncounted_page_of(db, filter.sorted(epics), page).await?;
+    let epics = filter.sorted(epics);
+    let (found, total) = uncounted_page_with_texts(db, &space.caller, epics, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
     let (items, mut rows) = load_details(db, space, found, related).await?;

@@ -26,6 +26,7 @@ use storage::entities::{epic_labels, namespaces, now};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::query::load_related;
 
 /// An epic with its related rows.
 #[derive(Debug, Clone)]
@@ -128,7 +129,7 @@ async fn load_details(
     let authors = found.iter().filter_map(|epic| epic.author_id);
     let authors = related.add(UserSummary::part(database, authors));
     let parts = EpicParts::add(&mut related, database, space.caller.viewer(), &found);
-    let mut rows = related.load(db).await?;
+    let mut rows = load_related(db, &space.caller, related).await?;
     let authors = rows.take_by_owner(authors, UserSummary::read)?;
     let found = found.into_iter().map(|epic| {
         let group = groups.get(&epic.namespace_id).cloned();

@@ -15,7 +15,9 @@ use storage::entities::{
 };
 
 use super::IssuableKind;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
+use crate::kernel::query::load_related;
 use crate::planning::milestones::MilestoneDetail;
 use crate::planning::system_notes::NoteableId;
 
@@ -107,6 +109,8 @@ pub(crate) type WithMilestone<T> = (T, Option<milestones::Model>);
 
 /// The issuables of a page, of either kind, whose related rows are requested.
 pub(crate) struct AssociationRequest<'a> {
+    /// The caller, whose memory is reserved for large texts.
+    pub caller: &'a Caller,
     /// The user who reads.
     pub viewer: Viewer,
     /// The issues.
@@ -155,7 +159,7 @@ impl AssociationRequest<'_> {
     /// those parts.
     ///
     /// # Errors
-    /// Returns an error if the database fails.
+    /// Returns the errors of [`load_related`].
     pub async fn load(
         self,
         db: &impl ConnectionTrait,
@@ -189,7 +193,7 @@ impl AssociationRequest<'_> {
         let not_described = milestones.values().filter(|row| row.description.is_none());
         let not_described: Vec<i64> = not_described.map(|row| row.id).collect();
         let descriptions = related.add(milestones::descriptions_part(database, &not_described));
-        let mut rows = related.load(db).await?;
+        let mut rows = load_related(db, self.caller, related).await?;
         let mut paths = self.paths;
         paths.extend(rows.take_by_owner(projects, |row| Ok(projects::full_path_of(row)))?);
         let group_paths = rows.take_by_owner(groups, first_text)?;

@@ -338,7 +338,7 @@ async fn visible_details(
         .filter(issues::visible(access.caller.viewer(), now().date_naive()))
         .all(db)
         .await?;
-    let details = decorate(db, access.caller.viewer(), found).await?.into_iter();
+    let details = decorate(db, &access.caller, found).await?.into_iter();
     Ok(details.map(|detail| (detail.issue.id, detail)).collect())
 }
 

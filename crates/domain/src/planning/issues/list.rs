@@ -64,10 +64,10 @@ pub async fn list(
     let conditions = conditions(backend, caller, scope, filter)?;
     let visible = issues::visible(caller.viewer(), now().date_naive());
     let (kind, order) = (IssuableKind::Issue, filter.sort_order());
-    let (found, total) = page_of::<Entity>(db, kind, visible, conditions, order, page).await?;
+    let (found, total) = page_of::<Entity>(db, caller, kind, visible, conditions, order, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
-    let (items, mut rows) = load_details(db, caller.viewer(), found, related).await?;
+    let (items, mut rows) = load_details(db, caller, found, related).await?;
     let milestones = items.iter().filter_map(|detail| detail.milestone.as_deref());
     milestones::reserve_descriptions(caller, milestones)?;
     Ok(Page {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sea_orm::{ConnectionTrait, EntityTrait, QueryFilter};
-use storage::entities::access::Viewer;
 use storage::entities::labels::LabelSummary;
 use storage::entities::related_rows::{RelatedRowSets, RelatedRows};
 use storage::entities::users::UserSummary;
@@ -86,7 +85,7 @@ async fn load_one(
     let mut related = RelatedRows::default();
     let user = caller.as_user();
     let subscription = user.map(|user| SubscriptionParts::add(&mut related, &found.0, user.id));
-    let (mut details, mut rows) = load_details(db, caller.viewer(), vec![found], related).await?;
+    let (mut details, mut rows) = load_details(db, caller, vec![found], related).await?;
     let mut detail = details.pop().ok_or_else(missing)?;
     let is_subscribed =
         |parts: SubscriptionParts| parts.is_subscribed(&mut rows, &detail.issue, &detail.assignees);
@@ -98,32 +97,33 @@ fn missing() -> Error {
     Error::internal("the project of an issue was not found")
 }
 
-/// Loads the related rows of a whole page that are visible to the viewer.
+/// Loads the related rows of a whole page that are visible to the caller.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns the errors of [`AssociationRequest::load`].
 pub(crate) async fn decorate(
     db: &impl ConnectionTrait,
-    viewer: Viewer,
+    caller: &Caller,
     issues: Vec<issues::Model>,
 ) -> Result<Vec<IssueDetail>> {
     let found = with_milestones(db, issues).await?;
-    let (details, _) = load_details(db, viewer, found, RelatedRows::default()).await?;
+    let (details, _) = load_details(db, caller, found, RelatedRows::default()).await?;
     Ok(details)
 }
 
-/// Loads the related rows of a whole page that are visible to the viewer, in one statement with the parts of `related`.
+/// Loads the related rows of a whole page that are visible to the caller, in one statement with the parts of `related`.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns the errors of [`AssociationRequest::load`].
 pub(super) async fn load_details(
     db: &impl ConnectionTrait,
-    viewer: Viewer,
+    caller: &Caller,
     found: Vec<WithMilestone<issues::Model>>,
     related: RelatedRows,
 ) -> Result<(Vec<IssueDetail>, RelatedRowSets)> {
     let request = AssociationRequest {
-        viewer,
+        caller,
+        viewer: caller.viewer(),
         issues: &found,
         merge_requests: &[],
         paths: HashMap::new(),

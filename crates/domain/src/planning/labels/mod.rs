@@ -32,7 +32,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, uncounted_page_of};
+use crate::kernel::query::{contains, uncounted_page_with_texts};
 
 /// Reserves the memory of a response that contains the descriptions of these labels, as texts and as HTML. Until the
 /// response is created, all resources with a label share its description.
@@ -93,7 +93,7 @@ pub async fn list(
     let db = backend.database.read();
     let title = by_code_points(db.get_database_backend(), Column::Title.into_expr());
     let query = query.order_by_asc(title).order_by_asc(Column::Id);
-    let (found, total) = uncounted_page_of(db, query, page).await?;
+    let (found, total) = uncounted_page_with_texts(db, &space.caller, query, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
     let (items, mut rows) = load_details(db, space, found, filter.with_counts, related).await?;

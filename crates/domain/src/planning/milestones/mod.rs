@@ -19,7 +19,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, page_of};
+use crate::kernel::query::{contains, page_with_texts};
 
 /// Reserves the memory of a response that contains the descriptions of these milestones. Until the response is created,
 /// all resources with a milestone share it.
@@ -108,7 +108,8 @@ pub async fn list(
         );
     }
     let db = backend.database.read();
-    let Page { items, rest } = page_of(db, query.order_by_desc(Column::Id), page).await?;
+    let query = query.order_by_desc(Column::Id);
+    let Page { items, rest } = page_with_texts(db, &space.caller, query, page).await?;
     let items = details(db, space, items).await?;
     Ok(Page { items, rest })
 }

@@ -20,7 +20,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains_in, page_of};
+use crate::kernel::query::{contains_in, page_with_texts};
 use crate::kernel::text::references::{self, Reference, closed_issues};
 use crate::kernel::{Backend, urls};
 use crate::planning::issues as issues_service;
@@ -390,9 +390,9 @@ pub async fn list_closed_issues(
         .filter(issues::Column::Id.in_subquery(ids))
         .filter(issues::visible(access.caller.viewer(), now().date_naive()))
         .order_by_asc(issues::Column::Id);
-    let page = page_of(db, closed, page).await?;
+    let page = page_with_texts(db, &access.caller, closed, page).await?;
     Ok(Page {
-        items: issues_service::decorate(db, access.caller.viewer(), page.items).await?,
+        items: issues_service::decorate(db, &access.caller, page.items).await?,
         rest: page.rest,
     })
 }
@@ -484,12 +484,12 @@ async fn list_matching(
         .filter(condition)
         .filter(visible)
         .order_by_asc(merge_requests::Column::Id);
-    let page = page_of(db, matching, page).await?;
+    let page = page_with_texts(db, &access.caller, matching, page).await?;
     // Most of them belong to the project of the issue.
     let path = urls::project_path(&access.namespace, &access.project);
     let paths = HashMap::from([(access.project.id, path)]);
     Ok(Page {
-        items: decorate_with_paths(db, page.items, paths).await?,
+        items: decorate_with_paths(db, &access.caller, page.items, paths).await?,
         rest: page.rest,
     })
 }

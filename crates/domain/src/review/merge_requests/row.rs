@@ -21,6 +21,7 @@ use super::{approval_policy, diff, mergeability};
 use crate::code::branch_protection::{self, BranchRules};
 use crate::delivery::deployments;
 use crate::identity::access::ProjectAccess;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, urls};
 use crate::planning::issuables::subscriptions::SubscriptionParts;
@@ -172,7 +173,7 @@ pub(super) async fn load_found(
             .iter()
             .filter_map(|(pipeline, _)| pipeline.user_id)
             .collect(),
-        ..request_for(&found)
+        ..request_for(&access.caller, &found)
     };
     let (mut associations, mut rows) = request.load(backend.database.read(), related).await?;
     let rules = parts.rules.take(&mut rows)?;
@@ -293,13 +294,14 @@ fn merged_part(merge_request: &Model) -> Option<RelatedPart> {
 /// Returns an error if a database query fails.
 pub(super) async fn decorate_with_paths(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     merge_requests: Vec<Model>,
     paths: HashMap<i64, String>,
 ) -> Result<Vec<MergeRequestDetail>> {
     let found = with_milestones(db, merge_requests).await?;
     let request = AssociationRequest {
         paths,
-        ..request_for(&found)
+        ..request_for(caller, &found)
     };
     let (mut associations, _) = request.load(db, RelatedRows::default()).await?;
     Ok(with_associations(found, &mut associations))
@@ -311,15 +313,17 @@ pub(super) async fn decorate_with_paths(
 /// Returns an error if a database query fails.
 pub(super) async fn load_details(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     found: Vec<WithMilestone<Model>>,
     related: RelatedRows,
 ) -> Result<(Vec<MergeRequestDetail>, RelatedRowSets)> {
-    let (mut associations, rows) = request_for(&found).load(db, related).await?;
+    let (mut associations, rows) = request_for(caller, &found).load(db, related).await?;
     Ok((with_associations(found, &mut associations), rows))
 }
 
-fn request_for(found: &[WithMilestone<Model>]) -> AssociationRequest<'_> {
+fn request_for<'a>(caller: &'a Caller, found: &'a [WithMilestone<Model>]) -> AssociationRequest<'a> {
     AssociationRequest {
+        caller,
         // The associations of merge requests do not depend on the viewer.
         viewer: Viewer::Admin,
         issues: &[],

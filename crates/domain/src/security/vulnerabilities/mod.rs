@@ -14,7 +14,7 @@ use crate::identity::access::{InstanceAccess, ProjectAccess};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Role;
-use crate::kernel::query::page_of;
+use crate::kernel::query::page_with_texts;
 use crate::kernel::{Backend, urls};
 use crate::spaces::namespaces::full_names;
 
@@ -71,7 +71,7 @@ pub async fn list(
     if let Some(kind) = filter.report_type {
         query = query.filter(Column::ReportType.eq(kind));
     }
-    let page = page_of(backend.database.read(), query, page).await?;
+    let page = page_with_texts(backend.database.read(), &access.caller, query, page).await?;
     let home = project_of(backend, access).await?;
     Ok(page.map(|vulnerability| VulnerabilityDetail {
         vulnerability,

@@ -8,10 +8,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{
     Asterisk, CommonTableExpression, Expr, Func, NullOrdering, Query, SelectStatement, SubQueryStatement,
 };
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, Iterable, QueryFilter, QuerySelect,
-    QueryTrait, Related,
-};
+use sea_orm::{Condition, ConnectionTrait, ExprTrait, QueryFilter, QueryTrait, Related};
 
 pub(crate) use conditions::{
     NO_LABEL, between_times, condition_set, filter_errors, parse_number, parse_presence, projects_of,
@@ -19,16 +16,18 @@ pub(crate) use conditions::{
 };
 pub(crate) use indexed::{ConditionSet, IndexedCondition, is_null};
 
-use storage::entities::columns::{self, ReadColumns};
+use storage::entities::columns::ReadColumns;
 use storage::entities::issuables::IssuableKind;
+use storage::entities::large_texts::{LargeTexts, SizedRow, read_sized};
 use storage::entities::milestones;
 use storage::entities::row_conditions::{has_rows, is_among};
 use storage::entities::selectivity::TARGET_ID;
 
 use super::WithMilestone;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::PageRequest;
-use crate::kernel::query::{PageTotal, bounded_count};
+use crate::kernel::query::{PageTotal, bounded_count, with_texts};
 
 /// Relation of listed issuables to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -370,9 +369,10 @@ pub(crate) async fn count_each<const N: usize>(
 /// of the kind.
 ///
 /// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn page_of<E: EntityTrait<Model: ReadColumns> + Related<milestones::Entity>>(
+/// Returns the errors of [`with_texts`].
+pub(crate) async fn page_of<E: LargeTexts + Related<milestones::Entity>>(
     db: &impl ConnectionTrait,
+    caller: &Caller,
     kind: IssuableKind,
     visible: Condition,
     mut conditions: ConditionSet,
@@ -392,22 +392,17 @@ pub(crate) async fn page_of<E: EntityTrait<Model: ReadColumns> + Related<milesto
         page,
     };
     let select = |condition: Condition| {
-        let mut rows = E::find().find_also_related(milestones::Entity).filter(condition);
-        let query = QueryTrait::query(&mut rows);
-        order.apply(|name| kind.column(name), query);
-        // The descriptions of the milestones are read with the other related rows.
-        query
-            .clear_selects()
-            .exprs(E::Column::iter().map(|column| column.into_expr()))
-            .exprs(milestones::columns_without_description());
+        let rows = E::find().find_also_related(milestones::Entity).filter(condition);
+        let mut rows = rows.into_query();
+        order.apply(|name| kind.column(name), &mut rows);
         rows
     };
     if conditions.has_few_matches() {
-        let rows = select(conditions.in_list_order(list.visible.clone()));
-        let rows = rows.offset(page.offset()).limit(page.limit() + 1);
-        let mut rows = columns::all_joined(db, rows).await?;
+        let mut rows = select(conditions.in_list_order(list.visible.clone()));
+        rows.offset(page.offset()).limit(page.limit() + 1);
+        let mut rows = read_with_milestones::<E>(db, rows).await?;
         let total = PageTotal::of_page(page, &mut rows, None, || list.count_query());
-        return Ok((rows, total));
+        return Ok((with_texts::<E, _>(db, caller, rows).await?, total));
     }
     let (ids, total) = match conditions.needs_deep_scan() && !conditions.assumes_few_matches() {
         // Both queries are slow and independent of each other.
@@ -423,9 +418,22 @@ pub(crate) async fn page_of<E: EntityTrait<Model: ReadColumns> + Related<milesto
         true => Vec::new(),
         false => {
             let on_page = is_among(db.get_database_backend(), kind.column("id"), ids);
-            columns::all_joined(db, select(Condition::all().add(on_page))).await?
+            read_with_milestones::<E>(db, select(Condition::all().add(on_page))).await?
         }
     };
     let total = PageTotal::of_page(page, &mut rows, total, || list.count_query());
-    Ok((rows, total))
+    Ok((with_texts::<E, _>(db, caller, rows).await?, total))
+}
+
+/// Returns all rows of a statement that joins milestones. Their descriptions are read with the other related rows.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn read_with_milestones<E: LargeTexts>(
+    db: &impl ConnectionTrait,
+    statement: SelectStatement,
+) -> Result<Vec<SizedRow<E::Model, Option<milestones::Model>>>> {
+    let milestones = milestones::columns_without_description().collect();
+    let read_milestone = milestones::Model::read_joined_columns;
+    Ok(read_sized::<E, _>(db, statement, milestones, read_milestone).await?)
 }

@@ -66,10 +66,10 @@ pub async fn list(
     let visible = merge_requests::visible(caller.viewer(), now().date_naive());
     let kind = IssuableKind::MergeRequest;
     let sort_order = filter.order.sort(filter.shared.ascending);
-    let (found, total) = page_of::<Entity>(db, kind, visible, conditions, sort_order, page).await?;
+    let (found, total) = page_of::<Entity>(db, caller, kind, visible, conditions, sort_order, page).await?;
     let mut related = RelatedRows::default();
     let counted = related.add(total.part());
-    let (items, mut rows) = load_details(db, found, related).await?;
+    let (items, mut rows) = load_details(db, caller, found, related).await?;
     let milestones = items.iter().filter_map(|detail| detail.milestone.as_deref());
     milestones::reserve_descriptions(caller, milestones)?;
     Ok(Page {

@@ -10,7 +10,7 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::page_of;
+use crate::kernel::query::page_with_texts;
 use crate::kernel::{Backend, urls};
 use crate::review::merge_requests::is_enabled;
 use crate::review::merge_requests::row::{MergeRequestDetail, decorate_with_paths};
@@ -44,11 +44,12 @@ pub async fn list_by_commit(
     if let Some(state) = state {
         matching = matching.filter(Column::State.eq(state));
     }
-    let page = page_of(db, matching.order_by_desc(Column::Id), page).await?;
+    let matching = matching.order_by_desc(Column::Id);
+    let page = page_with_texts(db, &access.caller, matching, page).await?;
     let path = urls::project_path(&access.namespace, &access.project);
     let paths = HashMap::from([(access.project.id, path)]);
     Ok(Page {
-        items: decorate_with_paths(db, page.items, paths).await?,
+        items: decorate_with_paths(db, &access.caller, page.items, paths).await?,
         rest: page.rest,
     })
 }
