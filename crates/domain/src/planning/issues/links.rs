@@ -2,22 +2,21 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::{Expr, Query, SubQueryStatement};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    ExprTrait, PaginatorTrait, QueryFilter, QueryTrait,
+    PaginatorTrait, QueryFilter,
 };
-use storage::entities::columns::ReadColumns;
 use storage::entities::issue_links::{self, ActiveModel, Column, Entity, IssueLinkType, Model};
-use storage::entities::{issues, milestones, notes, now};
+use storage::entities::{issues, notes, now};
 
 use super::row::{IssueDetail, decorate};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{InstancePlan, Role};
-use crate::kernel::query::text_bytes;
+use crate::kernel::query::all_with_texts;
 use crate::kernel::{Backend, preconditions, urls};
+use crate::planning::milestones;
 use crate::planning::system_notes::{self, NoteableId};
 
 /// Maximum number of links of an issue.
@@ -64,7 +63,7 @@ pub struct LinkedIssue {
 }
 
 /// Returns the issues that are linked to an issue and visible to the caller, in the order in which the links were
-/// created. Reserves the memory of the descriptions of the issues and of their milestones before they are read.
+/// created.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it. Returns `Error::Overloaded` if
@@ -72,12 +71,11 @@ pub struct LinkedIssue {
 pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Vec<LinkedIssue>> {
     let db = backend.database.read();
     let issue = find(db, access, iid).await?;
-    let (links, issue_bytes, milestone_bytes) = sized_links(db, access, issue.id).await?;
-    access.caller.reserve_content(issue_bytes)?;
-    // The response contains a copy for each issue.
-    access.caller.reserve_memory(milestone_bytes)?;
+    let links = issue_links::of_issue(issue.id).all(db).await?;
     let ids = links.iter().map(|link| link.seen_from(issue.id).0).collect();
     let mut details = visible_details(db, access, ids).await?;
+    let shown = details.values().filter_map(|detail| detail.milestone.as_deref());
+    milestones::reserve_descriptions(&access.caller, shown)?;
     let linked = links.into_iter().filter_map(|link| {
         let (id, link_type) = link.seen_from(issue.id);
         Some(LinkedIssue {
@@ -87,55 +85,6 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
         })
     });
     Ok(linked.collect())
-}
-
-/// Returns the links of an issue, the total size in bytes of the descriptions of the linked issues that are visible to
-/// the caller, and the total size of the descriptions of their milestones.
-async fn sized_links(
-    db: &impl ConnectionTrait,
-    access: &ProjectAccess,
-    issue_id: i64,
-) -> Result<(Vec<Model>, u64, u64)> {
-    let linked_issue = || {
-        let is_source = Column::SourceId.eq(issue_id);
-        let linked_id =
-            Expr::case(is_source, Column::TargetId.into_expr()).finally(Column::SourceId.into_expr());
-        Query::select()
-            .from(issues::Entity)
-            .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(linked_id))
-            .cond_where(issues::visible(access.caller.viewer(), now().date_naive()))
-            .take()
-    };
-    let of_issue = linked_issue()
-        .expr(text_bytes(issues::Column::Description.into_expr()))
-        .take();
-    let milestone_id = linked_issue()
-        .expr(issues::Column::MilestoneId.into_expr())
-        .take();
-    let of_milestone = Query::select()
-        .expr(text_bytes(milestones::Column::Description.into_expr()))
-        .from(milestones::Entity)
-        .and_where(milestones::Column::Id.in_subquery(milestone_id))
-        .take();
-    let mut statement = issue_links::of_issue(issue_id).into_query();
-    statement
-        .expr_as(Expr::from(SubQueryStatement::from(of_issue)), "issue_size")
-        .expr_as(
-            Expr::from(SubQueryStatement::from(of_milestone)),
-            "milestone_size",
-        );
-    let rows = db.query_all(&statement).await?;
-    let mut links = Vec::with_capacity(rows.len());
-    let mut totals = [0_u64; 2];
-    for row in &rows {
-        for (index, total) in totals.iter_mut().enumerate() {
-            let size: Option<i64> = row.try_get_by_index(Model::COUNT + index)?;
-            *total = total.saturating_add(u64::try_from(size.unwrap_or_default()).unwrap_or_default());
-        }
-        links.push(Model::read_columns(row, 0)?);
-    }
-    let [issue_bytes, milestone_bytes] = totals;
-    Ok((links, issue_bytes, milestone_bytes))
 }
 
 /// Returns a link of an issue.
@@ -335,9 +284,8 @@ async fn visible_details(
     }
     let found = issues::Entity::find()
         .filter(issues::Column::Id.is_in(ids))
-        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
-        .all(db)
-        .await?;
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()));
+    let found = all_with_texts(db, &access.caller, found).await?;
     let details = decorate(db, &access.caller, found).await?.into_iter();
     Ok(details.map(|detail| (detail.issue.id, detail)).collect())
 }
