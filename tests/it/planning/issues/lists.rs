@@ -388,11 +388,11 @@ async fn milestone_of_many_issues_is_read_once(server: TestServer) {
         let page = issues_service::list(&server.backend, &caller, ListScope::Project(id), &filter, &page).await;
         (page, budgets.memory.used())
     };
-    // The response contains the description three times.
-    let (refused, _) = list(299_990).await;
+    // The issues share one description, and the response contains it three times.
+    let (refused, _) = list(399_990).await;
     assert!(matches!(refused, Err(Error::Overloaded)));
-    let (page, used) = list(300_000).await;
-    assert_eq!(used, 300_000);
+    let (page, used) = list(400_000).await;
+    assert_eq!(used, 400_000);
     let items = page.expect("issues").items;
     let milestones: Vec<_> = items.iter().map(|detail| detail.milestone.as_ref().expect("a milestone")).collect();
     let large: Vec<_> = milestones.iter().filter(|detail| detail.milestone.title == "large").collect();
@@ -414,6 +414,37 @@ async fn milestone_of_many_issues_is_read_once(server: TestServer) {
     }
 }
 
+async fn long_descriptions_are_read_after_their_memory_is_reserved(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "work").await;
+    for number in 0..3 {
+        open(&root, id, json!({"title": format!("Issue {number}"), "description": "x".repeat(100_000)})).await;
+    }
+    let list = async |memory_bytes: u64, size: i64| {
+        let before = server.statements();
+        let (budgets, memory) = request_memory(memory_bytes);
+        let caller = Caller::anonymous().with_memory(memory);
+        let (filter, page) = (IssueFilter::default(), PageRequest { size, ..PageRequest::default() });
+        let page = issues_service::list(&server.backend, &caller, ListScope::Project(id), &filter, &page).await;
+        (page, budgets.memory.used(), server.statement_texts(before))
+    };
+    // The descriptions exist twice while they are read.
+    let (refused, used, statements) = list(599_990, 3).await;
+    assert!(matches!(refused, Err(Error::Overloaded)));
+    assert_eq!(used, 0);
+    let read = |text: &String| text.contains("\"issues\".\"description\"") && !text.contains("octet_length");
+    assert_eq!(statements.into_iter().filter(read).collect::<Vec<_>>(), [""; 0]);
+    for (memory_bytes, size) in [(600_000, 3), (400_000, 2)] {
+        let (page, used, statements) = list(memory_bytes, size).await;
+        assert_eq!(used, memory_bytes / 2);
+        assert_eq!(statements.iter().filter(|text| read(text)).count(), 1);
+        let items = page.expect("issues").items;
+        let sizes: Vec<_> = items.iter().map(|detail| detail.issue.description.as_deref().map(str::len)).collect();
+        assert_eq!(sizes, vec![Some(100_000); items.len()]);
+        assert_eq!(Ok(items.len()), usize::try_from(size));
+    }
+}
+
 on_every_database![
     list_issues_applies_each_filter,
     search_matches_short_titles_whole_and_case_insensitively,
@@ -425,4 +456,5 @@ on_every_database![
     created_before_includes_the_displayed_time,
     list_issues_filters_by_many_labels_without_more_statements,
     milestone_of_many_issues_is_read_once,
+    long_descriptions_are_read_after_their_memory_is_reserved,
 ];

@@ -4,4 +4,5 @@ mod access;
 mod columns;
 mod finders;
 pub(crate) mod fixtures;
+mod large_texts;
 mod related_rows;
