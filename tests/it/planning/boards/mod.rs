@@ -168,7 +168,7 @@ async fn copies_of_descriptions_count_against_the_memory(server: TestServer) {
         let page = boards::list(&server.backend, &SpaceAccess::from(access), &PageRequest::default()).await;
         page.map(|page| page.items.len())
     };
-    // One copy of the milestone is read. The response contains three, and the description of the label as text and as HTML.
+    // The milestone is read once. The response contains it three times, and the label as text and as HTML.
     assert!(matches!(listed(459_990).await, Err(Error::Overloaded)));
     assert_eq!(listed(460_000).await.expect("boards"), 3);
     let shown = root.get(&format!("{path}/boards")).await.expect(200).json();
