@@ -141,7 +141,7 @@ pub async fn count_for_page(
 }
 
 /// Returns a page of a query, in its order, with the total. A list that ends on the page is not counted. Tables with
-/// large texts need [`page_with_texts`].
+/// large texts need `page_with_texts`.
 ///
 /// # Errors
 /// Returns an error if the database fails.

@@ -149,8 +149,8 @@ fn contains<C: IdenStatic>(columns: &[C], column: C) -> bool {
 macro_rules! large_texts {
     ($($table:ident: [$($text:ident),+], [$($folded:ident),*];)+) => {$(
         impl LargeTexts for super::$table::Entity {
-            const TEXTS: &'static [Self::Column] = &[$(super::$table::Column::$text),+];
-            const FOLDED_TEXTS: &'static [Self::Column] = &[$(super::$table::Column::$folded),*];
+            const TEXTS: &'static [super::$table::Column] = &[$(super::$table::Column::$text),+];
+            const FOLDED_TEXTS: &'static [super::$table::Column] = &[$(super::$table::Column::$folded),*];
         }
     )+};
 }

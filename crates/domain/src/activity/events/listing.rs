@@ -65,7 +65,7 @@ pub struct NoteSummary {
 /// Returns a page of the events of a project.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::Overloaded` if too little memory is left for notes, or an error if the database fails.
 pub async fn list_of_project(
     backend: &Backend,
     access: &ProjectAccess,
@@ -84,7 +84,7 @@ pub async fn list_of_project(
 /// Returns a page of the events of a user. A private profile has no events for others.
 ///
 /// # Errors
-/// Returns an error if the database fails.
+/// Returns `Error::Overloaded` if too little memory is left for notes, or an error if the database fails.
 pub async fn list_of_user(
     backend: &Backend,
     access: &UserAccess,
