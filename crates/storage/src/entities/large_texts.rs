@@ -91,8 +91,11 @@ pub async fn load_texts<E: LargeTexts, T>(
     rows: Vec<SizedRow<E::Model, T>>,
 ) -> Result<Vec<(E::Model, T)>, DbErr> {
     let is_long = |row: &SizedRow<E::Model, T>| row.text_bytes > u64::from(MAX_SHORT_BYTES);
-    let long = rows.iter().enumerate().filter(|(_, row)| is_long(row));
-    let positions: HashMap<i64, usize> = long.map(|(position, row)| (row.id, position)).collect();
+    // A statement with a join can return a row several times.
+    let mut positions: HashMap<i64, Vec<usize>> = HashMap::new();
+    for (position, row) in rows.iter().enumerate().filter(|(_, row)| is_long(row)) {
+        positions.entry(row.id).or_default().push(position);
+    }
     let mut rows: Vec<(E::Model, T)> = rows.into_iter().map(|row| (row.model, row.joined)).collect();
     // The ID is the first column of a model.
     let Some(id) = E::Column::iter().next().filter(|_| !positions.is_empty()) else {
@@ -107,11 +110,14 @@ pub async fn load_texts<E: LargeTexts, T>(
         .take();
     for texts in db.query_all(&statement).await? {
         let id: i64 = texts.try_get_by_index(0)?;
-        let found = positions.get(&id).and_then(|position| rows.get_mut(*position));
-        let Some((model, _)) = found else { continue };
-        for (index, column) in E::TEXTS.iter().enumerate() {
-            let text: Option<String> = texts.try_get_by_index(index + 1)?;
-            model.try_set(*column, Value::from(text))?;
+        for position in positions.get(&id).into_iter().flatten() {
+            let Some((model, _)) = rows.get_mut(*position) else {
+                continue;
+            };
+            for (index, column) in E::TEXTS.iter().enumerate() {
+                let text: Option<String> = texts.try_get_by_index(index + 1)?;
+                model.try_set(*column, Value::from(text))?;
+            }
         }
     }
     Ok(rows)
