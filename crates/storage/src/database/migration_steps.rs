@@ -1,28 +1,34 @@
 //! Migration of the schema.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use migration::{Migrator, MigratorTrait};
+use sea_orm::sqlx::Connection;
 use sea_orm::{ConnectionTrait, DatabaseBackend, Statement};
 
 use super::violation::is_lock_timeout;
-use super::{Database, Error, is_deadlock};
+use super::{Database, Error, is_deadlock, postgresql};
 
 /// Advisory lock of a migration in PostgreSQL; the number is arbitrary but must never change.
 pub(super) const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
+/// Advisory lock of the process that repeats a migration, also between its attempts. Otherwise the attempts of several
+/// processes would follow each other without a pause.
+const REPETITION_LOCK: i64 = 0x484f_4c44_4641_5355;
 
 /// Maximum time that a statement of a migration waits for a table. PostgreSQL queues all later statements on the table
 /// behind it, also reads.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause before the next attempt, in which the other statements run.
+/// Minimum pause before the next attempt, in which the other statements run.
 const LOCK_PAUSE: Duration = Duration::from_secs(10);
+/// Minimum pause in relation to the attempt before it, which can build indexes and block writes meanwhile.
+const PAUSE_PER_ATTEMPT: u32 = 2;
 
 /// How a migration on PostgreSQL waits for tables that other sessions use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TableWait {
     /// Maximum time of one statement.
     pub(super) limit: Duration,
-    /// Time between two attempts.
+    /// Minimum time between two attempts.
     pub(super) pause: Duration,
 }
 
@@ -31,6 +37,11 @@ impl TableWait {
         limit: LOCK_TIMEOUT,
         pause: LOCK_PAUSE,
     };
+
+    /// Returns the pause after an attempt.
+    pub(super) fn pause_after(self, attempt: Duration) -> Duration {
+        self.pause.max(attempt.saturating_mul(PAUSE_PER_ATTEMPT))
+    }
 }
 
 impl Database {
@@ -65,18 +76,32 @@ impl Database {
         }
     }
 
+    /// Applies migrations. On PostgreSQL, one process at a time does so.
+    async fn apply_migrations(&self, count: Option<u32>, wait: TableWait) -> Result<(), Error> {
+        if self.backend() != DatabaseBackend::Postgres {
+            return self.try_migrations(count, wait.limit).await;
+        }
+        let session = postgresql::lock_session(&self.writer.pool, REPETITION_LOCK).await?;
+        let outcome = self.repeat_migrations(count, wait).await;
+        // An error has no effect: PostgreSQL also detects a lost connection.
+        let _ = session.close().await;
+        outcome
+    }
+
     /// Repeats the transaction until it receives all its locks. There is no limit on the attempts, because a backup of a
     /// large instance uses the tables for hours.
-    async fn apply_migrations(&self, count: Option<u32>, wait: TableWait) -> Result<(), Error> {
+    async fn repeat_migrations(&self, count: Option<u32>, wait: TableWait) -> Result<(), Error> {
         loop {
+            let started = Instant::now();
             match self.try_migrations(count, wait.limit).await {
                 Err(Error::Database(error)) if is_lock_timeout(&error) || is_deadlock(&error) => {
+                    let pause = wait.pause_after(started.elapsed());
                     tracing::warn!(
                         %error,
-                        pause = ?wait.pause,
+                        ?pause,
                         "failed to lock the tables of the migration, which other sessions such as a backup use"
                     );
-                    tokio::time::sleep(wait.pause).await;
+                    tokio::time::sleep(pause).await;
                 }
                 outcome => return outcome,
             }
@@ -95,7 +120,7 @@ impl Database {
                     [MIGRATION_LOCK.into()],
                 );
                 transaction.execute_raw(lock).await?;
-                // Set after the lock, because the migration of another process may take longer.
+                // Set after the lock, because a process of an older version may migrate for longer.
                 let limit = format!("SET LOCAL lock_timeout = {}", limit.as_millis());
                 transaction.execute_unprepared(&limit).await?;
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm::sqlx::{self, AssertSqlSafe, ConnectOptions as _, Connection, Row};
-use sea_orm::{ConnectOptions, DatabaseConnection, DbErr};
+use sea_orm::{ConnectOptions, DatabaseConnection, DbErr, RuntimeErr};
 
 use super::{DatabaseOptions, Error};
 
@@ -98,6 +98,28 @@ pub(super) async fn check_sessions(pool: &DatabaseConnection) -> Result<(), Erro
         // The next statement returns an error of the connection.
         _ => Ok(()),
     }
+}
+
+/// Waits for an advisory lock, and returns the session that has it until the end of the session. The session does not
+/// belong to the pool, whose connections all remain available.
+///
+/// # Errors
+/// A database error.
+pub(super) async fn lock_session(pool: &DatabaseConnection, lock: i64) -> Result<PgConnection, DbErr> {
+    let pool = pool.get_postgres_connection_pool();
+    let waiting = async {
+        let mut session = pool.acquire().await?.detach();
+        // Another process can have the lock for hours.
+        let statements =
+            format!("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock({lock})");
+        sqlx::raw_sql(AssertSqlSafe(statements))
+            .execute(&mut session)
+            .await?;
+        Ok::<_, sqlx::Error>(session)
+    };
+    waiting
+        .await
+        .map_err(|error| DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
 /// Waits for the pool that `opening` opens. A pool tries again until its timeout, and then does not return the reason. So if it

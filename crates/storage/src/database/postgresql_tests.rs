@@ -142,8 +142,19 @@ async fn write_after_canceled_begin_is_stored(kind: DatabaseKind) {
     .await;
 }
 
-async fn reads_continue_while_migration_waits_for_a_table(kind: DatabaseKind) {
+/// Returns the number of locks of this database for which sessions wait.
+async fn waiting_locks(db: &Database, condition: &str) -> i32 {
+    let sql = format!(
+        "SELECT count(*)::int FROM pg_locks WHERE NOT granted AND {condition} AND database = \
+         (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    number(db, &sql).await
+}
+
+async fn reads_continue_while_migrations_wait_for_a_table(kind: DatabaseKind) {
     const ALTERS_DELIVERIES: &str = "m20261130_000121_count_payload_attempts_of_deliveries";
+    const ON_TABLE: &str = "relation = 'hook_deliveries'::regclass";
+    const ON_OTHER_PROCESS: &str = "locktype = 'advisory'";
     on_migrated(kind, async |db| {
         let known = known_migrations();
         let before = known.iter().position(|name| name == ALTERS_DELIVERIES).unwrap();
@@ -157,24 +168,30 @@ async fn reads_continue_while_migration_waits_for_a_table(kind: DatabaseKind) {
             .await
             .unwrap();
         let reads = async {
-            let waiting = "SELECT count(*)::int FROM pg_locks WHERE NOT granted \
-                           AND relation = 'hook_deliveries'::regclass AND database = \
-                           (SELECT oid FROM pg_database WHERE datname = current_database())";
-            while number(&db, waiting).await == 0 {
+            while waiting_locks(&db, ON_TABLE).await == 0 || waiting_locks(&db, ON_OTHER_PROCESS).await == 0 {
                 tokio::task::yield_now().await;
             }
             let read = number(&db, "SELECT count(*)::int FROM hook_deliveries");
             let read = tokio::time::timeout(Duration::from_secs(10), read).await;
+            // The second migration does not start in the pause of the first one.
+            let second = waiting_locks(&db, ON_OTHER_PROCESS).await;
             backup.rollback().await.unwrap();
             read.expect("the read waits for the migration");
+            assert_eq!(second, 1);
         };
         let wait = TableWait {
             limit: Duration::from_millis(200),
-            pause: Duration::from_millis(20),
+            pause: Duration::from_millis(500),
         };
-        let (migrated, ()) = tokio::join!(db.migrate_waiting(wait), reads);
-        migrated.unwrap();
+        let (first, second, ()) = tokio::join!(db.migrate_waiting(wait), db.migrate_waiting(wait), reads);
+        first.unwrap();
+        second.unwrap();
         db.check_schema().await.unwrap();
+        assert_eq!(wait.pause_after(wait.limit), wait.pause);
+        assert_eq!(
+            wait.pause_after(Duration::from_secs(100)),
+            Duration::from_secs(200)
+        );
     })
     .await;
 }
@@ -312,7 +329,7 @@ on_postgresql![
     connection_lost_while_idle_is_replaced_before_next_statement,
     version_read_contains_commits_during_an_earlier_query,
     write_after_canceled_begin_is_stored,
-    reads_continue_while_migration_waits_for_a_table,
+    reads_continue_while_migrations_wait_for_a_table,
 ];
 
 harness::tests![requires harness::postgresql::missing;
