@@ -23,6 +23,7 @@ mod tokens;
 mod users;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -176,11 +177,14 @@ fn print_error(text: &str) -> ExitCode {
 
 async fn serve(common: CommonOptions, inherited: Option<InheritedSocket>) -> CommandResult {
     let (options, settings, traces) = common.read_traced(LOG_FILTER)?;
-    let stopped = stop_signal()?;
+    let mut stopped = pin!(stop_signal()?);
     let given = server::given_credentials(&options);
     let observer = traces.as_ref().map(Traces::statement_observer);
     let has_base_url = settings.base_url.is_some();
-    let bound = server::bind_or_inherit(settings, inherited, given, observer).await?;
+    let start = server::bind_or_inherit(settings, inherited, given, observer);
+    let Some(bound) = start_unless_stopped(start, stopped.as_mut()).await? else {
+        return end(traces).await;
+    };
     let base = &bound.backend.instance.base_url;
     if !has_base_url && bound.address.ip().is_unspecified() {
         tracing::warn!(
@@ -203,23 +207,45 @@ async fn serve(common: CommonOptions, inherited: Option<InheritedSocket>) -> Com
     ));
     print(&greeting);
     bound.serve(stopped).await?;
-    if let Some(traces) = traces {
-        traces.shutdown().await;
-    }
-    Ok(ExitCode::SUCCESS)
+    end(traces).await
 }
 
 async fn work(common: CommonOptions, inherited: Option<InheritedSocket>) -> CommandResult {
     let (_, settings, traces) = common.read_traced(LOG_FILTER)?;
-    let stopped = stop_signal()?;
+    let mut stopped = pin!(stop_signal()?);
     let observer = traces.as_ref().map(Traces::statement_observer);
-    let worker = server::Worker::open(settings, inherited, observer).await?;
+    let start = server::Worker::open(settings, inherited, observer);
+    let Some(worker) = start_unless_stopped(start, stopped.as_mut()).await? else {
+        return end(traces).await;
+    };
     let mut greeting = format!("Holdfast {} runs jobs\n", env!("CARGO_PKG_VERSION"));
     if let Some(address) = worker.address {
         greeting.push_str(&format!("Health: http://{address}/-/health\n"));
     }
     print(&greeting);
     worker.run(stopped).await?;
+    end(traces).await
+}
+
+/// Waits for the start of a process, or returns `None` if a signal stops the process before. A migration can wait for other
+/// sessions for hours.
+async fn start_unless_stopped<T>(
+    start: impl Future<Output = Result<T, server::Error>>,
+    stopped: impl Future<Output = ()>,
+) -> Result<Option<T>, server::Error> {
+    tokio::select! {
+        // A complete start is used, because its credentials are printed only once.
+        biased;
+        started = start => started.map(Some),
+        () = stopped => {
+            tracing::info!("stopped before the start was complete");
+            Ok(None)
+        }
+    }
+}
+
+/// Ends a process after its last request or job.
+async fn end(traces: Option<Traces>) -> CommandResult {
     if let Some(traces) = traces {
         traces.shutdown().await;
     }

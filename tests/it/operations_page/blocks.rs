@@ -24,7 +24,8 @@ pub struct Block {
     pub text: String,
 }
 
-fn read(path: &str) -> String {
+/// Returns the text of a file of the repository.
+pub fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use super::blocks::block;
+use super::blocks::{block, read};
 
 /// Units and the programs that they start.
 const UNITS: [(&str, &str); 3] = [
@@ -80,5 +80,11 @@ fn service_allows_the_sandbox_of_git() {
     assert!(text.contains("KillMode=mixed"));
 }
 
-harness::tests![service_allows_the_sandbox_of_git];
+fn service_can_wait_for_a_migration() {
+    for unit in [block("holdfast.service"), read("docs/RESTARTS.md")] {
+        assert!(unit.lines().any(|line| line == "TimeoutStartSec=infinity"), "{unit}");
+    }
+}
+
+harness::tests![service_allows_the_sandbox_of_git, service_can_wait_for_a_migration];
 harness::tests![requires systemd_missing; units_are_valid, service_is_restricted];

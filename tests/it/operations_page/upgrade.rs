@@ -1,9 +1,11 @@
 //! Upgrades: new binaries on old schemas, and old binaries on new schemas.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use migration::{Migrator, MigratorTrait};
-use sea_orm::{ConnectionTrait, Database};
+use rustix::process::{Pid, Signal, kill_process};
+use sea_orm::{ConnectionTrait, Database, DatabaseBackend, TransactionTrait};
 use serde_json::json;
 
 use crate::regressions::faults::load::{self, Load};
@@ -21,7 +23,7 @@ const NEWER: [&str; 5] = [
     "CREATE INDEX ix_issues_newer ON issues (newer)",
     "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m30001231_000001_newer', 0)",
 ];
-/// Maximum time of a request while the schema changes.
+/// Maximum time of a request while the schema changes, and of a start that is stopped.
 const LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs statements in the database of a site.
@@ -85,4 +87,51 @@ async fn running_server_continues_on_newer_schema(site: Site) {
     }
 }
 
-on_every_site![server_starts_on_schema_of_first_migrations, running_server_continues_on_newer_schema];
+/// Waits until a process handles SIGTERM.
+async fn wait_for_handler(process: Pid) {
+    let path = format!("/proc/{}/status", process.as_raw_nonzero());
+    let handles_signal = || {
+        let status = std::fs::read_to_string(&path).expect("a process");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+        let mask = u64::from_str_radix(mask.trim(), 16).expect("a number");
+        (mask >> (Signal::TERM.as_raw() - 1)) & 1 == 1
+    };
+    while !handles_signal() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn stop_signal_ends_process_that_waits_for_migration(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let database = Database::connect(site.database_url()).await.expect("a database");
+    Migrator::down(&database, Some(1)).await.expect("the schema of an older version");
+    let other = database.begin().await.expect("a transaction");
+    // The migration can read the list of migrations, but not add itself.
+    let lock = match database.get_database_backend() {
+        DatabaseBackend::Postgres => "LOCK TABLE seaql_migrations IN SHARE MODE",
+        _ => "DELETE FROM seaql_migrations WHERE version = ''",
+    };
+    other.execute_unprepared(lock).await.expect("a lock");
+    for process in ["serve", "worker"] {
+        let mut command = site.command(&[process]);
+        command.env("HOLDFAST_LISTEN", "127.0.0.1:0").stdout(Stdio::null());
+        let mut child = command.spawn().expect("the binary");
+        let id = i32::try_from(child.id().expect("a process")).expect("an ID");
+        let id = Pid::from_raw(id).expect("an ID");
+        let ended = async {
+            wait_for_handler(id).await;
+            kill_process(id, Signal::TERM).expect("a signal");
+            child.wait().await.expect("an exit")
+        };
+        let status = tokio::time::timeout(LIMIT, ended).await.expect("the signal ends the process");
+        assert_eq!(status.code(), Some(0), "{process}: {status}");
+    }
+    other.rollback().await.expect("an end");
+    database.close().await.expect("closing");
+}
+
+on_every_site![
+    server_starts_on_schema_of_first_migrations,
+    running_server_continues_on_newer_schema,
+    stop_signal_ends_process_that_waits_for_migration,
+];
