@@ -12,9 +12,11 @@ use crate::kernel::patterns::matches_pattern;
 use crate::kernel::text::re2::{InvalidRegex, SearchRegex};
 
 /// Maximum size of a compiled expression, in bytes.
-const MAX_PROGRAM_BYTES: usize = 16 << 10;
+const MAX_PROGRAM_BYTES: usize = 64 << 10;
 /// Size that is sufficient for most expressions, in bytes. The cache has room for a thousand of them.
 const SMALL_PROGRAM_BYTES: usize = 4 << 10;
+/// Size up to which the cache has room for the expressions of all webhooks of a project, in bytes.
+const MEDIUM_PROGRAM_BYTES: usize = 16 << 10;
 /// Maximum memory of the compiled expressions that are kept, in bytes.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
 /// Memory of a compiled expression for each byte of its size: the programs in both directions, and the states of its
@@ -52,7 +54,9 @@ pub(crate) fn compile(filter: &str) -> Result<CompiledFilter, InvalidRegex> {
             max_bytes,
         })
     };
-    within(SMALL_PROGRAM_BYTES).or_else(|_| within(MAX_PROGRAM_BYTES))
+    within(SMALL_PROGRAM_BYTES)
+        .or_else(|_| within(MEDIUM_PROGRAM_BYTES))
+        .or_else(|_| within(MAX_PROGRAM_BYTES))
 }
 
 /// Returns a compiled expression. Expressions are checked before they are stored, but another version of the library may
@@ -139,7 +143,7 @@ mod tests {
             .iter()
             .filter_map(|filter| super::COMPILED.get(filter.as_str()).flatten());
         let known: Vec<usize> = known.map(|compiled| compiled.max_bytes).collect();
-        assert_eq!(known, [super::MAX_PROGRAM_BYTES; 100]);
+        assert_eq!(known, [super::MEDIUM_PROGRAM_BYTES; 100]);
     }
 
     #[test]
@@ -156,6 +160,17 @@ mod tests {
             assert_eq!(compiled.max_bytes, super::SMALL_PROGRAM_BYTES, "{filter}");
         }
         assert!(super::compile(&"a".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn repetitions_of_classes_with_all_characters_are_large() {
+        for filter in ["^feature/[^/]{1,40}$", "^feature/.{1,40}$"] {
+            let compiled = super::compile(filter).expect("an expression");
+            assert_eq!(compiled.max_bytes, super::MAX_PROGRAM_BYTES, "{filter}");
+            for (branch, accepted) in [("feature/one", true), ("main", false)] {
+                assert_eq!(super::accepts_branch(Regex, Some(filter), Some(branch)), accepted);
+            }
+        }
     }
 
     #[test]
