@@ -1,5 +1,5 @@
-//! Indexes for each sort order of packages, and of groups by their template project. On PostgreSQL, texts are sorted by code
-//! points, for which the indexes of pipelines and deployments by ref have no order.
+//! Indexes for each sort order of packages, and of groups by their template project. On PostgreSQL, texts are sorted by
+//! code points, for which the indexes of pipelines and deployments by ref have no order.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DatabaseBackend;

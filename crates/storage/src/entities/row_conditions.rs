@@ -1,5 +1,5 @@
-//! Conditions that are evaluated for each row, for lists that are read in their order, conditions on IDs, and the order of
-//! texts.
+//! Conditions that are evaluated for each row, for lists that are read in their order, conditions on IDs, and the order
+//! of texts.
 
 use std::collections::BTreeSet;
 
