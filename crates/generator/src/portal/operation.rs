@@ -55,15 +55,15 @@ pub(super) fn page(
 
 /// Returns the variables of the samples.
 fn variables(site: &Site<'_>, operation: &Operation<'_>) -> Line {
-    let mut line = vec![
-        text("Set "),
-        code("HOLDFAST"),
-        text(" and "),
-        code("TOKEN"),
+    let mut line = vec![text("Set "), code("HOLDFAST")];
+    if !operation.ignores_credentials() {
+        line.extend([text(" and "), code("TOKEN")]);
+    }
+    line.extend([
         text(" as in the "),
         link("first request", format!("{BASE}/#first-request")),
         text("."),
-    ];
+    ]);
     for name in sample::request(site, operation).variables() {
         let description = site.samples.and_then(|samples| samples.variable(&name));
         if let Some(description) = description {

@@ -283,6 +283,8 @@ fn operation_pages_show_the_access_rules() {
         assert_eq!(is_open, !page.contains("- Without a token: Returns 401"), "{id}");
         let ignores_credentials = operation["security"] == json!([{}]);
         assert_eq!(ignores_credentials, !page.contains("- Token scopes: "), "{id}");
+        let needs_token = page.contains("Set `HOLDFAST` and `TOKEN`");
+        assert_eq!(ignores_credentials, !needs_token, "{id}");
         for scope in operation["x-scope"].as_array().into_iter().flatten() {
             assert!(
                 page.contains(&format!("`{}`", scope.as_str().expect("a scope"))),
