@@ -491,11 +491,7 @@ impl Steps {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
-            let format = error_response::negotiate(operation.error_format, exchange.headers());
-            match operation.package_client {
-                true => error_response::render_for_package_client(&error, operation.cargo_client),
-                false => error_response::render_as(format, &error),
-            }
+            error_response::render_for(operation, exchange.headers(), &error)
         });
         let headers = exchange.headers();
         let response = match exchange.missing_response {

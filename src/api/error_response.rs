@@ -22,9 +22,17 @@ pub fn render(error: &Error) -> Response {
     render_as(ErrorFormat::Plain, error)
 }
 
-/// Returns the response for an error in the error format of an operation.
+/// Returns the response for an error of an operation to a request with these headers.
 #[must_use]
-pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
+pub fn render_for(operation: &Operation, headers: &HeaderMap, error: &Error) -> Response {
+    match operation.package_client {
+        true => render_for_package_client(error, operation.cargo_client),
+        false => render_as(negotiate(operation.error_format, headers), error),
+    }
+}
+
+/// Returns the response for an error in the error format of an operation.
+fn render_as(format: ErrorFormat, error: &Error) -> Response {
     let (status, body) = parts(error);
     let (setting, error) = error.split_setting();
     let mut response = match format {
@@ -72,8 +80,7 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
 /// Returns the response for an error of an operation of package clients. It repeats the message under `error`, which npm
 /// prints, and with `for_cargo` under `errors`, which Cargo prints. Status 401 has the challenge of HTTP Basic
 /// authentication, so that clients send the credentials that they are configured with.
-#[must_use]
-pub fn render_for_package_client(error: &Error, for_cargo: bool) -> Response {
+fn render_for_package_client(error: &Error, for_cargo: bool) -> Response {
     let mut response = render(error);
     let (status, mut body) = parts(error);
     let text = with_setting(text_of(&body["message"]), error.split_setting().0);
@@ -182,8 +189,7 @@ const SCIM: &str = "application/scim+json";
 
 /// Returns the error format of a response to a request with these headers. A client that accepts nothing but SCIM
 /// receives errors without `message`, which RFC 7644 does not define.
-#[must_use]
-pub fn negotiate(format: ErrorFormat, headers: &HeaderMap) -> ErrorFormat {
+fn negotiate(format: ErrorFormat, headers: &HeaderMap) -> ErrorFormat {
     let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok());
     let only_scim = accepted.is_some_and(|accepted| accepted.trim().eq_ignore_ascii_case(SCIM));
     match format {

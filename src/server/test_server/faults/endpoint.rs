@@ -11,7 +11,7 @@ use poem::http::{HeaderName, HeaderValue, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use super::{Faults, Injection, Outcome};
-use crate::api::error_response::{render, render_status};
+use crate::api::error_response::{render, render_for, render_status};
 use crate::api::route_tree::RouteTree;
 use crate::web::connections::CloseConnection;
 
@@ -84,7 +84,11 @@ fn response(fault: &Injection, request: &Request) -> Option<Response> {
     let outcome = fault.outcome?;
     let mut response = match outcome {
         Outcome::Status(429) | Outcome::RateLimit => {
-            render(&Error::RateLimited(u64::from(fault.retry_after)))
+            let error = Error::RateLimited(u64::from(fault.retry_after));
+            match operation_of(request) {
+                Some(operation) => render_for(operation, request.headers(), &error),
+                None => render(&error),
+            }
         }
         Outcome::Status(status) => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

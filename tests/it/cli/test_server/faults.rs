@@ -58,16 +58,32 @@ async fn exceeded_rate_limits_have_the_usual_body_and_headers() {
 
 async fn errors_have_the_form_of_their_operation() {
     let directory = temporary_directory();
-    let rules = ["* /api/scim/** 401", "* /projects/*/packages/cargo/** 401", "* /user 401"];
+    let rules = [
+        "* /api/scim/** 401 x1",
+        "* /api/scim/** rate-limit",
+        "* /projects/*/packages/cargo/** 401 x1",
+        "* /projects/*/packages/cargo/** 429",
+        "* /user 401",
+    ];
     let arguments = rules.map(|rule| ["--fail", rule]).concat();
     let server = RunningTestServer::start(directory.path(), &arguments).await;
-    let scim = reqwest::get(format!("{}/api/scim/v2/groups/a/Users", server.text("url"))).await.unwrap();
+    let users = format!("{}/api/scim/v2/groups/a/Users", server.text("url"));
+    let scim = reqwest::get(&users).await.unwrap();
     assert_eq!(header(&scim, "content-type").as_deref(), Some("application/scim+json"));
     assert_eq!(header(&scim, "www-authenticate").as_deref(), Some("Bearer realm=\"Holdfast\""));
     assert_eq!(body(scim).await["detail"], "401 Unauthorized");
-    let cargo = server.send(Method::GET, "/projects/1/packages/cargo/config.json").await.unwrap();
+    let often = "This endpoint has been requested too many times. Try again later.";
+    let scim = reqwest::get(&users).await.unwrap();
+    assert_eq!(header(&scim, "content-type").as_deref(), Some("application/scim+json"));
+    assert_eq!(header(&scim, "ratelimit-remaining").as_deref(), Some("0"));
+    assert_eq!(body(scim).await["detail"], often);
+    let config = "/projects/1/packages/cargo/config.json";
+    let cargo = server.send(Method::GET, config).await.unwrap();
     assert_eq!(header(&cargo, "www-authenticate").as_deref(), Some("Basic realm=\"Holdfast\""));
     assert_eq!(body(cargo).await["errors"], json!([{ "detail": "401 Unauthorized" }]));
+    let cargo = server.send(Method::GET, config).await.unwrap();
+    assert_eq!((cargo.status().as_u16(), header(&cargo, "retry-after").as_deref()), (429, Some("1")));
+    assert_eq!(body(cargo).await["errors"], json!([{ "detail": often }]));
     let user = server.send(Method::GET, "/user").await.unwrap();
     assert_eq!(header(&user, "www-authenticate"), None);
     assert_eq!(body(user).await, json!({ "message": "401 Unauthorized" }));
