@@ -41,14 +41,26 @@ pub(super) struct States {
     discarded: TaskTracker,
 }
 
+/// Source of the time at which a reset freezes the clock.
+#[derive(Debug, Clone, Copy)]
+enum ClockSource {
+    /// The option of the start, or else the snapshot.
+    StartOption,
+    /// The snapshot, or else the option of the start.
+    Snapshot,
+    /// The snapshot that this server saved. If the clock was not frozen then, it runs.
+    Saved,
+}
+
 /// What a reset restores.
 struct ResetState {
     work: WorkDirectory,
     start: StartState,
     /// The template of an empty instance, once it was checked.
     template: Option<Snapshot>,
-    /// Time of the start at which the clock is frozen, until another snapshot is restored.
+    /// Time of the option `--freeze-time`.
     freeze_time: Option<DateTime<Utc>>,
+    clock: ClockSource,
     /// Number of states so far, for the names of their directories.
     count: u64,
     /// The state of the next reset, which is opened in the background after a reset.
@@ -92,7 +104,11 @@ impl ResetState {
 
     /// Returns the time at which the clock is frozen in a snapshot that is restored.
     fn time_of(&self, snapshot: &Snapshot) -> Option<DateTime<Utc>> {
-        self.freeze_time.or(snapshot.frozen_at)
+        match self.clock {
+            ClockSource::StartOption => self.freeze_time.or(snapshot.frozen_at),
+            ClockSource::Snapshot => snapshot.frozen_at.or(self.freeze_time),
+            ClockSource::Saved => snapshot.frozen_at,
+        }
     }
 
     /// Returns a new copy of a snapshot: the one that was opened in the background, if it has the same snapshot.
@@ -165,6 +181,7 @@ impl States {
             start,
             template: None,
             freeze_time,
+            clock: ClockSource::StartOption,
             count: 0,
             next: None,
         };
@@ -207,14 +224,14 @@ impl States {
     pub(super) async fn reset(&self, snapshot: Option<PathBuf>) -> Result<(), Error> {
         let mut guard = self.reset.lock().await;
         let reset = present(&mut guard)?;
-        let former = (reset.start.clone(), reset.freeze_time);
+        let former = (reset.start.clone(), reset.clock);
         if let Some(path) = snapshot {
             reset.start = StartState::Snapshot(std::path::absolute(&path).map_err(Error::io(path))?);
-            reset.freeze_time = None;
+            reset.clock = ClockSource::Snapshot;
         }
         let done = self.restore(reset).await;
         if done.is_err() {
-            (reset.start, reset.freeze_time) = former;
+            (reset.start, reset.clock) = former;
         }
         done
     }
@@ -277,7 +294,7 @@ impl States {
         }
         drop(pause);
         saved?;
-        reset.freeze_time = None;
+        reset.clock = ClockSource::Saved;
         reset.start = StartState::Snapshot(target.clone());
         Ok(target)
     }

@@ -72,6 +72,9 @@ async fn reset_to_another_snapshot_is_repeated_by_later_resets() {
         let body = json!({ "directory": path(name) });
         assert_eq!(server.control(Method::POST, "/snapshot", Some(body)).await.0, 201);
     }
+    server.control(Method::PUT, "/clock", Some(json!({ "time": null }))).await;
+    let body = json!({ "directory": path("running") });
+    assert_eq!(server.control(Method::POST, "/snapshot", Some(body)).await.0, 201);
     let reset = |snapshot: String| server.control(Method::POST, "/reset", Some(json!({ "snapshot": snapshot })));
     assert_eq!(reset(path("a")).await.0, 204);
     assert_eq!(names(&server).await, ["a"]);
@@ -89,6 +92,12 @@ async fn reset_to_another_snapshot_is_repeated_by_later_resets() {
         assert_eq!(other.control(Method::GET, "/clock", None).await, frozen(time));
         other.reset().await;
         assert_eq!(other.control(Method::GET, "/clock", None).await, frozen(time));
+        // The clock ran when this snapshot was saved. The option freezes the clock.
+        let body = json!({ "snapshot": path("running") });
+        assert_eq!(other.control(Method::POST, "/reset", Some(body)).await.0, 204);
+        let (_, clock) = other.control(Method::GET, "/clock", None).await;
+        let has_option = count == arguments.len();
+        assert_eq!((&clock["frozen"], clock["time"] == time), (&json!(has_option), has_option), "{clock}");
     }
 }
 
