@@ -199,12 +199,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
 }
 
 /// Updates a webhook, and enables it again if it was disabled. If its URL gets another origin, the stored secrets
-/// are removed. Values that cannot be decrypted remain until the update replaces one of them.
+/// are removed. Values that cannot be decrypted remain until an update replaces all of them.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
 /// invalid, as in [`create`]. The same applies to a masked password if the stored URL has no password, or another
-/// origin or username.
+/// origin or username, and to values that replace only some of those that cannot be decrypted.
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -221,8 +221,9 @@ pub async fn update(
             let hook = find(transaction, access, id).await?;
             let mut row = hook.clone().into_active_model();
             let encryptor = backend.keyring.encryptor(transaction).await?;
-            let stored_variables = ValueKind::UrlVariables.read_for_update(backend, &hook);
-            let stored_variables = stored_variables.unwrap_or_default();
+            let readable_variables = ValueKind::UrlVariables.read_for_update(backend, &hook);
+            let are_readable = readable_variables.is_some();
+            let stored_variables = readable_variables.unwrap_or_default();
             let sent_variables = settings.url_variables.as_deref().unwrap_or_default();
             let former_url = expand(&hook.url, &stored_variables);
             let UpdatedReceiver {
@@ -236,6 +237,8 @@ pub async fn update(
             )?;
             if !is_same_receiver {
                 clear_secrets(&mut row);
+            } else if !are_readable && !sent_variables.is_empty() {
+                ValueKind::UrlVariables.check_replaces_all(&hook, sent_variables)?;
             }
             if !is_same_receiver || !values::are_equal(&stored_variables, &variables) {
                 ValueKind::UrlVariables.write(&mut row, &encryptor, id, &variables)?;
@@ -279,13 +282,14 @@ pub async fn update(
                     set_secret(backend, &encryptor, column, (stored, token), &signing_context(id))?;
                 }
             }
-            if let Some(sent) = &settings.custom_headers {
+            let sent_headers = settings.custom_headers.as_deref().unwrap_or_default();
+            if !sent_headers.is_empty() {
                 let kind = ValueKind::CustomHeaders;
                 let stored = match is_same_receiver {
-                    true => kind.read_for_update(backend, &hook).unwrap_or_default(),
+                    true => kind.read_for_change(backend, &hook, sent_headers)?,
                     false => Vec::new(),
                 };
-                let merged = kind.merge(&stored, sent)?;
+                let merged = kind.merge(&stored, sent_headers)?;
                 if !values::are_equal(&stored, &merged) {
                     kind.write(&mut row, &encryptor, id, &merged)?;
                 }

@@ -17,9 +17,6 @@ use crate::webhooks::{clear_secrets, event, find};
 /// Text if the URL uses the variable to remove.
 const IN_USE: &str = "The URL of the webhook uses this variable: change the URL first";
 
-/// Text if the stored values cannot be decrypted.
-const UNREADABLE: &str = "The stored values of the webhook cannot be decrypted: set new values first";
-
 /// Change of one value.
 #[derive(Debug, Clone)]
 pub enum ValueChange {
@@ -30,12 +27,12 @@ pub enum ValueChange {
 }
 
 /// Changes one value of a webhook. If a URL variable changes the origin of the URL, all other secrets are removed.
-/// Stored values that cannot be decrypted are replaced.
+/// A stored value that cannot be decrypted is replaced if it is the only one.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the webhook or the value to remove does not exist. Returns `Error::Unprocessable` if
 /// the key or value is invalid, the webhook has `MAX_VALUES` values already, its URL uses the variable to remove, the
-/// stored values cannot be decrypted to remove one of them, or the URL is invalid with the new value.
+/// change would lose stored values that cannot be decrypted, or the URL is invalid with the new value.
 pub async fn change(
     backend: &Backend,
     access: &ProjectAccess,
@@ -50,14 +47,14 @@ pub async fn change(
             // As in updates of the webhook.
             projects::lock(transaction, access.project.id).await?;
             let hook = find(transaction, access, hook_id).await?;
-            let stored = kind.read_for_update(backend, &hook);
-            if stored.is_none() && matches!(change, ValueChange::Remove(_)) {
-                return Err(Error::Unprocessable(UNREADABLE.into()));
-            }
-            let stored = stored.unwrap_or_default();
+            let sent: &[KeyedValue] = match &change {
+                ValueChange::Set(value) => slice::from_ref(value),
+                ValueChange::Remove(_) => &[],
+            };
+            let stored = kind.read_for_change(backend, &hook, sent)?;
             let mut values = match &change {
-                ValueChange::Set(value) => kind
-                    .merge(&stored, slice::from_ref(value))
+                ValueChange::Set(_) => kind
+                    .merge(&stored, sent)
                     .map_err(|_| Error::Unprocessable("Illegal key or value".into()))?,
                 ValueChange::Remove(key) => {
                     let mut values = stored.clone();

@@ -15,6 +15,10 @@ const MAX_KEY_LENGTH: usize = 255;
 /// Maximum length of a value, in characters.
 const MAX_VALUE_LENGTH: usize = 2048;
 
+/// Text if the stored values cannot be decrypted.
+const UNREADABLE: &str =
+    "The stored values of the webhook cannot be decrypted: update the webhook with new values for all keys";
+
 /// A value with its key.
 #[derive(Debug, Clone)]
 pub struct KeyedValue {
@@ -68,8 +72,37 @@ impl ValueKind {
         Ok(values.collect())
     }
 
-    /// Returns the values of a webhook for an update, or `None` if they cannot be decrypted. An update can replace them
-    /// then.
+    /// Returns the values of a webhook for a change that sets `sent`. If the values cannot be decrypted and the change
+    /// replaces all of them, returns none.
+    ///
+    /// # Errors
+    /// Returns the error of [`Self::check_replaces_all`] if the values cannot be decrypted.
+    pub(super) fn read_for_change(
+        self,
+        backend: &Backend,
+        hook: &Model,
+        sent: &[KeyedValue],
+    ) -> Result<Vec<KeyedValue>> {
+        match self.read_for_update(backend, hook) {
+            Some(values) => Ok(values),
+            None => self.check_replaces_all(hook, sent).map(|()| Vec::new()),
+        }
+    }
+
+    /// Checks that a change that sets `sent` replaces all values of a webhook. Values that cannot be decrypted can be
+    /// readable again with another key file, so a change must not delete them.
+    ///
+    /// # Errors
+    /// Returns `Error::Unprocessable` if `sent` lacks the key of a stored value.
+    pub(super) fn check_replaces_all(self, hook: &Model, sent: &[KeyedValue]) -> Result<()> {
+        let is_sent = |key: &String| sent.iter().any(|one| self.is_same(&one.key, key));
+        match self.keys(hook).iter().all(is_sent) {
+            true => Ok(()),
+            false => Err(Error::Unprocessable(UNREADABLE.into())),
+        }
+    }
+
+    /// Returns the values of a webhook for an update, or `None` if they cannot be decrypted.
     pub(super) fn read_for_update(self, backend: &Backend, hook: &Model) -> Option<Vec<KeyedValue>> {
         match self.read(backend, hook) {
             Ok(values) => Some(values),
