@@ -8,6 +8,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, ExprTrait, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait, Select,
 };
+use storage::database::Database;
 use storage::entities::columns::{self, ReadColumns};
 use storage::entities::large_texts::{LargeTexts, SizedRow, load_texts, read_sized};
 use storage::entities::related_rows::{RelatedPart, RelatedRow, RelatedRowSets, RelatedRows, bigint};
@@ -415,7 +416,7 @@ pub(crate) async fn total_text_bytes<E: EntityTrait>(
 /// # Errors
 /// Returns an error if the database fails.
 pub(crate) async fn batch_of_children(
-    db: &impl ConnectionTrait,
+    database: &Database,
     (table, column): (&'static str, &'static str),
     parents: &[i64],
     limit: u64,
@@ -427,7 +428,9 @@ pub(crate) async fn batch_of_children(
         .and_where(Expr::col(column).is_in(parents.iter().copied()))
         .limit(limit)
         .take();
-    let rows = db.query_all(&batch).await?;
+    let snapshot = database.indexed_snapshot().await?;
+    let rows = snapshot.query_all(&batch).await?;
+    snapshot.rollback().await?;
     let ids = rows.iter().map(|row| row.try_get::<i64>("", "id"));
     Ok(ids.collect::<Result<Vec<i64>, DbErr>>()?)
 }

@@ -177,7 +177,7 @@ pub(super) fn file_target(package: &packages::Model, file: &package_files::Model
 pub async fn delete_all(backend: &Backend, project_id: i64) -> Result<()> {
     loop {
         let column = ("packages", "project_id");
-        let ids = batch_of_children(backend.database.read(), column, &[project_id], BATCH).await?;
+        let ids = batch_of_children(&backend.database, column, &[project_id], BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }
@@ -190,7 +190,7 @@ pub async fn delete_all(backend: &Backend, project_id: i64) -> Result<()> {
 async fn delete_files(backend: &Backend, package_ids: &[i64]) -> Result<()> {
     loop {
         let column = ("package_files", "package_id");
-        let ids = batch_of_children(backend.database.read(), column, package_ids, FILE_BATCH).await?;
+        let ids = batch_of_children(&backend.database, column, package_ids, FILE_BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }

@@ -294,6 +294,23 @@ impl Database {
         self.reader.begin(options).await
     }
 
+    /// Starts a transaction as [`Self::snapshot`] that finds rows by an index, also if many rows match. For batches of
+    /// rows that are then changed: a scan of the table would read the rows of all former batches again.
+    ///
+    /// # Errors
+    /// A database error, for example if no connection becomes free in time.
+    pub async fn indexed_snapshot(&self) -> Result<DatabaseTransaction, DbErr> {
+        let snapshot = self.snapshot().await?;
+        // SQLite prefers indexes.
+        if self.backend() == DatabaseBackend::Postgres {
+            let settings = "SELECT set_config('enable_seqscan', 'off', true), \
+                            set_config('enable_bitmapscan', 'off', true)";
+            let statement = Statement::from_string(self.backend(), settings);
+            snapshot.query_one_raw(statement).await?;
+        }
+        Ok(snapshot)
+    }
+
     /// Returns a receiver for commits of this handle and its clones that enqueued jobs.
     #[must_use]
     pub fn commits(&self) -> CommitReceiver {

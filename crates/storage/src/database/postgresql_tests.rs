@@ -84,6 +84,19 @@ async fn connection_lost_while_idle_is_replaced_before_next_statement(kind: Data
     .await;
 }
 
+async fn indexed_snapshot_finds_rows_by_an_index(kind: DatabaseKind) {
+    on_migrated(kind, async |db| {
+        let snapshot = db.indexed_snapshot().await.unwrap();
+        let explain = "EXPLAIN SELECT id FROM notes WHERE author_id IN (1) LIMIT 1000";
+        let statement = Statement::from_string(DatabaseBackend::Postgres, explain);
+        let lines = snapshot.query_all_raw(statement).await.unwrap();
+        let scan: String = lines[1].try_get_by_index(0).unwrap();
+        assert!(scan.contains("Index Scan using"), "{scan}");
+        snapshot.rollback().await.unwrap();
+    })
+    .await;
+}
+
 async fn version_read_contains_commits_during_an_earlier_query(kind: DatabaseKind) {
     on_migrated(kind, async |direct| {
         let url = url_of(&direct).await;
@@ -327,6 +340,7 @@ on_postgresql![
     on 2 threads;
     statements_need_one_round_trip_and_are_prepared_once,
     connection_lost_while_idle_is_replaced_before_next_statement,
+    indexed_snapshot_finds_rows_by_an_index,
     version_read_contains_commits_during_an_earlier_query,
     write_after_canceled_begin_is_stored,
     reads_continue_while_migrations_wait_for_a_table,

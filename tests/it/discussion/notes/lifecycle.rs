@@ -175,6 +175,9 @@ async fn note_remains_after_its_author_is_deleted(server: TestServer) {
     let texts = server.statement_texts(before);
     let is_batch = |sql: &String| sql.starts_with("UPDATE \"notes\" SET \"author_id\"");
     assert!(texts.iter().any(is_batch), "the deletion of the user changes all notes: {texts:?}");
+    // Notes of earlier batches remain in the table.
+    let requires_index = |sql: &String| sql.contains("'enable_seqscan', 'off'");
+    assert_eq!(texts.iter().any(requires_index), server.locks_rows(), "{texts:?}");
     let found = root.get(&note).await.expect(200).json();
     assert_eq!((&found["body"], &found["author"]["username"]), (&json!("kept"), &json!("ghost")));
 }

@@ -27,7 +27,7 @@ const BATCH: u64 = 1_000;
 pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
     let giver = ("award_emoji", "user_id");
     loop {
-        let ids = batch_of_children(backend.database.read(), giver, &[user_id], BATCH).await?;
+        let ids = batch_of_children(&backend.database, giver, &[user_id], BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }

@@ -28,7 +28,7 @@ const BATCH: u64 = 1_000;
 /// Returns an error if a database query fails.
 pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
     loop {
-        let ids = batch_of_children(backend.database.read(), AUTHOR, &[user_id], BATCH).await?;
+        let ids = batch_of_children(&backend.database, AUTHOR, &[user_id], BATCH).await?;
         if ids.is_empty() {
             return Ok(());
         }

@@ -254,7 +254,7 @@ pub(super) async fn delete_all(backend: &Backend, owner: RowOwner) -> Result<()>
         match step {
             Step::Clear(referrer, parents) => {
                 let column = (referrer.table, referrer.column);
-                let ids = batch_of_children(database.read(), column, &parents, BATCH).await?;
+                let ids = batch_of_children(database, column, &parents, BATCH).await?;
                 if ids.is_empty() {
                     continue;
                 }
