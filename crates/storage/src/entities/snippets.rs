@@ -6,7 +6,8 @@ use sea_orm::sea_query::{ExprTrait, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::{AccessLevel, Visibility, projects};
+use super::row_conditions::has_rows;
+use super::{AccessLevel, Visibility, projects, users};
 
 /// Project snippets and personal snippets. Their content is in [`super::snippet_contents`].
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel, row_derive::ReadColumns)]
@@ -76,11 +77,13 @@ pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, D
 
 /// Returns a condition on `snippets`, evaluated for each row, for visible snippets: own ones, open ones, and
 /// those of projects in which the viewer is a member. Project snippets require that snippets of the project
-/// are available.
+/// are available. All require [`has_visible_author`].
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
-    let placed = Condition::any()
-        .add(Column::ProjectId.is_null())
-        .add(in_projects(access::projects_with_snippets(viewer, today)));
+    let placed = Condition::all().add(has_visible_author()).add(
+        Condition::any()
+            .add(Column::ProjectId.is_null())
+            .add(in_projects(access::projects_with_snippets(viewer, today))),
+    );
     let open = |external: bool| Column::Visibility.is_in(access::visibilities_without_role(external));
     match viewer {
         Viewer::Admin => placed,
@@ -98,6 +101,18 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
                 ))),
         ),
     }
+}
+
+/// Returns a condition on `snippets`, evaluated for each row, for snippets whose author is not being deleted. A job
+/// deletes the other snippets.
+pub fn has_visible_author() -> Expr {
+    let mut author = Query::select()
+        .expr(Expr::val(1))
+        .from(users::Entity)
+        .and_where(Expr::col((users::Entity, users::Column::Id)).eq(Expr::col((Entity, Column::AuthorId))))
+        .and_where(users::Column::DeletionStartedAt.is_null())
+        .take();
+    has_rows(&mut author)
 }
 
 /// Returns a condition for snippets whose project meets a condition on `projects`, evaluated for each row.

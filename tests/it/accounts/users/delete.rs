@@ -16,7 +16,7 @@ use storage::entities::{
     AccessLevel, Visibility, commit_comments, members, namespace_ancestors, namespaces, now, projects,
 };
 
-use crate::support::spaces::membership;
+use crate::support::spaces::{membership, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn comment(server: &TestServer, project_id: i64, author_id: i64) -> i64 {
@@ -37,12 +37,17 @@ async fn author(server: &TestServer, comment: i64) -> Option<Option<i64>> {
 }
 
 async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
+    let starred = project(&server.root(), "starred", json!({"visibility": "public"})).await;
     let ada = server.create_user("ada").await;
+    ada.client.post(&format!("/projects/{starred}/star"), json!({})).await.expect(201);
     let space = server.personal_namespace(ada.id).await;
     let project = server.insert_project(space.id, "engine", Visibility::Public).await.id;
     let path = format!("/users/{}", ada.id);
+    let before = server.statements();
     let deleted = server.root().delete(&path).await.expect(204);
     assert!(deleted.body.is_empty());
+    let is_deletion = |sql: &String| sql.starts_with("DELETE FROM \"project_stars\"");
+    assert!(!server.statement_texts(before).iter().any(is_deletion), "the request deletes all stars");
     assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
     assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
     assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
@@ -50,6 +55,8 @@ async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
     assert_eq!(server.root().delete(&path).await.status, 404);
     server.finish_jobs().await;
     assert!(!server.has_user_row(ada.id).await);
+    let shown = server.root().get(&format!("/projects/{starred}")).await.expect(200).json();
+    assert_eq!(shown["star_count"], 0);
     let read = server.backend.database.read();
     assert!(namespaces::Entity::find_by_id(space.id).one(read).await.expect("a read").is_none());
     assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());

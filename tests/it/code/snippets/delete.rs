@@ -39,11 +39,17 @@ async fn delete_user_deletes_their_snippets(server: TestServer) {
     let hers = snippet(&ann.client, &path, "Hers", json!({"visibility": "public"})).await;
     snippet(&ben.client, &path, "His", json!({"visibility": "public"})).await;
     ben.client.post(&format!("{path}/snippets/{hers}/notes"), json!({"body": "Nice"})).await.expect(201);
+    let is_deletion = |sql: &String| sql.starts_with("DELETE FROM \"snippets\"");
+    let before = server.statements();
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    assert!(!server.statement_texts(before).iter().any(is_deletion), "the request deletes all snippets");
     // The snippet is hidden at once, before the job runs.
+    root.get(&format!("{path}/snippets/{hers}")).await.expect(404);
     assert_eq!(titles(&server.anonymous(), &path).await, ["His"]);
     assert_eq!(server.anonymous().get("/snippets/public").await.expect(200).pluck("author")[0]["username"], "ben");
+    let before = server.statements();
     server.finish_jobs().await;
+    assert!(server.statement_texts(before).iter().any(is_deletion), "the deletion of the user deletes all snippets");
     assert_eq!(snippet_counts(&server).await, (2, 2));
 }
 

@@ -4,18 +4,17 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Select,
+    Select,
 };
 use storage::entities::{
     access_tokens, gpg_keys, job_tokens, known_addresses, members, namespaces, now, oauth_grants,
-    oauth_tokens, pending_sign_ins, project_stars, projects, recovery_codes, scim_identities, sessions,
-    taken_emails, two_factor_secrets, user_emails, user_identities, user_keys, user_statuses, users,
+    oauth_tokens, pending_sign_ins, recovery_codes, scim_identities, sessions, taken_emails,
+    two_factor_secrets, user_emails, user_identities, user_keys, user_statuses, users,
 };
 use storage::jobs;
 
 use crate::accounts::jobs::delete_user::DeleteUser;
 use crate::audit::{self, AuditEntity, AuditEvent, AuditKind};
-use crate::code::snippets;
 use crate::identity::access::UserAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -117,7 +116,6 @@ async fn mark_for_deletion(
         return Err(Error::not_found("User"));
     }
     revoke_credentials(transaction, user_id).await?;
-    snippets::delete_all_of_user(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
     let mut hidden = groups.clone();
     hidden.extend(personal.map(|space| space.id));
@@ -132,7 +130,7 @@ async fn mark_for_deletion(
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Deletes the credentials, sessions, identities, memberships and stars of a user.
+/// Deletes the credentials, sessions, identities and memberships of a user.
 async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     macro_rules! remove {
         ($($table:ident),*) => {$(
@@ -142,18 +140,6 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
                 .await?;
         )*};
     }
-    let starred = project_stars::Entity::find()
-        .select_only()
-        .column(project_stars::Column::ProjectId)
-        .filter(project_stars::Column::UserId.eq(user_id));
-    projects::Entity::update_many()
-        .col_expr(
-            projects::Column::StarCount,
-            Expr::col(projects::Column::StarCount).sub(1),
-        )
-        .filter(projects::Column::Id.in_subquery(starred.into_query()))
-        .exec(transaction)
-        .await?;
     remove!(
         access_tokens,
         oauth_grants,
@@ -171,8 +157,7 @@ async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> 
         scim_identities,
         gpg_keys,
         user_keys,
-        user_statuses,
-        project_stars
+        user_statuses
     );
     Ok(())
 }

@@ -8,7 +8,7 @@ use sea_orm::{
     QueryFilter,
 };
 use storage::database::Violation;
-use storage::entities::snippets::{ActiveModel, Column, Entity, Model};
+use storage::entities::snippets::{ActiveModel, Entity, Model};
 use storage::entities::{Visibility, now, row_changes, snippet_contents};
 
 use super::listing::{SnippetDetail, load_detail};
@@ -282,18 +282,6 @@ pub async fn delete(
             Ok(())
         })
         .await
-}
-
-/// Deletes all snippets of a user, because no other user is responsible for them.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub async fn delete_all_of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<(), DbErr> {
-    Entity::delete_many()
-        .filter(Column::AuthorId.eq(user_id))
-        .exec(db)
-        .await?;
-    Ok(())
 }
 
 /// Checks that no value is blank, and reports all values that are.

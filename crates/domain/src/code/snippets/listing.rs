@@ -82,7 +82,10 @@ pub async fn list_public(
 ) -> Result<Page<SnippetDetail>> {
     let scope = SnippetScope::Personal(caller);
     let public = Column::Visibility.eq(Visibility::Public);
-    let query = Entity::find().filter(public).filter(scope.condition());
+    let query = Entity::find()
+        .filter(public)
+        .filter(scope.condition())
+        .filter(snippets::has_visible_author());
     list(backend, scope, query, page).await
 }
 

@@ -7,8 +7,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
 pub use changes::{
-    NewSnippet, NewSnippetFile, SnippetFileAction, SnippetFileUpdate, SnippetUpdate, create, delete,
-    delete_all_of_user, update,
+    NewSnippet, NewSnippetFile, SnippetFileAction, SnippetFileUpdate, SnippetUpdate, create, delete, update,
 };
 pub use listing::{
     CreationTimes, SnippetContent, SnippetDetail, get, get_content, list_of_project, list_own, list_public,

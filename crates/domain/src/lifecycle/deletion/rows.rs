@@ -172,8 +172,9 @@ const OF_NAMESPACE: &[Referrer] = &[
     referrer("group_shares", "with_group_id"),
 ];
 
-/// The same for a user without credentials, snippets, award emoji and a personal namespace.
+/// The same for a user without credentials, stars, award emoji and a personal namespace.
 const OF_USER: &[Referrer] = &[
+    parent("snippets", "author_id", OF_SNIPPETS),
     referrer("todos", "user_id"),
     referrer("subscriptions", "user_id"),
     referrer("issue_assignees", "user_id"),

@@ -10,6 +10,7 @@ use crate::discussion::{award_emoji, notes};
 use crate::kernel::Backend;
 use crate::lifecycle::deletion::namespaces::delete_tree;
 use crate::lifecycle::deletion::rows::{self, RowOwner};
+use crate::spaces::projects::stars;
 
 /// Runs the job.
 ///
@@ -36,6 +37,7 @@ pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), JobFailure
         notes::delete_all_of_user(&backend, job.user_id).await?;
     }
     award_emoji::delete_all_of_user(&backend, job.user_id).await?;
+    stars::delete_all_of_user(&backend, job.user_id).await?;
     avatars::remove(&backend, avatars::AvatarOwner::User(job.user_id)).await?;
     rows::delete_all(&backend, RowOwner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)

@@ -1,12 +1,13 @@
 //! Stars of projects.
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, LockType};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, ExprTrait,
-    QueryFilter, QuerySelect, QueryTrait,
+    QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 use storage::database::Violation;
+use storage::entities::issuables::lock_rows;
 use storage::entities::{fold, now, project_stars, projects, users};
 
 use crate::identity::access::ProjectAccess;
@@ -14,7 +15,10 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, count_for_page};
+use crate::kernel::query::{batch_of_children, contains, count_for_page};
+
+/// Number of stars that one transaction deletes. On SQLite, a long statement blocks all other writers.
+const BATCH: u64 = 1_000;
 
 /// A user who starred a project.
 #[derive(Debug, Clone)]
@@ -93,6 +97,57 @@ async fn add_to_star_count(
         .await?;
     let project = projects::Entity::find_by_id(project_id).one(transaction).await?;
     project.ok_or_else(|| Error::not_found("Project"))
+}
+
+/// Deletes all stars of a user and updates the star counts. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn delete_all_of_user(backend: &Backend, user_id: i64) -> Result<()> {
+    let column = ("project_stars", "user_id");
+    loop {
+        let ids = batch_of_children(&backend.database, column, &[user_id], BATCH).await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        delete_stars(backend, &ids).await?;
+    }
+}
+
+/// Deletes stars of one user, each of another project.
+async fn delete_stars(backend: &Backend, ids: &[i64]) -> Result<()> {
+    let stars = || {
+        project_stars::Entity::find()
+            .select_only()
+            .column(project_stars::Column::ProjectId)
+            .filter(project_stars::Column::Id.is_in(ids.iter().copied()))
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The projects are locked first, because the stars refer to them.
+            lock_rows(transaction, "projects", stars().into_query()).await?;
+            let starred: Vec<i64> = stars()
+                .order_by_asc(project_stars::Column::Id)
+                .lock(LockType::Update)
+                .into_tuple()
+                .all(transaction)
+                .await?;
+            project_stars::Entity::delete_many()
+                .filter(project_stars::Column::Id.is_in(ids.iter().copied()))
+                .exec(transaction)
+                .await?;
+            projects::Entity::update_many()
+                .col_expr(
+                    projects::Column::StarCount,
+                    Expr::col(projects::Column::StarCount).sub(1),
+                )
+                .filter(projects::Column::Id.is_in(starred))
+                .exec(transaction)
+                .await?;
+            Ok::<_, Error>(())
+        })
+        .await
 }
 
 /// Lists the users who starred a project, in the order of starring. Blocked users and those with a private

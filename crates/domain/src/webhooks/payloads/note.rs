@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use git::{DiffEntry, LineSide, Oid};
 use regex::Regex;
-use sea_orm::EntityTrait;
+use sea_orm::{EntityTrait, QueryFilter};
 use serde::Serialize;
 use storage::entities::commit_comments::{self, LineType};
 use storage::entities::events::EventTargetType;
@@ -159,7 +159,8 @@ async fn noteable(
         }));
     }
     if let Some(id) = note.snippet_id {
-        let Some(found) = snippets::Entity::find_by_id(id).one(db).await? else {
+        let visible = snippets::Entity::find_by_id(id).filter(snippets::has_visible_author());
+        let Some(found) = visible.one(db).await? else {
             return Ok(None);
         };
         let page = format!("{home}/-/snippets/{id}");
