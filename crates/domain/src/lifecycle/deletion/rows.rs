@@ -1,5 +1,5 @@
-//! Deletion of the rows that refer to a project, namespace, user or webhook in batches, so that the deletion of its own row
-//! does not cascade to many rows.
+//! Deletion of the rows that refer to a project, namespace, user or webhook in batches, so that the deletion of its own
+//! row does not cascade to many rows.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Referrer {
     action: Action,
 }
 
-/// What happens to the rows, as the foreign key determines.
+/// Action for the rows, as the foreign key determines.
 #[derive(Clone, Copy)]
 enum Action {
     /// They are deleted, after the rows of these tables.
