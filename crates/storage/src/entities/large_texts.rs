@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Keyword, Query, SelectStatement};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbErr, EntityName, EntityTrait, IdenStatic, Iterable, ModelTrait,
-    QueryResult, Value,
+    ColumnTrait, ConnectionTrait, DbErr, EntityTrait, IdenStatic, Iterable, ModelTrait, QueryResult, Value,
 };
 
 use super::columns::{ReadColumns, text_bytes};

@@ -59,7 +59,7 @@ impl Related<projects::Entity> for Entity {
     }
 }
 
-impl Related<super::users::Entity> for Entity {
+impl Related<users::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Author.def()
     }
